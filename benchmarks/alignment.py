@@ -30,7 +30,7 @@ import numpy as np
 
 from regard.alignment import Corpus, symmetrize
 from regard.data.corpus import read_lines
-from regard.data.links import parse_links, read_gold
+from regard.data.links import parse_links, read_gold_links
 from regard.metrics.alignment import alignment_score
 
 TEXTS = {
@@ -111,7 +111,7 @@ class Runner:
         """Write the text in the formats of the systems."""
         source, target, names, gold = TEXTS[args.text]
         self.args, self.folder = args, folder
-        self.gold = None if gold is None else list(read_gold(args.data / args.text / gold))
+        self.gold = None if gold is None else list(read_gold_links(args.data / args.text / gold))
         sides = [
             [line for name in names for line in read_lines(args.data / args.text / name.format(side))]
             for side in (source, target)

@@ -50,7 +50,7 @@ data:
                    --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16|int8
 
 `train` makes W + N steps on `Multi30k.train_batches(W + N)`, saves the model in DIR if given, and
-computes the perplexity on `sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test", batch,
+computes the perplexity on `length_sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test", batch,
 sentences)` and writes the words to FILE in the order of the test set. The last line on standard output is
 one JSON object (`measure.report`):
 

@@ -16,21 +16,21 @@ import torch
 from multi30k import Multi30k, prepare
 from ours import batch, build, updater
 
-from regard.config import load
+from regard.config import read_config
 from regard.data.batch import collate
 from regard.data.corpus import read_lines
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.decoding.translate import Translator, number_lines
+from regard.decoding.config import GenerationConfig
+from regard.decoding.translate import Translator, enumerate_lines
 from regard.experiment import RunConfig, load_model, train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import DecoderConfig, LstmConfig
-from regard.models.recurrent import EncoderConfig
+from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.recurrent import RnnEncoderConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
-from regard.training.distributed import join
+from regard.training.distributed import init_process_group
 from regard.training.schedule import ConstantConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
@@ -52,9 +52,9 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     found: dict[str, Any] = {"limits": {str(dtype)[6:]: limit for dtype, limit in LIMITS.items()}}
     within = True
     for name, config in {
-        "lstm": LstmConfig(dropout=0.0),
-        "gru": LstmConfig(
-            dropout=0.0, encoder=EncoderConfig(cell="gru"), decoder=DecoderConfig(cell="gru", feed="context")
+        "lstm": RnnConfig(dropout=0.0),
+        "gru": RnnConfig(
+            dropout=0.0, encoder=RnnEncoderConfig(rnn_type="gru"), decoder=RnnDecoderConfig(rnn_type="gru", input_feeding="context")
         ),
     }.items():
         for dtype, limit in LIMITS.items():
@@ -65,7 +65,7 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
                 outcome = model(data.to(place), average=True)
                 (-outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()).backward()
                 gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
-                searched = beam_search(model, data.source.to(place), SearchConfig(nbest=2))
+                searched = beam_search(model, data.source.to(place), GenerationConfig(num_return=2))
                 results.append((outcome.log_likelihood.detach().cpu(), gradients, searched))
             (here, ours, mine), (there, theirs, its) = results
             scale = max(float(g.abs().max()) for g in ours)
@@ -112,8 +112,8 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
     for precision in precisions:
         torch.manual_seed(1)
         model = build(data, 0.3).to(device).train()
-        settings = TrainingConfig(schedule=ConstantConfig(), precision=precision)
-        with join(device) as processes:
+        settings = TrainingConfig(lr_scheduler=ConstantConfig(), precision=precision)
+        with init_process_group(device) as processes:
             update = updater(model, made, settings, processes, 1)
 
             def one(i: int, update: Any = update) -> int:
@@ -128,10 +128,10 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
         start = time.perf_counter()
         if device.type == "cuda":
             sentences = sum(
-                len(beam_search(model, one.source.to(device), SearchConfig())) for one in searched
+                len(beam_search(model, one.source.to(device), GenerationConfig())) for one in searched
             )
         else:
-            sentences = len(beam_search(model, searched[0].source, SearchConfig()))
+            sentences = len(beam_search(model, searched[0].source, GenerationConfig()))
         wait(device)
         found[precision] = {
             "target tokens a second": round(rate),
@@ -149,7 +149,7 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         return f'{{source="{where}/{name}.de.gz", target="{where}/{name}.en.gz"}}'
 
     with tempfile.TemporaryDirectory() as folder:
-        config = load(
+        config = read_config(
             RunConfig,
             RECIPE,
             [
@@ -165,17 +165,17 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         result = train(config, Path(folder) / "model")
         spent = time.perf_counter() - start
         loaded = load_model(Path(folder) / "model", str(device))
-        translator = Translator(loaded.model, loaded.text, config.search)
+        translator = Translator(loaded.model, loaded.text, config.generation)
         outputs = [
             r.text
-            for r in translator.translate(number_lines(read_lines(args.data / "test_2016_flickr.de.gz")))
+            for r in translator.translate(enumerate_lines(read_lines(args.data / "test_2016_flickr.de.gz")))
         ]
     score = bleu(outputs, [list(read_lines(args.data / "test_2016_flickr.en.gz"))])
     return {
         "BLEU": round(score.score, 2),
         "signature": score.signature,
-        "validation perplexity": result.progress.best,
-        "updates": result.progress.update,
+        "validation perplexity": result.progress.best_score,
+        "updates": result.progress.step,
         "epochs": result.progress.epoch - 1,
         "training seconds": round(spent, 1),
     }

@@ -29,8 +29,8 @@ from regard.functional import (
     fusedmax,
     sparsemax,
 )
-from regard.functional.scans import remaining
-from regard.kernels.versions import using
+from regard.functional.scans import remaining_bound
+from regard.kernels.versions import use_backend
 
 SHAPES = ((64, 30), (64, 100), (2048, 50), (64, 4, 50, 50), (16, 1024))
 CUDA_SHAPES = ((64 * 8 * 50, 50), (16 * 8 * 1024, 1024))
@@ -139,7 +139,7 @@ def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tens
         received = torch.zeros_like(fertility)
         found = []
         for t in range(scores.shape[1]):
-            weights = map(scores[:, t], remaining(fertility, received))
+            weights = map(scores[:, t], remaining_bound(fertility, received))
             received = received + weights
             found.append(weights)
         return torch.stack(found, 1)
@@ -151,7 +151,7 @@ def in_plain(map: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Return the transformation in its reference implementation (plain PyTorch)."""
 
     def plain(*arguments: torch.Tensor) -> torch.Tensor:
-        with using("reference"):
+        with use_backend("reference"):
             return map(*arguments)
 
     return plain

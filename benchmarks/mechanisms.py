@@ -41,43 +41,43 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS, SINK
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.kernels.products import bound_memory
-from regard.models.base import Look, Outcome, TranslationModel
+from regard.decoding.config import GenerationConfig
+from regard.kernels.products import limit_kernel_caches
+from regard.models.base import OutputAttentions, ForwardOutput, TranslationModel
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import DecoderConfig, LstmConfig
+from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
 from regard.models.transformer import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
-from regard.training.distributed import ALONE
+from regard.training.distributed import SINGLE_PROCESS
 from regard.training.optimizer import AdamConfig, build_optimizer
-from regard.training.progress import Progress
-from regard.training.schedule import ConstantConfig, build_schedule
-from regard.training.update import Updater
+from regard.training.progress import TrainingProgress
+from regard.training.schedule import ConstantConfig, build_lr_scheduler
+from regard.training.update import TrainStep
 
-LINEAR = DecoderConfig(readout="linear")
+LINEAR = RnnDecoderConfig(output_layer="linear")
 MECHANISMS: dict[str, dict[str, Any]] = {
     "softmax": {},
-    "constrained-softmax": {"attention": ConstrainedAttentionConfig(map="softmax", exhaustion=0.2)},
-    "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2)},
-    "prior": {"attention": PosteriorAttentionConfig(passes="prior", beyond="drop")},
-    "posterior": {"attention": PosteriorAttentionConfig(beyond="drop")},
+    "constrained-softmax": {"attention": ConstrainedAttentionConfig(normalizer="softmax", exhaustion=0.2)},
+    "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(normalizer="sparsemax", exhaustion=0.2)},
+    "prior": {"attention": PosteriorAttentionConfig(state_attention="prior", tail="drop")},
+    "posterior": {"attention": PosteriorAttentionConfig(tail="drop")},
     "posterior-mean": {"attention": PosteriorAttentionConfig()},
-    "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop")},
-    "posterior-linear": {"attention": PosteriorAttentionConfig(beyond="drop"), "decoder": LINEAR},
+    "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic", tail="drop")},
+    "posterior-linear": {"attention": PosteriorAttentionConfig(tail="drop"), "decoder": LINEAR},
     "posterior-linear-mean": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
-    "posterior-linear-all": {"attention": PosteriorAttentionConfig(contexts=0), "decoder": LINEAR},
+    "posterior-linear-all": {"attention": PosteriorAttentionConfig(top_k=0), "decoder": LINEAR},
     "monotonic-linear": {
-        "attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop"),
+        "attention": PosteriorAttentionConfig(coupling="monotonic", tail="drop"),
         "decoder": LINEAR,
     },
 }
-SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="per_layer")
+SHARED = ConstrainedAttentionConfig(normalizer="sparsemax", exhaustion=0.2, fertility_sharing="per_layer")
 TRANSFORMERS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "softmax-fused": {},
-    "sparsemax": {"attention": SoftAttentionConfig(map="sparsemax")},
+    "sparsemax": {"attention": SoftAttentionConfig(normalizer="sparsemax")},
     "constrained-softmax": MECHANISMS["constrained-softmax"],
     "constrained-sparsemax": MECHANISMS["constrained-sparsemax"],
     "constrained-sparsemax-shared": {"attention": SHARED},
@@ -119,7 +119,7 @@ class Looking(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
         return self.model(batch, average=average, look="source")
 
@@ -138,25 +138,25 @@ class Trained:
         if attends:
             made = replace(transformer(TRANSFORMER.dropout), **TRANSFORMERS[name])
             self.model: TranslationModel = TransformerModel(made, *sizes(data)).train()
-            optimizer = AdamConfig(clip=5.0, beta2=TRANSFORMER.beta2)
+            optimizer = AdamConfig(max_grad_norm=5.0, beta2=TRANSFORMER.beta2)
         else:
-            recurrent = LstmConfig(**MECHANISMS[name], embedding_dropout=0.0)
+            recurrent = RnnConfig(**MECHANISMS[name], embedding_dropout=0.0)
             self.model = LstmModel(recurrent, *sizes(data)).train()
-            optimizer = AdamConfig(clip=5.0)
+            optimizer = AdamConfig(max_grad_norm=5.0)
         config = TrainingConfig(
             optimizer=optimizer,
-            schedule=ConstantConfig(),
+            lr_scheduler=ConstantConfig(),
             precision=precision,
             label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
         )
         state = TrainingState(
             self.model,
             build_optimizer(config.optimizer, list(self.model.parameters())),
-            build_schedule(config.schedule),
-            Progress(),
+            build_lr_scheduler(config.lr_scheduler),
+            TrainingProgress(),
         )
         batches = [batch(one, self.bounded) for one in drawn]
-        self.updater = Updater(state, Given(batches), config, ALONE, 1)
+        self.updater = TrainStep(state, Given(batches), config, SINGLE_PROCESS, 1)
         if attends and name != "softmax-fused":
             self.updater.replica = Looking(self.model)
 
@@ -168,10 +168,10 @@ class Trained:
     def decode(self, tests: list[Drawn]) -> None:
         """Run beam search on the batches."""
         # Untrained models stop at arbitrary lengths; a fixed length makes the amount of work equal.
-        search = SearchConfig(beam=5, min_length=12, max_length_ratio=0.0, max_length_extra=12)
+        search = GenerationConfig(beam_size=5, min_length=12, max_length_ratio=0.0, max_length_offset=12)
         for one in tests:
             made = batch(one, self.bounded, with_target=False)
-            beam_search(self.model, made.source, search, upper=made.upper)
+            beam_search(self.model, made.source, search, upper=made.upper_bounds)
 
 
 def main() -> None:
@@ -216,7 +216,7 @@ def main() -> None:
             )
         return
     torch.set_num_threads(args.threads)
-    bound_memory()
+    limit_kernel_caches()
     data = Multi30k(args.data)
     raw_batches = list(data.train_batches(args.rounds * args.updates + 3))
     if args.memory:

@@ -18,31 +18,31 @@ from safetensors.torch import load_model
 
 from regard import __version__
 from regard.data.batch import Batch, BatchConfig, collate
-from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.decoding.parallel import each_batch
-from regard.kernels.products import bound_memory
+from regard.decoding.config import GenerationConfig
+from regard.decoding.parallel import map_batches
+from regard.kernels.products import limit_kernel_caches
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
-from regard.models.precision import as_precision, set_precision
+from regard.models.lstm_config import RnnConfig
+from regard.models.precision import parse_precision, set_precision
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast
-from regard.training.distributed import ALONE, Processes
+from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig, build_optimizer
-from regard.training.progress import Progress
-from regard.training.schedule import ConstantConfig, build_schedule
+from regard.training.progress import TrainingProgress
+from regard.training.schedule import ConstantConfig, build_lr_scheduler
 from regard.training.store import write_tensors
-from regard.training.update import Updater
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.update import TrainStep
+from regard.training.weights import MODEL_FILE, named_weights
 
 PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
@@ -80,28 +80,28 @@ class Given:
         return self.made[int(rows[0])]
 
 
-SEARCH = SearchConfig(length_penalty=0.0, max_length_ratio=1.5, max_length_extra=1)
+SEARCH = GenerationConfig(length_penalty=0.0, max_length_ratio=1.5, max_length_offset=1)
 
 
 def transformer(dropout: float) -> TransformerConfig:
     """Return the configuration of the Transformer of the comparison."""
     sizes = TRANSFORMER
     return TransformerConfig(
-        width=sizes.width,
-        heads=sizes.heads,
-        feed_forward=FeedForwardConfig(width=sizes.feed_forward, dropout=dropout),
-        encoder=TransformerSideConfig(layers=sizes.layers),
-        decoder=TransformerSideConfig(layers=sizes.layers),
-        norm="pre",
+        d_model=sizes.width,
+        num_heads=sizes.heads,
+        feed_forward=FeedForwardConfig(ffn_size=sizes.feed_forward, dropout=dropout),
+        encoder=TransformerSideConfig(num_layers=sizes.layers),
+        decoder=TransformerSideConfig(num_layers=sizes.layers),
+        norm_position="pre",
         dropout=dropout,
-        tied="none",
+        tie_embeddings="none",
     )
 
 
 def conv(dropout: float) -> ConvConfig:
     """Return the configuration of the convolutional model of the comparison."""
-    side = ConvSideConfig(layers=CONV.layers, width=CONV.width, kernel=CONV.kernel)
-    return ConvConfig(embedding=CONV.width, encoder=side, decoder=side, dropout=dropout)
+    side = ConvSideConfig(num_layers=CONV.layers, hidden_size=CONV.width, kernel_size=CONV.kernel)
+    return ConvConfig(embedding_size=CONV.width, encoder=side, decoder=side, dropout=dropout)
 
 
 def sizes(data: Multi30k) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def sizes(data: Multi30k) -> tuple[int, int]:
 
 def build(data: Multi30k, dropout: float) -> LstmModel:
     """Return the recurrent model of the comparison."""
-    return LstmModel(LstmConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
+    return LstmModel(RnnConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
 
 
 Compared = LstmModel | TransformerModel | ConvModel
@@ -130,35 +130,35 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
     """Write a model directory."""
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.corpus import CorpusConfig, DataConfig
-    from regard.data.text import Side, TextPair
+    from regard.data.text import TextSide, TextProcessor
     from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
     from regard.experiment import RunConfig, write_config
-    from regard.training.fertility import save_text
+    from regard.training.fertility import save_text_processing
 
     folder.mkdir(parents=True, exist_ok=True)
     source, target = (
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words[len(NEUTRAL) :])))
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words[len(NEUTRAL) :])))
         for words in (data.source_words, data.target_words)
     )
     corpus = CorpusConfig(source="train.de", target="train.en")  # a name without a file
-    save_text(TextPair(source, target), folder)
+    save_text_processing(TextProcessor(source, target), folder)
     write_config(
-        RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, search=SEARCH), folder
+        RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, generation=SEARCH), folder
     )
-    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    write_tensors(folder / MODEL_FILE, named_weights(model), {})
 
 
 def updater(
-    model: TranslationModel, made: Sequence[Batch], config: TrainingConfig, processes: Processes, seed: int
-) -> Updater:
+    model: TranslationModel, made: Sequence[Batch], config: TrainingConfig, processes: ProcessGroup, seed: int
+) -> TrainStep:
     """Return the training step of this project for prepared batches."""
     state = TrainingState(
         model,
         build_optimizer(config.optimizer, list(model.parameters())),
-        build_schedule(config.schedule),
-        Progress(),
+        build_lr_scheduler(config.lr_scheduler),
+        TrainingProgress(),
     )
-    return Updater(state, Given(made), config, processes, seed)
+    return TrainStep(state, Given(made), config, processes, seed)
 
 
 def train(args: argparse.Namespace) -> None:
@@ -167,14 +167,14 @@ def train(args: argparse.Namespace) -> None:
     attends = args.kind == "transformer"
     config = TrainingConfig(
         optimizer=AdamConfig(
-            rate=args.rate, clip=args.clip, beta2=TRANSFORMER.beta2 if attends else AdamConfig().beta2
+            learning_rate=args.rate, max_grad_norm=args.clip, beta2=TRANSFORMER.beta2 if attends else AdamConfig().beta2
         ),
-        schedule=ConstantConfig(),
+        lr_scheduler=ConstantConfig(),
         precision=precision,
         label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
     )
     made = [batch(raw_batch) for raw_batch in data.train_batches(args.warmup + args.updates)]
-    update = updater(model.train(), made, config, ALONE, args.seed)
+    update = updater(model.train(), made, config, SINGLE_PROCESS, args.seed)
     clock = Clocked(range(len(made)), args.warmup)
     for number in clock:
         update([np.array([number])])
@@ -211,7 +211,7 @@ def decode(args: argparse.Namespace) -> None:
     model = model_of(args.kind, data, 0.0)
     load_model(model, str(args.model / MODEL_FILE))
     name = args.precision
-    set_precision(model.eval(), as_precision(PRECISIONS[name] if name in PRECISIONS else name))
+    set_precision(model.eval(), parse_precision(PRECISIONS[name] if name in PRECISIONS else name))
     config = replace(SEARCH, beam=args.beam)
     raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in raw_batches]
@@ -219,7 +219,7 @@ def decode(args: argparse.Namespace) -> None:
     translations: dict[int, list[str]] = {}
     clock = Clocked([made])
     for batches in clock:
-        ways = each_batch(model, batches, lambda one: beam_search(model, one.source, config))
+        ways = map_batches(model, batches, lambda one: beam_search(model, one.source, config))
         for one, searched in zip(batches, ways, strict=True):
             for row, found in zip(one.rows.tolist(), searched, strict=True):
                 ids = (number if number < EOS + 1 else number - 1 for number in found[0].tokens)
@@ -243,7 +243,7 @@ def decode(args: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     chosen = arguments(__doc__)
-    bound_memory()
+    limit_kernel_caches()
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(chosen.seed)
     {"train": train, "decode": decode}[chosen.mode](chosen)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from regard.kernels import products
-from regard.kernels.products import product
+from regard.kernels.products import matmul
 
 SHAPES = [
     (64, 500, 2000),
@@ -43,7 +43,7 @@ def compare(dtype: torch.dtype, other: str) -> None:
         x, matrix = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
         work = 2 * rows * inner * columns
         repeats = max(3, int(4e9 / work))  # about 4 GFLOP per measurement
-        ways = {"torch": lambda x=x, m=matrix: x @ m, "other": lambda x=x, m=matrix: product(x, m)}
+        ways = {"torch": lambda x=x, m=matrix: x @ m, "other": lambda x=x, m=matrix: matmul(x, m)}
         times: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
             seconds(call, 3)
@@ -63,9 +63,9 @@ def main() -> None:
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     # The alternatives are switched on here, because the library uses each only on some processors.
-    own, products._LINEAR = products._LINEAR, products._onednn()
+    own, products._LINEAR = products._LINEAR, products._onednn_linear()
     compare(torch.float32, "oneDNN")
-    products._LINEAR, products._SLOW_HALVES = own, True
+    products._LINEAR, products._SLOW_BFLOAT16 = own, True
     compare(torch.bfloat16, "computation in float32")
 
 

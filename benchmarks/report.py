@@ -16,18 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.metrics.attention import look
-from regard.report.collect import Shown, System
+from regard.metrics.attention import attention_statistics
+from regard.report.collect import SentenceResult, SystemResults
 from regard.report.curves import Curves
-from regard.report.maps import Seen, word_maps
+from regard.report.maps import AttentionLayers, word_maps
 from regard.report.page import Report, render
-from regard.report.scores import score_systems
-from regard.report.worst import Sentence, received_attention
+from regard.report.scores import compute_scores
+from regard.report.worst import SentenceErrors, received_attention
 
 
 def make_system(
     name: str, pairs: list[tuple[str, str]], generator: np.random.Generator, words: list[str]
-) -> System:
+) -> SystemResults:
     """Return a system whose translations are the references with some words replaced."""
     sentences, attention = [], []
     for number, (source, reference) in enumerate(pairs, 1):
@@ -40,19 +40,19 @@ def make_system(
         scores[np.arange(len(output)), 0, np.arange(len(output)) % len(read)] += 6
         weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
         ids = list(range(len(read))), list(range(len(output)))
-        heads = Seen(weights[:-1, 0], [weights[:-1]])
+        heads = AttentionLayers(weights[:-1, 0], [weights[:-1]])
         maps = word_maps(output, read, heads, *ids, prior=heads)
         links = frozenset((i, i) for i in range(len(read)))
         less = frozenset(link for link in links if generator.random() < 0.95)
         received = received_attention(weights[:-1, 0], ids[0])
-        sentence = Sentence(number, read, gold, output, received, (links, less))
-        seen = look(weights, np.ones(len(output) + 1, dtype=bool), *ids)
+        sentence = SentenceErrors(number, read, gold, output, received, (links, less))
+        seen = attention_statistics(weights, np.ones(len(output) + 1, dtype=bool), *ids)
         attention.append(seen)
         sentences.append(
-            Shown(sentence, " ".join(output), maps, maps, float(seen.entropies.mean()), seen.coverage, -0.5)
+            SentenceResult(sentence, " ".join(output), maps, maps, float(seen.entropies.mean()), seen.coverage, -0.5)
         )
     curve = tuple((float(50 * i), 300.0 / i) for i in range(1, 400))
-    return System(name, name, tuple(sentences), tuple(attention), 8.0, Curves(curve, curve[::10]))
+    return SystemResults(name, name, tuple(sentences), tuple(attention), 8.0, Curves(curve, curve[::10]))
 
 
 def make_page(sentences: int, length: int) -> str:
@@ -65,7 +65,7 @@ def make_page(sentences: int, length: int) -> str:
         for _ in range(sentences)
     ]
     systems = [make_system(name, pairs, generator, words) for name in ("first", "second")]
-    scores = score_systems(systems, pairs, tokenize="none", resamples=100)
+    scores = compute_scores(systems, pairs, tokenize="none", num_resamples=100)
     return render(Report("Benchmark", "made up", "made up", pairs, systems, scores))
 
 

@@ -3,7 +3,7 @@
     python benchmarks/rewards.py [--sentences 64] [--words 50] [--calls 200] [--json FILE]
 
 `prefix BLEU` is `regard.metrics.prefix_bleu` on arrays. `returns` is the function that a training step
-calls, `regard.training.rewards.returns_of`, from tensors to the sum of the rewards from each time step on.
+calls, `regard.training.rewards.compute_returns`, from tensors to the sum of the rewards from each time step on.
 The words of the references are sampled from Zipf's law, so that some are repeated; the share `--right` of
 the generated words is equal to the reference. Both sides have the same number of words, and an end symbol.
 Times are per call, after warm-up.
@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.data.batch import Sequences
-from regard.data.vocabulary import EOS, SPECIALS, UNK
+from regard.data.batch import PaddedSequences
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, UNK
 from regard.metrics.prefix_bleu import prefix_bleu
-from regard.training.rewards import returns_of
+from regard.training.rewards import compute_returns
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def drawn(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndar
     """Return generated sentences and references of shape (sentences, words + 1), with end symbols."""
     generator = np.random.default_rng(1)
     ranks = 1 / np.arange(1, VOCABULARY + 1)
-    both = generator.choice(VOCABULARY, (2, sentences, words), p=ranks / ranks.sum()) + len(SPECIALS)
+    both = generator.choice(VOCABULARY, (2, sentences, words), p=ranks / ranks.sum()) + len(SPECIAL_TOKENS)
     produced = np.where(generator.random((sentences, words)) < right, both[1], both[0])
     ends = np.full((sentences, 1), EOS)
     return np.concatenate([produced, ends], axis=1), np.concatenate([both[1], ends], axis=1)
@@ -63,11 +63,11 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     produced, reference = drawn(args.sentences, args.words, args.right)
     lengths = np.full(args.sentences, args.words + 1)
-    targets = Sequences(torch.from_numpy(reference), torch.from_numpy(lengths))
+    targets = PaddedSequences(torch.from_numpy(reference), torch.from_numpy(lengths))
     tokens = torch.from_numpy(produced)
     timed = {
         "prefix BLEU": lambda: prefix_bleu(produced, lengths, reference, lengths, EOS, UNK),
-        "returns": lambda: returns_of(tokens, targets),
+        "returns": lambda: compute_returns(tokens, targets),
     }
     record = {}
     for name, call in timed.items():

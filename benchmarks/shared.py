@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.processors import available_processors, configure_threads
+from regard.processors import num_available_cpus, configure_threads
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
@@ -111,15 +111,15 @@ def busy(count: int) -> Iterator[None]:
 def prepared(folder: Path) -> None:
     """Write and preprocess the text once for all processes."""
     from regard.cli.quickstart import CONFIG
-    from regard.config import load
-    from regard.data.phrasebook import write
-    from regard.data.prepared import prepare
+    from regard.config import read_config
+    from regard.data.phrasebook import write_splits
+    from regard.data.prepared import prepare_data
     from regard.experiment import RunConfig
 
-    write(folder / "corpus", PAIRS, seed=1)
+    write_splits(folder / "corpus", PAIRS, seed=1)
     path = folder / "lstm.toml"
     path.write_text(CONFIG.format(folder=folder.as_posix(), epochs=1), encoding="utf-8")
-    prepare(load(RunConfig, path).data)
+    prepare_data(read_config(RunConfig, path).data)
     head, rest = path.read_text(encoding="utf-8").split("[model]\n")
     other = f"{head}[model]{TRANSFORMER}[training]{rest.partition('[training]')[2]}"
     (folder / "transformer.toml").write_text(other, encoding="utf-8")
@@ -129,67 +129,67 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     """Return a function that makes one training step and returns its target tokens, and the model."""
     import torch
 
-    from regard.config import load
-    from regard.data.prepared import prepare
+    from regard.config import read_config
+    from regard.data.prepared import prepare_data
     from regard.experiment import RunConfig
-    from regard.models.registry import assemble
+    from regard.models.registry import build_for_text
     from regard.training.checkpoint import TrainingState
     from regard.training.device import pick_device
-    from regard.training.distributed import ALONE
+    from regard.training.distributed import SINGLE_PROCESS
     from regard.training.optimizer import build_optimizer
-    from regard.training.progress import Progress
-    from regard.training.schedule import build_schedule
-    from regard.training.update import Updater
+    from regard.training.progress import TrainingProgress
+    from regard.training.schedule import build_lr_scheduler
+    from regard.training.update import TrainStep
 
     pick_device("cpu")
-    config: Any = load(RunConfig, folder / f"{name}.toml")
-    data = prepare(config.data)
+    config: Any = read_config(RunConfig, folder / f"{name}.toml")
+    data = prepare_data(config.data)
     split = data.split("train")
     torch.manual_seed(1)
-    model: Any = assemble(config.model, data.text, None)
+    model: Any = build_for_text(config.model, data.text, None)
     parameters = [*model.parameters()]
     optimizer = build_optimizer(config.training.optimizer, parameters)
-    state = TrainingState(model, optimizer, build_schedule(config.training.schedule), Progress())
-    updater = Updater(state, split, config.training, ALONE, 1)
+    state = TrainingState(model, optimizer, build_lr_scheduler(config.training.schedule), TrainingProgress())
+    updater = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
     order = split.batches(config.training.batch, 1, 1)
 
     def update() -> int:
-        state.progress.update += 1
+        state.progress.step += 1
         model.train()
-        return updater([order[state.progress.update % len(order)]]).tokens
+        return updater([order[state.progress.step % len(order)]]).tokens
 
     return update, model
 
 
 def searching(folder: Path, model: Any) -> Callable[[], int]:
     """Return a function that translates some sentences and returns the number of source tokens."""
-    from regard.config import load
-    from regard.data.prepared import prepare
-    from regard.decoding.translate import Translator, number_lines
+    from regard.config import read_config
+    from regard.data.prepared import prepare_data
+    from regard.decoding.translate import Translator, enumerate_lines
     from regard.experiment import RunConfig
 
-    config = load(RunConfig, folder / "lstm.toml")
+    config = read_config(RunConfig, folder / "lstm.toml")
     lines = (folder / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]
-    translator = Translator(model, prepare(config.data).text, config.search)
+    translator = Translator(model, prepare_data(config.data).text, config.generation)
 
     def search() -> int:
         model.eval()
-        return sum(len(result.source_tokens) for result in translator.translate(number_lines(lines)))
+        return sum(len(result.source_tokens) for result in translator.translate(enumerate_lines(lines)))
 
     return search
 
 
 def aligning(folder: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
-    from regard.alignment import Corpus, Setting
+    from regard.alignment import Corpus, TrainingSetup
     from regard.alignment.both import train_both
-    from regard.alignment.registry import DEFAULT, config_of
-    from regard.data.prepared import Prepared
+    from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+    from regard.data.prepared import PreparedData
 
-    corpus = Corpus.from_prepared(Prepared.open(folder / "prepared")).part(0, ALIGNED)
+    corpus = Corpus.from_prepared(PreparedData.open(folder / "prepared")).subset(0, ALIGNED)
 
     def align() -> int:
-        train_both(corpus, config_of(DEFAULT), Setting(seed=1))
+        train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1))
         return len(corpus.target.tokens)
 
     return align
@@ -276,11 +276,11 @@ def main() -> None:
         work(args.work_in)
         return
     load = os.getloadavg()
-    print(f"{available_processors()} processors; load before: {load[0]:.2f} {load[1]:.2f} {load[2]:.2f}")
+    print(f"{num_available_cpus()} processors; load before: {load[0]:.2f} {load[1]:.2f} {load[2]:.2f}")
     with tempfile.TemporaryDirectory() as folder:
         prepared(Path(folder))
         found = measure(args, Path(folder))
-    record = {"processors": available_processors(), "load": load, "rates": found, **report(found)}
+    record = {"processors": num_available_cpus(), "load": load, "rates": found, **report(found)}
     if args.json is not None:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -5,14 +5,14 @@ One of the systems has a posterior and bounded attention.
 
 import numpy as np
 
-from regard.data.links import parse_gold
-from regard.metrics.attention import coverage, entropy, look
-from regard.report.collect import Shown, System
+from regard.data.links import parse_gold_links
+from regard.metrics.attention import coverage, entropy, attention_statistics
+from regard.report.collect import SentenceResult, SystemResults
 from regard.report.curves import Curves
-from regard.report.maps import Seen, word_maps
+from regard.report.maps import AttentionLayers, word_maps
 from regard.report.page import Report, render
-from regard.report.scores import score_systems
-from regard.report.worst import Received, Sentence
+from regard.report.scores import compute_scores
+from regard.report.worst import ReceivedAttention, SentenceErrors
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]
 
@@ -28,7 +28,7 @@ PAIRS = [
 
 def make_system(
     name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False, sink: bool = False
-) -> System:
+) -> SystemResults:
     """Return a system that attends to the word `shift` positions to the right.
 
     Each step puts at least 0.75 of its attention on that word, and the rest on the word at its own position.
@@ -53,7 +53,7 @@ def make_system(
         maps: dict[str, object] = {}
         if not source_words:
             sentences.append(
-                Shown(Sentence(number, source_words, reference_words, output_words, None, links), output)
+                SentenceResult(SentenceErrors(number, source_words, reference_words, output_words, None, links), output)
             )
             attention.append(None)
             continue
@@ -64,24 +64,24 @@ def make_system(
             prior = np.full_like(layer, 1 / layer.shape[2])
             ids = [*range(len(source_words)), *[-1] * sink], list(range(len(words)))
             posterior, prior_maps = (
-                Seen(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
+                AttentionLayers(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
             )
             maps[key] = word_maps(words, source_words, posterior, *ids, prior_maps if every else None)
             if key == "own":
                 received = layer[:-1].mean(axis=1).sum(axis=0)[: len(source_words)]
                 stats = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
             else:
-                attention.append(look(layer, np.ones(len(words) + 1, dtype=bool), *ids))
-        got = Received(
+                attention.append(attention_statistics(layer, np.ones(len(words) + 1, dtype=bool), *ids))
+        got = ReceivedAttention(
             tuple(received.tolist()),
             len(output_words) / 2 if sink else None,
             (1.0,) * len(source_words) if every else None,
         )
-        sentence = Sentence(number, source_words, reference_words, output_words, got, links)
+        sentence = SentenceErrors(number, source_words, reference_words, output_words, got, links)
         figures = {"entropy": float(stats[0]), "coverage": stats[1], "log_prob": -0.25 * number}
-        sentences.append(Shown(sentence, output, **maps, **figures))
+        sentences.append(SentenceResult(sentence, output, **maps, **figures))
     curves = Curves(((50.0, 40.0), (100.0, 12.0)), ((100.0, 14.0),), (("bleu", ((100.0, 21.0),)),), 100)
-    return System(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, every)
+    return SystemResults(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, every)
 
 
 def attend(steps: int, width: int, shift: int, heads: int) -> np.ndarray:
@@ -103,8 +103,8 @@ def make_report() -> Report:
         make_system("soft", 0, first),
         make_system("<b>bounded</b>", 1, second, heads=2, every=True),
     ]
-    gold = [parse_gold("0-0 1-1 2p2"), *[parse_gold("")] * 5]
-    scores = score_systems(systems, PAIRS, gold=gold, resamples=10)
+    gold = [parse_gold_links("0-0 1-1 2p2"), *[parse_gold_links("")] * 5]
+    scores = compute_scores(systems, PAIRS, gold=gold, num_resamples=10)
     notes = ["A note with <i>markup</i>."]
     return Report("Report </title><b>", "in.txt", "ref.txt", PAIRS, systems, scores, gold, notes)
 

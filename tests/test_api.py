@@ -12,18 +12,18 @@ import torch
 import regard
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
-from regard.report.heatmap import svg_map
+from regard.report.heatmap import plot_attention
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 LSTM = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
 TRANSFORMER = {
@@ -46,7 +46,7 @@ def save_model(directory, seed=0, model=LSTM, fertility=None, source=None):
         "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 4},
     }
     sides = [
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e f g", "A B C D E F G")
     ]
     if source is not None:
@@ -58,11 +58,11 @@ def save_model(directory, seed=0, model=LSTM, fertility=None, source=None):
         config = ConstantFertilityConfig(value=fertility)
         budget = Budget.constant(config, len(sides[0].vocabulary))
     config = from_dict(RunConfig, settings)
-    TextPair(*sides, budget).save(directory)
+    TextProcessor(*sides, budget).save(directory)
     torch.manual_seed(seed)
     made = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), weights_of(made), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(made), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 
@@ -90,7 +90,7 @@ def transformer(tmp_path_factory):
 
 def test_result_equals_output_of_translator(model):
     loaded = regard.load_model(model.folders[0], "cpu")
-    translator = regard.Translator(loaded.model, loaded.text, loaded.config.search)
+    translator = regard.Translator(loaded.model, loaded.text, loaded.config.generation)
     ((wanted,),) = [found.translations for found in translator.translate(numbered(TEXT))]
     result = model.translate(TEXT)
     assert (str(result), result.tokens) == (wanted.text, wanted.tokens)
@@ -106,9 +106,9 @@ def test_result_equals_output_of_translator(model):
 
 def numbered(*texts):
     """Return the texts as numbered lines."""
-    from regard.decoding.translate import number_lines
+    from regard.decoding.translate import enumerate_lines
 
-    return number_lines(texts)
+    return enumerate_lines(texts)
 
 
 def test_list_of_texts_gives_list_of_results_in_order(model):
@@ -130,7 +130,7 @@ def test_nbest_is_sorted_and_every_entry_has_weights(model):
 
 def test_search_options_apply_to_model_or_single_call(directories, model):
     greedy = regard.load(directories[0], device="cpu", beam=1)
-    assert greedy.search.beam == 1
+    assert greedy.search.beam_size == 1
     assert greedy.translate(TEXT).text == model.translate(TEXT, beam=1).text
     assert model.search.beam == 3
     with pytest.raises(ConfigError, match="beem"):
@@ -272,19 +272,19 @@ def test_transformer_returns_all_attention_on_request(transformer):
 
 def test_subword_weights_are_summed_to_words(tmp_path):
     tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n")
-    side = Side(tokenizer, Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g")))
+    side = TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, "a@@", "b", "c", "d@@", "e", "f", "g")))
     result = regard.load(save_model(tmp_path / "m", source=side), device="cpu").translate("ab c de")
     assert result.source_tokens == ("a@@", "b", "c", "d@@", "e")
     assert result.source_words == ("ab", "c", "de")
-    assert result.word_weights.shape == (len(result.words), 3)
-    np.testing.assert_allclose(result.word_weights[:, 0], result.weights[:, :2].sum(axis=1), rtol=1e-5)
+    assert result.word_attention.shape == (len(result.target_words), 3)
+    np.testing.assert_allclose(result.word_attention[:, 0], result.attention_map[:, :2].sum(axis=1), rtol=1e-5)
     assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
 
 
 def test_plot_is_saved_as_svg_or_png(model, tmp_path):
     result = model.translate(TEXT)
     plot = result.plot()
-    assert plot.svg == plot._repr_svg_() == svg_map(result.weights, result.source_tokens, result.tokens)
+    assert plot.svg == plot._repr_svg_() == plot_attention(result.weights, result.source_tokens, result.tokens)
     assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
     assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UsageError, match=r"\.svg or \.png"):

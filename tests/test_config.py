@@ -5,18 +5,18 @@ from typing import Annotated, Literal
 
 import pytest
 
-from regard.config import Kinds, config, dump_toml, from_dict, load, option, to_dict
+from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, to_dict
 from regard.config_reference import reference, render_text, render_toml, select
 from regard.errors import ConfigError
 
 
-@config
+@configclass
 class Oak:
     kind: Literal["oak"] = option(default="oak", help="An oak.")
     height: float = option(default=3.0, help="Its height.", gt=0)
 
 
-@config
+@configclass
 class Elm:
     kind: Literal["elm"] = option(default="elm", help="An elm.")
     bark: str = option(default="rough", help="Its bark.")
@@ -27,18 +27,18 @@ class Elm:
             raise ValueError("an elm has bark")
 
 
-@config
+@configclass
 class Corpus:
     path: str = option(help="Path of the corpus.")
     weight: float = option(default=1.0, help="Sampling weight.")
 
 
-@config
+@configclass
 class Garden:
     name: str | None = option(default=None, help="Name of the garden.")
     size: int = option(default=2, help="Number of trees.", ge=1)
     tags: tuple[str, ...] = option(default=(), help="Its tags.")
-    tree: Annotated[Oak | Elm, Kinds("oak")] = option(default=Oak, help="Its tree.")
+    tree: Annotated[Oak | Elm, TaggedUnion("oak")] = option(default=Oak, help="Its tree.")
     corpora: tuple[Corpus, ...] = option(default=(), help="Its corpora.")
 
 
@@ -50,12 +50,12 @@ def write(tmp_path, text: str):
 
 def test_overrides_take_precedence_over_file_and_defaults(tmp_path) -> None:
     path = write(tmp_path, 'size = 5\n[tree]\nkind = "elm"\n')
-    garden = load(Garden, path, ["name=Kew", "tree.bark=smooth", 'tags=["a", "b"]'])
+    garden = read_config(Garden, path, ["name=Kew", "tree.bark=smooth", 'tags=["a", "b"]'])
     assert garden == Garden(size=5, name="Kew", tags=("a", "b"), tree=Elm(bark="smooth"))
 
 
 def test_integer_is_accepted_for_float_option(tmp_path) -> None:
-    assert load(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nheight = 4\n")).tree == Oak(height=4.0)
+    assert read_config(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nheight = 4\n")).tree == Oak(height=4.0)
 
 
 @pytest.mark.parametrize(
@@ -78,42 +78,42 @@ def test_integer_is_accepted_for_float_option(tmp_path) -> None:
 def test_error_names_key_path_and_file(tmp_path, text, message) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
-        load(Garden, path)
+        read_config(Garden, path)
     assert message in str(caught.value) and str(path) in str(caught.value)
 
 
 def test_unknown_key_is_not_suggested_as_its_own_correction(tmp_path) -> None:
     with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'") as caught:
-        load(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nbark = 'x'\n"))
+        read_config(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nbark = 'x'\n"))
     assert "key is 'tree.bark'" not in str(caught.value)
 
 
 def test_all_errors_are_reported_at_once(tmp_path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load(Garden, write(tmp_path, "size = 0\nnmae = 'x'\n"))
+        read_config(Garden, write(tmp_path, "size = 0\nnmae = 'x'\n"))
     assert len(str(caught.value).splitlines()) == 2
 
 
 @pytest.mark.parametrize("override", ["size", "=3", "size.large=3", "corpora.path=x"])
 def test_invalid_override_is_rejected(tmp_path, override) -> None:
     with pytest.raises(ConfigError):
-        load(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
+        read_config(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
 
 
 def test_default_kind_may_be_omitted(tmp_path) -> None:
-    assert load(Garden, write(tmp_path, ""), ["tree.height=5"]).tree == Oak(height=5.0)
+    assert read_config(Garden, write(tmp_path, ""), ["tree.height=5"]).tree == Oak(height=5.0)
     wrong = write(tmp_path, "")
     with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'"):
-        load(Garden, wrong, ["tree.bark=smooth"])
+        read_config(Garden, wrong, ["tree.bark=smooth"])
 
 
 def test_missing_or_non_utf8_file_is_named(tmp_path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
-        load(Garden, tmp_path / "nowhere.toml")
+        read_config(Garden, tmp_path / "nowhere.toml")
     path = tmp_path / "latin.toml"
     path.write_bytes(b"\nname = '\xe4'")
     with pytest.raises(ConfigError, match=r"latin\.toml: line 2, byte 10"):
-        load(Garden, path)
+        read_config(Garden, path)
 
 
 def test_dumped_config_loads_equal(tmp_path) -> None:
@@ -123,7 +123,7 @@ def test_dumped_config_loads_equal(tmp_path) -> None:
         tree=Oak(height=float("inf")),
         corpora=(Corpus(path="p", weight=0.5),),
     )
-    assert load(Garden, write(tmp_path, dump_toml(garden))) == garden
+    assert read_config(Garden, write(tmp_path, dump_toml(garden))) == garden
 
 
 def test_config_is_frozen_and_converts_to_plain_dictionary() -> None:
@@ -178,7 +178,7 @@ def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
     template = render_toml(reference(RunConfig))
     assert "\n[data]\n" in template
     (tmp_path / "template.toml").write_text(template.replace("\n[data]\n", f"\n{data}"))
-    assert load(RunConfig, tmp_path / "template.toml") == load(RunConfig, tmp_path / "plain.toml")
+    assert read_config(RunConfig, tmp_path / "template.toml") == read_config(RunConfig, tmp_path / "plain.toml")
 
 
 def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:

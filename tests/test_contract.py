@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.attention import Memory, SoftAttentionConfig, build_attention
-from regard.attention.base import Attention, stack_readings
+from regard.attention.base import Attention, stack_steps
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.hard import HardAttentionConfig
@@ -15,36 +15,36 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
-from regard.attention.registry import MECHANISMS
+from regard.attention.registry import ATTENTION_CLASSES
 from regard.attention.variational import VariationalAttentionConfig
 from toys import TwoContexts
 
 BATCH, STEPS, LENGTH, QUERY, WIDTH = 3, 4, 5, 6, 6
 HEADED = [
     SoftAttentionConfig(),
-    SoftAttentionConfig(map="sparsemax", scorer="additive"),
+    SoftAttentionConfig(normalizer="sparsemax", score_function="additive"),
     ConstrainedAttentionConfig(exhaustion=0.2),
-    ConstrainedAttentionConfig(map="softmax", budget="layer"),
+    ConstrainedAttentionConfig(normalizer="softmax", fertility_sharing="layer"),
     CoverageAttentionConfig(),
-    LocalAttentionConfig(window=2),
-    PosteriorAttentionConfig(passes="prior", contexts=2),
-    PosteriorAttentionConfig(coupling="proximity", contexts=3),
-    VariationalAttentionConfig(contexts=2),
+    LocalAttentionConfig(window_size=2),
+    PosteriorAttentionConfig(state_attention="prior", top_k=2),
+    PosteriorAttentionConfig(coupling="proximity", top_k=3),
+    VariationalAttentionConfig(top_k=2),
 ]
 CONFIGS = [
     NoAttentionConfig(),
     *(
-        SoftAttentionConfig(map=name, scorer=scorer)
+        SoftAttentionConfig(normalizer=name, score_function=scorer)
         for name in ("softmax", "entmax15", "sparsemax")
         for scorer in ("dot", "general", "scaled_general", "additive")
     ),
     *(
-        ConstrainedAttentionConfig(map=name, exhaustion=c)
+        ConstrainedAttentionConfig(normalizer=name, exhaustion=c)
         for name, c in (("softmax", 0.0), ("sparsemax", 0.0), ("sparsemax", 0.2))
     ),
-    *(CoverageAttentionConfig(map=name) for name in ("softmax", "entmax15", "sparsemax")),
+    *(CoverageAttentionConfig(normalizer=name) for name in ("softmax", "entmax15", "sparsemax")),
     *(
-        PosteriorAttentionConfig(passes=passes, coupling=coupling, contexts=contexts, beyond="drop")
+        PosteriorAttentionConfig(state_attention=passes, coupling=coupling, top_k=contexts, tail="drop")
         for passes, coupling, contexts in (
             ("prior", "none", 2),
             ("posterior", "none", 2),
@@ -53,12 +53,12 @@ CONFIGS = [
             ("posterior", "monotonic", 7),
         )
     ),
-    PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
-    PosteriorAttentionConfig(passes="prior", contexts=1),
-    PosteriorAttentionConfig(coupling="monotonic", contexts=2),
-    *(VariationalAttentionConfig(contexts=contexts) for contexts in (2, 7)),
+    PosteriorAttentionConfig(coupling="forward", top_k=0, posterior_weight=1.0),
+    PosteriorAttentionConfig(state_attention="prior", top_k=1),
+    PosteriorAttentionConfig(coupling="monotonic", top_k=2),
+    *(VariationalAttentionConfig(top_k=contexts) for contexts in (2, 7)),
     *(
-        LocalAttentionConfig(variant=variant, window=window, map=name)
+        LocalAttentionConfig(variant=variant, window_size=window, normalizer=name)
         for variant, window, name in (
             ("monotonic", 1, "softmax"),
             ("predictive", 2, "softmax"),
@@ -82,7 +82,7 @@ def build(config, seed: int = 1) -> Attention:
     if config == "toy":
         return TwoContexts(QUERY, WIDTH).double()
     if isinstance(config, tuple):
-        return MultiHeadAttention(config[1], QUERY, WIDTH, heads=2).double()
+        return MultiHeadAttention(config[1], QUERY, WIDTH, num_heads=2).double()
     made = build_attention(config, QUERY, WIDTH).double()
     # In training mode hard attention samples, so two runs would differ.
     return made.eval() if isinstance(config, HardAttentionConfig) else made
@@ -110,7 +110,7 @@ def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
     for t in range(queries.shape[1]):
         readings.append(mechanism.read(queries[:, t], memory, state))
         state = readings[-1].observe(likelihood(readings[-1].contexts, t))
-    return stack_readings(readings, state)
+    return stack_steps(readings, state)
 
 
 def tensors(reading):
@@ -119,7 +119,7 @@ def tensors(reading):
 
 
 def test_every_registered_mechanism_is_tested() -> None:
-    assert {type(config) for config in CONFIGS} - {str, tuple} == set(MECHANISMS)
+    assert {type(config) for config in CONFIGS} - {str, tuple} == set(ATTENTION_CLASSES)
 
 
 @every
@@ -127,12 +127,12 @@ def test_shapes_follow_the_contract(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
     state = mechanism.start(prepared)
-    assert state.weights.shape == (BATCH, mechanism.heads, LENGTH) and state.context.shape == (BATCH, WIDTH)
+    assert state.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and state.context.shape == (BATCH, WIDTH)
     reading = mechanism.read(queries()[:, 0], prepared, state)
     count = reading.contexts.shape[1]
     assert reading.contexts.shape == (BATCH, count, WIDTH)
     assert reading.log_weights.shape == reading.log_policy.shape == (BATCH, count)
-    assert reading.weights.shape == (BATCH, mechanism.heads, LENGTH) and reading.penalty.shape == (BATCH,)
+    assert reading.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and reading.penalty.shape == (BATCH,)
 
 
 @every
@@ -148,9 +148,9 @@ def test_mechanism_without_update_has_one_context_and_keeps_it(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
     reading = mechanism.read(queries()[:, 0], prepared, mechanism.start(prepared))
-    if not mechanism.observes:
+    if not mechanism.observes_tokens:
         assert reading.contexts.shape[1] == 1
-        torch.testing.assert_close(reading.observe(torch.zeros(BATCH, 1)).context, reading.contexts[:, 0])
+        torch.testing.assert_close(reading.update(torch.zeros(BATCH, 1)).context, reading.contexts[:, 0])
         assert (reading.log_weights == 0).all()
 
 
@@ -231,11 +231,11 @@ def test_select_of_memory_indexes_all_its_tensors() -> None:
     first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
     with torch.no_grad():
         found, index = whole.select(first).select(again), first[again]
-    assert found.shared()[0] is whole and torch.equal(found.shared()[1], index)
+    assert found.base_and_index()[0] is whole and torch.equal(found.base_and_index()[1], index)
     assert torch.equal(found.states, whole.states[index]) and torch.equal(found.mask, whole.mask[index])
-    assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.compared is None
+    assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.key_states is None
     assert torch.equal(found.keys.matrix, whole.keys.matrix[index])
-    assert torch.equal(found.values.matrix, whole.values.matrix[index])
+    assert torch.equal(found.values.weight, whole.values.weight[index])
     assert found.states is found.states  # the copy is cached
 
 

@@ -16,12 +16,12 @@ import torch
 from regard.averaging import average_models
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
-from regard.data.prepared import prepare
+from regard.data.prepared import prepare_data
 from regard.data.vocabulary import EOS, SINK
-from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBounds, UsageError
-from regard.experiment import RunConfig, load_config, load_model, read_run, train
-from regard.training.fertility import with_fertilities
-from regard.training.record import read_record
+from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
+from regard.experiment import RunConfig, load_config, load_model, read_run_config, train
+from regard.training.fertility import add_fertilities
+from regard.training.record import read_metrics
 from regard.training.store import read_array, read_tensors
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -139,12 +139,12 @@ def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
     with pytest.raises(CheckpointError, match="nowhere"):
         train(from_dict(RunConfig, _plain(corpus, start="nowhere")), directory)
     train(from_dict(RunConfig, _plain(corpus, stop={"updates": 1})), directory)
-    assert load_config(directory).training.start is None
+    assert load_config(directory).training.init_from is None
 
 
 def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
     result = train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
-    assert (result.progress.epoch, result.progress.update) == (4, 24)
+    assert (result.progress.epoch, result.progress.step) == (4, 24)
     assert load_config(copied).training.stop.epochs == 3
 
 
@@ -162,7 +162,7 @@ def test_lost_best_weights_are_replaced_with_a_warning(
     assert "model.safetensors" in caplog.text and "the best weights are lost" in caplog.text
     load_model(copied, "cpu")
     train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
-    last = read_record(copied)[-1]
+    last = read_metrics(copied)[-1]
     assert last["best"] and read_tensors(path)[1]["update"] == last["update"] == 24
 
 
@@ -175,7 +175,7 @@ def test_run_with_missing_vocabulary_does_not_resume(copied: Path, corpus: Path,
 
 def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "mean"
-    files = average_models(out, [trained], last=2)
+    files = average_models(out, [trained], last_epochs=2)
     assert [file.name for file in files] == ["epoch-0001.safetensors", "epoch-0002.safetensors"]
     first, second = (read_tensors(file)[0] for file in files)
     for name, tensor in load_model(out, "cpu").model.state_dict().items():
@@ -196,14 +196,14 @@ def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> No
 
 def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
-        average_models(tmp_path / "mean", [trained], last=5)
+        average_models(tmp_path / "mean", [trained], last_epochs=5)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "accuracy"])
 def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
     config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, stop={"epochs": 1}))
     train(config, tmp_path / "model")
-    assert 0 <= read_record(tmp_path / "model")[-1][metric] <= 100
+    assert 0 <= read_metrics(tmp_path / "model")[-1][metric] <= 100
 
 
 RUN = "import typer; from regard.cli.train import train; typer.run(train)"
@@ -256,7 +256,7 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0].keys() | states[1].keys())
     clock = ("seconds", "tokens_per_second")
     records = [
-        [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(directory)]
+        [{k: v for k, v in entry.items() if k not in clock} for entry in read_metrics(directory)]
         for directory in (whole, cut)
     ]
     assert records[0] == records[1]
@@ -271,7 +271,7 @@ def test_infeasible_sentence_is_named_by_file_and_line(corpus: Path, tmp_path: P
     fertility = {"kind": "constant", "value": 2.0, "sink": False}
     plain["data"] |= {"train": [files], "fertility": fertility, "folder": str(tmp_path / "prepared")}
     plain["model"]["attention"] = {"kind": "constrained"}
-    with pytest.raises(InfeasibleBounds, match=r"train\.de.*: line 12: sentence 11 of the prepared text"):
+    with pytest.raises(InfeasibleBoundsError, match=r"train\.de.*: line 12: sentence 11 of the prepared text"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 
@@ -314,10 +314,10 @@ def test_default_directories_are_named_after_the_config_file(tmp_path) -> None:
     path.write_text(
         '[data]\ntrain = [{ source = "a", target = "b" }]\nvalid = { source = "c", target = "d" }\n'
     )
-    found = read_run(path)
-    assert (found.folder, found.data.folder) == ("runs/first", "prepared/first")
-    named = read_run(path, ["folder=x", "data.folder=y"])
-    assert (named.folder, named.data.folder) == ("x", "y")
+    found = read_run_config(path)
+    assert (found.output_dir, found.data.cache_dir) == ("runs/first", "prepared/first")
+    named = read_run_config(path, ["folder=x", "data.folder=y"])
+    assert (named.output_dir, named.data.cache_dir) == ("x", "y")
 
 
 def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: Path, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: P
     train(from_dict(RunConfig, plain), tmp_path / "second")
     assert counted.stat().st_mtime_ns == before
     loaded = load_model(tmp_path / "first", "cpu")
-    assert loaded.text.sink == ("<sink>",)
+    assert loaded.text.sink_tokens == ("<sink>",)
     # Reversal translates every word by exactly one word.
     lines = (tmp_path / "first" / "source.fertility").read_text().splitlines()
     assert [float(line.split("\t")[1]) for line in lines] == read_array(counted, "float32", None).tolist()
@@ -352,21 +352,21 @@ def test_predicted_fertilities_come_from_alignments_in_training_and_from_the_pre
     train(config, tmp_path / "first")
     (counted,) = (corpus / "prepared").glob("bayes-*.train.fertilities")
     name = counted.name.split("-")[1].split(".")[0]
-    prepared = with_fertilities(prepare(config.data), config.data.fertility, name)
+    prepared = add_fertilities(prepare_data(config.data), config.data.fertility, name)
     batch = prepared.split("train").batch([0, 1])
-    assert batch.upper is not None
+    assert batch.upper_bounds is not None
     for row in (0, 1):
         words = int(batch.source.lengths[row]) - 1
         # Reversal aligns each word to at most one word, and the slack adds 1.
-        assert batch.upper[row, :words].eq(2).float().mean() > 0.5
-        assert batch.upper[row, words].isinf()
+        assert batch.upper_bounds[row, :words].eq(2).float().mean() > 0.5
+        assert batch.upper_bounds[row, words].isinf()
         assert batch.source.tokens[row, words] == SINK
     valid = prepared.split("valid").batch([0])
     text = load_model(tmp_path / "first", "cpu").text
     expected = text.batch([prepared.split("valid").example(0)[0]], None, [0])
-    assert valid.upper is not None and expected.upper is not None
-    assert valid.upper[0, :-1].frac().ne(0).any()
-    torch.testing.assert_close(valid.upper, expected.upper)
+    assert valid.upper_bounds is not None and expected.upper_bounds is not None
+    assert valid.upper_bounds[0, :-1].frac().ne(0).any()
+    torch.testing.assert_close(valid.upper_bounds, expected.upper_bounds)
 
 
 def test_fertility_predictor_is_trained_once_per_corpus_and_saved_with_each_model(
@@ -403,11 +403,11 @@ def test_settings_of_a_trained_model_can_be_overridden(corpus: Path, tmp_path: P
     train(from_dict(RunConfig, plain), tmp_path / "model")
     batch = load_model(tmp_path / "model", "cpu").text.batch([[5, 6, 7]], [[5, 6, EOS]], [0])
     one, two, every = (
-        load_model(tmp_path / "model", "cpu", settings=[f"model.attention.contexts={count}"]).model(batch)
+        load_model(tmp_path / "model", "cpu", overrides=[f"model.attention.contexts={count}"]).model(batch)
         for count in (1, 2, 0)
     )
     assert one.log_likelihood.sum() < two.log_likelihood.sum() < every.log_likelihood.sum()
     with pytest.raises(ConfigError, match=r"model\.attention\.context"):
-        load_model(tmp_path / "model", "cpu", settings=["model.attention.context=2"])
+        load_model(tmp_path / "model", "cpu", overrides=["model.attention.context=2"])
     with pytest.raises(CheckpointError, match="weight"):
-        load_model(tmp_path / "model", "cpu", settings=["model.embedding=9"])
+        load_model(tmp_path / "model", "cpu", overrides=["model.embedding=9"])

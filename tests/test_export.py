@@ -14,35 +14,35 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Vocabulary
-from regard.decoding.config import SearchConfig
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
+from regard.decoding.config import GenerationConfig
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import LineResult, Translator, number_lines
+from regard.decoding.translate import LineResult, Translator, enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_model
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_model
 from regard.models import build_model
 from regard.training.resume import write_weights
-from regard.training.weights import MODEL_FILE, load_weights, weights_of
+from regard.training.weights import MODEL_FILE, load_weights, named_weights
 
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
-from regard.export.ctranslate2 import export, token_names
+from regard.export.ctranslate2 import export_ctranslate2, token_names
 from regard.export.engine import ExportedTranslator, load_exported
 
 WORDS = 12
-TEXT = TextPair(
+TEXT = TextProcessor(
     # A word of the text may be spelled like a special token.
     *(
-        Side(
-            WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "<s>", *(f"{c}{i}" for i in range(WORDS))))
+        TextSide(
+            WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "<s>", *(f"{c}{i}" for i in range(WORDS))))
         )
         for c in "st"
     )
 )
-ONE_TEXT = TextPair(TEXT.target, TEXT.target)
+ONE_TEXT = TextProcessor(TEXT.target, TEXT.target)
 SIZE = len(TEXT.target.vocabulary)
 MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {},
@@ -80,8 +80,8 @@ def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
         outcome = model(batch, look="nothing")
         (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
         optimizer.step()
-    write_weights(directory, to_dict(config), weights_of(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 
@@ -94,7 +94,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory):
     def made(name: str) -> tuple[Path, Path]:
         number = list(MODELS).index(name)
         directory = save(root / f"model-{number}", run_config(**MODELS[name]))
-        export(directory, root / f"export-{number}")
+        export_ctranslate2(directory, root / f"export-{number}")
         return directory, root / f"export-{number}"
 
     return made
@@ -117,10 +117,10 @@ def translate_with_both(
     """Return the results of regard and of CTranslate2 for the lines."""
     directory, exported = directories
     loaded, other = load_model(directory, device), load_exported(exported, device)
-    search = dataclasses.replace(loaded.config.search, **options)
+    search = dataclasses.replace(loaded.config.generation, **options)
     text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
-    ours = Translator(loaded.model, loaded.text, search).translate(number_lines(text))
-    return list(ours), list(ExportedTranslator(other, search).translate(number_lines(text)))
+    ours = Translator(loaded.model, loaded.text, search).translate(enumerate_lines(text))
+    return list(ours), list(ExportedTranslator(other, search).translate(enumerate_lines(text)))
 
 
 def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> None:
@@ -165,9 +165,9 @@ def test_special_tokens_are_never_generated(directories, tmp_path, name) -> None
     with torch.no_grad():
         loaded.model.output_bias[[PAD, BOS, SINK]] += 6.0
     TEXT.save(directory := _made(tmp_path / "model"))
-    write_weights(directory, to_dict(loaded.config), weights_of(loaded.model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
-    export(directory, tmp_path / "export")
+    write_weights(directory, to_dict(loaded.config), named_weights(loaded.model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(loaded.config) + END_MARKER, encoding="utf-8")
+    export_ctranslate2(directory, tmp_path / "export")
     ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert_equal_results(ours, theirs)
     generated = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
@@ -184,7 +184,7 @@ def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
     directory, exported = directories("pre-norm, gelu")
     ours, theirs = translate_with_both((directory, exported), beam=4, nbest=3, length_penalty=penalty)
     loaded = load_model(directory, "cpu")
-    search = dataclasses.replace(loaded.config.search, length_penalty=penalty)
+    search = dataclasses.replace(loaded.config.generation, length_penalty=penalty)
     same = 0
     for one, other in zip(ours, theirs, strict=True):
         scores = [translation.score for translation in other.translations]
@@ -210,8 +210,8 @@ def test_translations_do_not_depend_on_batch_size(directories) -> None:
     model = load_exported(exported, "cpu")
     texts = []
     for sentences in (1, 7, 64):
-        search = from_dict(SearchConfig, {**SEARCH, "beam": 3, "batch": {"sentences": sentences}})
-        results = ExportedTranslator(model, search).translate(number_lines(lines()))
+        search = from_dict(GenerationConfig, {**SEARCH, "beam": 3, "batch": {"sentences": sentences}})
+        results = ExportedTranslator(model, search).translate(enumerate_lines(lines()))
         texts.append([result.text for result in results])
     assert texts[0] == texts[1] == texts[2]
 
@@ -219,23 +219,23 @@ def test_translations_do_not_depend_on_batch_size(directories) -> None:
 def test_only_the_line_longer_than_the_positions_is_rejected(directories, caplog) -> None:
     _, exported = directories("learned, untied")
     model = load_exported(exported, "cpu")
-    assert model.longest == 16
-    search = dataclasses.replace(model.search, max_length_extra=100)
+    assert model.max_length == 16
+    search = dataclasses.replace(model.search, max_length_offset=100)
     long = ["s1 " * 16, "s1 " * 17, "s2"]
-    results = list(ExportedTranslator(model, search).translate(number_lines(long)))
-    assert [bool(result.refused) for result in results] == [False, True, False]
+    results = list(ExportedTranslator(model, search).translate(enumerate_lines(long)))
+    assert [bool(result.error) for result in results] == [False, True, False]
     assert "line 2 is rejected" in caplog.text
 
 
 def test_token_names_are_unique() -> None:
-    names = token_names(Vocabulary((*SPECIALS, "<s>", "<s>'", "a", "<unk>")))
-    assert names == [*SPECIALS, "<s>''", "<s>'", "a", "<unk>'"]
+    names = token_names(Vocabulary((*SPECIAL_TOKENS, "<s>", "<s>'", "a", "<unk>")))
+    assert names == [*SPECIAL_TOKENS, "<s>''", "<s>'", "a", "<unk>'"]
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "bfloat16"])
 def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, quantization) -> None:
     directory, _ = directories("pre-norm, gelu")
-    export(directory, tmp_path / "export", quantization)
+    export_ctranslate2(directory, tmp_path / "export", quantization)
     ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert sum(one.text == other.text for one, other in zip(ours, theirs, strict=True)) > 0.7 * len(ours)
     whole, small = (
@@ -263,7 +263,7 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
 def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:
     directory = save(tmp_path / "model", run_config(**model), updates=0)
     with pytest.raises(ConfigError, match=named):
-        export(directory, tmp_path / "export")
+        export_ctranslate2(directory, tmp_path / "export")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -293,15 +293,15 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
 def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     other = tmp_path / "export"
-    export(directory, other)
+    export_ctranslate2(directory, other)
     with pytest.raises(UsageError, match="contains an exported model; give a new directory, or --force"):
-        export(directory, other)
-    export(directory, other, "int8", force=True)
+        export_ctranslate2(directory, other)
+    export_ctranslate2(directory, other, "int8", force=True)
     assert (other / "model.bin").stat().st_size < (exported / "model.bin").stat().st_size
     assert [path.name for path in tmp_path.iterdir()] == ["export"]
     for taken in (directory, tmp_path):
         with pytest.raises(UsageError, match="is not an exported model"):
-            export(directory, taken, force=True)
+            export_ctranslate2(directory, taken, force=True)
     assert (directory / MODEL_FILE).exists()
 
 
@@ -337,7 +337,7 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
     with pytest.raises(UsageError, match="expected ctranslate2"):
         regard("export", "onnx", directory, "-o", tmp_path / "export")
     with pytest.raises(UsageError, match="--quantization 'int4'"):
-        export(directory, tmp_path / "export", "int4")
+        export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):
         load_exported(tmp_path / "nowhere")
 
@@ -345,7 +345,7 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
 @pytest.mark.parametrize("name", ["model.bin", "config.json", "target.vocabulary", "config.toml"])
 def test_damaged_file_of_an_export_is_named(directories, tmp_path, name) -> None:
     directory, _ = directories("post-norm")
-    export(directory, tmp_path / "export")
+    export_ctranslate2(directory, tmp_path / "export")
     path = tmp_path / "export" / name
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict, load, parse_toml, set_option
+from regard.config import dump_toml, from_dict, read_config, parse_toml, apply_override
 from regard.config_reference import reference
-from regard.data.links import parse_gold, parse_links
+from regard.data.links import parse_gold_links, parse_links
 from regard.errors import ConfigError, DataError, RegardError
 from regard.experiment import RunConfig
 from regard.pretrain import PretrainConfig
@@ -80,7 +80,7 @@ def test_absurd_value_is_rejected_by_option_name(option, value):
     if option in ("seed", "training.optimizer.rate") and 0 < value < 1e38:
         value *= 10**30
     data = {"data": dict(DATA), "model": {"kind": "lstm"}}
-    set_option(data, f"{option}={value}")
+    apply_override(data, f"{option}={value}")
     with pytest.raises(ConfigError, match=option.replace(".", r"\.")):
         from_dict(RunConfig, data)
 
@@ -101,31 +101,31 @@ def test_absurd_toml_gives_one_message(tmp_path, text, message):
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
-        load(RunConfig, path)
+        read_config(RunConfig, path)
 
 
 def test_absurd_override_gives_one_message():
     for value in ("9" * 5000, "[" * 3000 + "]" * 3000, "0x" + "f" * 50_000):
         data = {"data": dict(DATA)}
-        set_option(data, f"seed={value}")
+        apply_override(data, f"seed={value}")
         with pytest.raises(ConfigError):
             from_dict(RunConfig, data)
 
 
 def test_config_must_be_a_regular_file_of_limited_size(tmp_path):
     with pytest.raises(ConfigError, match="not a regular file"):
-        load(RunConfig, "/dev/zero")
+        read_config(RunConfig, "/dev/zero")
     path = tmp_path / "run.toml"
     with open(path, "wb") as file:
         file.truncate(1 << 33)
     with pytest.raises(ConfigError, match="more than 1,048,576 bytes"):
-        load(RunConfig, path)
+        read_config(RunConfig, path)
 
 
 def test_dumped_config_with_control_characters_loads_equal(tmp_path):
     config = from_dict(RunConfig, {"data": DATA, "folder": 'a"\\\x7f\x01\n\tü'})
     (tmp_path / "run.toml").write_text(dump_toml(config))
-    assert load(RunConfig, tmp_path / "run.toml") == config
+    assert read_config(RunConfig, tmp_path / "run.toml") == config
     with pytest.raises(ValueError, match="nested"):
         parse_toml("a = " + "[" * 5000)
 
@@ -139,7 +139,7 @@ def test_range_of_a_number_is_shown_with_the_option(cls):
 
 @pytest.mark.parametrize("field", ["1-" + "9" * 5000, "9" * 10 + "-0", "0-99999999", "²-1", "1-"])
 def test_invalid_alignment_link_is_reported_with_its_line(field):
-    for parse in (parse_links, parse_gold):
+    for parse in (parse_links, parse_gold_links):
         with pytest.raises(DataError, match=r"links\.txt:3"):
             parse(f"0-0 {field}", "links.txt:3")
 

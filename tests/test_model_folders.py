@@ -9,7 +9,7 @@ import pytest
 
 from regard.averaging import average_models
 from regard.config import from_dict
-from regard.data.locking import claimed
+from regard.data.locking import directory_lock
 from regard.errors import CheckpointError
 from regard.experiment import RunConfig, load_model, train, write_config
 
@@ -30,7 +30,7 @@ def _sparse(corpus: Path) -> RunConfig:
     return _settings(
         corpus,
         model={
-            "embedding": plain.model.embedding,  # type: ignore[union-attr]
+            "embedding": plain.model.embedding_size,  # type: ignore[union-attr]
             "encoder": {"layers": 1, "width": 4},
             "decoder": {"layers": 1, "width": 4},
             "attention": {"kind": "soft", "map": "sparsemax"},
@@ -76,7 +76,7 @@ def _swap_vocabulary_entries(directory: Path) -> None:
 
 def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) -> None:
     before = _content(copied)
-    with claimed(copied):
+    with directory_lock(copied):
         before[".lock"] = b""
         for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
             with pytest.raises(CheckpointError, match="another process is training in this directory"):
@@ -86,7 +86,7 @@ def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) ->
 
 def test_lock_protects_a_run_without_checkpoints(corpus: Path, tmp_path: Path) -> None:
     directory = tmp_path / "model"
-    with claimed(directory):
+    with directory_lock(directory):
         write_config(_settings(corpus), directory)
         before = _content(directory)
         with pytest.raises(CheckpointError, match="another process is training in this directory"):
@@ -95,7 +95,7 @@ def test_lock_protects_a_run_without_checkpoints(corpus: Path, tmp_path: Path) -
 
 
 def test_empty_locked_directory_is_removed(tmp_path: Path) -> None:
-    with claimed(tmp_path / "runs" / "model"):
+    with directory_lock(tmp_path / "runs" / "model"):
         assert (tmp_path / "runs" / "model").is_dir()
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_lock_that_is_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / ".lock").symlink_to(tmp_path / "mine")
-    with pytest.raises(CheckpointError, match="model"), claimed(tmp_path / "model"):
+    with pytest.raises(CheckpointError, match="model"), directory_lock(tmp_path / "model"):
         pass
     assert (tmp_path / "mine").read_text() == "precious"
 
@@ -123,7 +123,7 @@ def test_weights_are_not_loaded_with_other_vocabularies(copied: Path) -> None:
 
 def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:
     write_config(_settings(corpus, search={"beam": 3}, threads=2), copied)
-    assert load_model(copied, "cpu").config.search.beam == 3
+    assert load_model(copied, "cpu").config.generation.beam_size == 3
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -139,7 +139,7 @@ def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path,
 def test_weights_are_not_averaged_with_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
     write_config(_sparse(corpus), copied)
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0001"):
-        average_models(tmp_path / "mean", [copied], last=1)
+        average_models(tmp_path / "mean", [copied], last_epochs=1)
     assert not (tmp_path / "mean").exists()
 
 

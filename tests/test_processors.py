@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.processors import SPINS, available_processors, configure_threads, cpu_quota
+from regard.processors import SPIN_COUNT, num_available_cpus, configure_threads, cpu_quota
 
 
 def _written(root: Path, files: dict[str, str]) -> Path:
@@ -83,7 +83,7 @@ def machine(monkeypatch, tmp_path: Path):
 )
 def test_affinity_and_quota_limit_the_processors(machine, processors, quota, available) -> None:
     machine(processors, quota)
-    assert available_processors() == available
+    assert num_available_cpus() == available
     environment: dict[str, str] = {}
     configure_threads(environment)
     assert environment.get("OMP_NUM_THREADS") == (str(available) if available < processors else None)
@@ -107,22 +107,22 @@ def test_user_settings_are_kept(machine, given: dict[str, str]) -> None:
 def test_default_number_of_threads_follows_the_processors(machine, monkeypatch) -> None:
     import torch
 
-    from regard.training.device import use_threads
+    from regard.training.device import set_num_threads
 
     before = torch.get_num_threads()
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     try:
         torch.set_num_threads(3)
         machine(4, "200000")
-        use_threads(None)
+        set_num_threads(None)
         assert torch.get_num_threads() == 2
         machine(4, "max")
-        use_threads(None)
+        set_num_threads(None)
         assert torch.get_num_threads() == 2
         monkeypatch.setenv("OMP_NUM_THREADS", "3")
         torch.set_num_threads(3)
         machine(4, "100000")
-        use_threads(None)
+        set_num_threads(None)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -149,7 +149,7 @@ main()
 
 
 def test_command_sets_openmp_variables_before_importing_torch() -> None:
-    assert f"torch imported with {SPINS} None" in _run(COMMAND).stdout
+    assert f"torch imported with {SPIN_COUNT} None" in _run(COMMAND).stdout
     assert "torch imported with None passive" in _run(COMMAND, OMP_WAIT_POLICY="passive").stdout
     assert "torch imported with 7 None" in _run(COMMAND, GOMP_SPINCOUNT="7").stdout
 
@@ -159,4 +159,4 @@ def test_openmp_library_of_torch_reads_the_settings() -> None:
     shown = _run(code, OMP_DISPLAY_ENV="VERBOSE").stderr
     if "GOMP_SPINCOUNT" not in shown:
         pytest.skip("this build of torch does not use the OpenMP library of GNU")
-    assert f"GOMP_SPINCOUNT = '{SPINS}'" in shown
+    assert f"GOMP_SPINCOUNT = '{SPIN_COUNT}'" in shown

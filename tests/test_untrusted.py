@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from regard.config import from_dict, to_dict
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
 from regard.experiment import RunConfig, load_config, load_model, write_config
 from regard.models import build_model
-from regard.training.fertility import save_text
-from regard.training.resume import files_beside, write_weights
+from regard.training.fertility import save_text_processing
+from regard.training.resume import file_checksums, write_weights
 from regard.training.store import read_array, read_shapes, read_tensors, write_array, write_tensors
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
-SIDE = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
+SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
 MODELS = {
     "lstm": {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}},
@@ -33,10 +33,10 @@ def directory(request, tmp_path):
     """Return a model directory whose config names files outside it."""
     model = {"kind": request.param, **MODELS[request.param]}
     config = from_dict(RunConfig, {"data": {"train": [PAIR], "valid": PAIR}, "model": model})
-    save_text(TextPair(SIDE, SIDE), tmp_path)
+    save_text_processing(TextProcessor(SIDE, SIDE), tmp_path)
     write_config(config, tmp_path)
     size = len(SIDE.vocabulary)
-    write_weights(tmp_path, to_dict(config), weights_of(build_model(config.model, size, size)), {})
+    write_weights(tmp_path, to_dict(config), named_weights(build_model(config.model, size, size)), {})
     return tmp_path
 
 
@@ -47,7 +47,7 @@ def forge(directory, old, new):
     assert old in before
     path.write_text(before.replace(old, new))
     tensors, about = read_tensors(file)
-    about["beside"] = files_beside(directory, to_dict(load_config(directory)))
+    about["beside"] = file_checksums(directory, to_dict(load_config(directory)))
     write_tensors(file, tensors, about)
     return before
 
@@ -95,7 +95,7 @@ def test_forged_sizes_are_rejected_quickly(directory):
 def test_shapes_from_the_header_match_the_tensors(directory):
     shapes = read_shapes(directory / "model.safetensors")
     assert shapes == {
-        name: tuple(value.shape) for name, value in weights_of(load_model(directory, "cpu").model).items()
+        name: tuple(value.shape) for name, value in named_weights(load_model(directory, "cpu").model).items()
     }
     whole = (directory / "model.safetensors").read_bytes()
     (directory / "model.safetensors").write_bytes(whole[:100])
@@ -125,6 +125,6 @@ def test_description_with_wrong_types_is_rejected(directory, file):
         for wrong in (1, "x", [[]], {"a": {"b": 1}}, None if name == "source" else 2.5):
             (directory / file).write_text(json.dumps(content | {name: wrong}))
             with pytest.raises(DataError, match="not the description"):
-                TextPair.load(directory)
+                TextProcessor.load(directory)
             with pytest.raises(CheckpointError, match=r"text\.json"):
                 load_model(directory, "cpu")

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, State
+from regard.attention.base import Attention, Memory, AttentionStep, State
 
 __all__ = ["TwoContexts", "TwoReading"]
 
 
 @dataclass(frozen=True)
-class TwoReading(Reading):
+class TwoReading(AttentionStep):
     """Two contexts, each with its own attention weights.
 
     The likelihood of the generated token updates the probabilities of the two contexts.
@@ -39,7 +39,7 @@ class TwoContexts(Attention):
         self.scores = nn.Linear(query, width)
         self.prior = nn.Linear(query, 2)
 
-    def read(self, query: torch.Tensor, memory: Memory, state: State) -> Reading:
+    def read(self, query: torch.Tensor, memory: Memory, state: State) -> AttentionStep:
         scores = torch.einsum("bd,bsd->bs", self.scores(query), memory.states) + state.weights[:, 0]
         hidden = scores.masked_fill(~memory.mask, -1e9)
         both = torch.stack([torch.softmax(hidden, -1), torch.softmax(5 * hidden, -1)], dim=1)

@@ -69,7 +69,7 @@ class Captioner(nn.Module):
         self.place = nn.Parameter(torch.randn(GRID * GRID, width) * 0.1)
         self.embedding = nn.Embedding(len(WORDS), width)
         self.decoder = nn.GRU(width, width, batch_first=True)
-        self.attention = SoftAttention(SoftAttentionConfig(map="sparsemax"), width, width)
+        self.attention = SoftAttention(SoftAttentionConfig(normalizer="sparsemax"), width, width)
         self.output = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, len(WORDS)))
 
     def forward(self, pictures: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

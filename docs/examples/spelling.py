@@ -18,7 +18,7 @@ from rich.console import Console
 
 from regard import RunConfig, Translator, load_model, train
 from regard.config import from_dict
-from regard.decoding.translate import Line
+from regard.decoding.translate import InputLine
 from regard.report import terminal_map
 
 CYRILLIC = dict(
@@ -115,8 +115,8 @@ def main() -> None:
     }
     train(from_dict(RunConfig, config), folder / "model")
     loaded = load_model(folder / "model", "cpu")
-    translator = Translator(loaded.model, loaded.text, loaded.config.search)
-    results = translator.block([Line(number, word) for number, (word, _) in enumerate(tables["test"], 1)])
+    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
+    results = translator.translate_block([InputLine(number, word) for number, (word, _) in enumerate(tables["test"], 1)])
     right = [result.text == wanted for result, (_, wanted) in zip(results, tables["test"], strict=True)]
     print(f"exact-match accuracy: {sum(right) / len(right):.1%} of {len(right)} unseen words\n")
     for result, (word, wanted) in list(zip(results, tables["test"], strict=True))[:8]:

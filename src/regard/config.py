@@ -1,7 +1,7 @@
 """Typed configuration: frozen dataclasses, read from one TOML file per run.
 
-`@config` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option` declares
-a field with its default and its help text, which `regard config` prints. `load` reads a TOML file and
+`@configclass` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option` declares
+a field with its default and its help text, which `regard configclass` prints. `read_config` reads a TOML file and
 applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and the nearest
 known key. Configuration classes are defined in the modules that they configure.
 """
@@ -26,22 +26,22 @@ from regard.errors import ConfigError
 from regard.renames import new_key, new_value
 
 __all__ = [
-    "Kinds",
-    "config",
+    "TaggedUnion",
+    "configclass",
     "config_classes",
     "dump_toml",
     "dump_value",
     "from_dict",
-    "load",
+    "read_config",
     "option",
     "parse_toml",
     "read_toml",
-    "set_option",
+    "apply_override",
     "to_dict",
 ]
 
 C = TypeVar("C")
-LARGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Maximum size of a TOML file in bytes."""
 
 
@@ -50,7 +50,7 @@ def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
 
     Args:
         default: Value of an absent key, or a callable that returns it. A field without a default is required.
-        help: Help text for `regard config` and the documentation.
+        help: Help text for `regard configclass` and the documentation.
         **constraints: Constraints of pydantic's `Field` (`ge`, `gt`, `le`, `lt`, `min_length`...).
     """
     if callable(default):
@@ -59,17 +59,17 @@ def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, Field))
-def config(cls: type[C]) -> type[C]:
+def configclass(cls: type[C]) -> type[C]:
     """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys."""
     settings = ConfigDict(extra="forbid", strict=True)
     return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
 
 
 @dataclasses.dataclass(frozen=True)
-class Kinds:
+class TaggedUnion:
     """Annotation of a union of configurations that selects a member by its field `kind`.
 
-    Used as `Annotated[OakConfig | ElmConfig, Kinds("oak")]`.
+    Used as `Annotated[OakConfig | ElmConfig, TaggedUnion("oak")]`.
 
     Attributes:
         default: The kind of a table without the key `kind`. A table may thus set its other keys only.
@@ -122,13 +122,13 @@ def to_dict(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C:
+def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> C:
     """Build a configuration from plain dictionaries.
 
     Args:
         cls: The configuration class.
         data: The keys and values.
-        where: The origin of the data, which opens each line of an error message.
+        origin: The origin of the data, which opens each line of an error message.
 
     Raises:
         ConfigError: if a key or value is wrong. The message has one line per error, with the path of the key,
@@ -138,14 +138,14 @@ def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C
         # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
         text = json.dumps(data, default=str)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: {_unreadable(error)}") from None
+        raise ConfigError(f"{origin}: {_parse_failure(error)}") from None
     try:
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(cls, error))) from None
+        raise ConfigError("\n".join(f"{origin}: {line}" for line in _format_errors(cls, error))) from None
 
 
-def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
+def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     """Read a TOML file, apply `key=value` overrides and validate the result.
 
     Args:
@@ -159,8 +159,8 @@ def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     """
     data = read_toml(path)
     for override in overrides:
-        set_option(data, override)
-    return from_dict(cls, data, where=str(path))
+        apply_override(data, override)
+    return from_dict(cls, data, origin=str(path))
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:
@@ -170,16 +170,16 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         ConfigError: if the file is missing, is not a regular file, is larger than 1 MiB or is not TOML.
     """
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(f"{path}: not a regular file")
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError:
         raise ConfigError(f"{str(path)!r}: not a valid file name") from None
-    if len(content) > LARGEST:
-        raise ConfigError(f"{path}: more than {LARGEST:,} bytes, the maximum size of a config file")
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: more than {MAX_FILE_BYTES:,} bytes, the maximum size of a config file")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -191,7 +191,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """Open a file without blocking, so that a named pipe without a writer can be rejected as well."""
     return os.open(path, flags | os.O_NONBLOCK)
 
@@ -206,10 +206,10 @@ def parse_toml(text: str) -> dict[str, Any]:
         # The text was decoded from bytes, so Windows line endings have not been normalized yet.
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(_unreadable(error)) from None
+        raise ValueError(_parse_failure(error)) from None
 
 
-def _unreadable(error: ValueError | RecursionError) -> str:
+def _parse_failure(error: ValueError | RecursionError) -> str:
     """Return the reason why data could not be parsed."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
@@ -217,7 +217,7 @@ def _unreadable(error: ValueError | RecursionError) -> str:
 
 
 def dump_toml(value: Any) -> str:
-    """Return a configuration as TOML text; `load` reads it back to an equal configuration."""
+    """Return a configuration as TOML text; `read_config` reads it back to an equal configuration."""
     return "\n".join(_toml_table(to_dict(value), ())).strip() + "\n"
 
 
@@ -229,7 +229,7 @@ def config_classes(hint: Any) -> Iterator[type[Any]]:
         yield from config_classes(argument)
 
 
-def set_option(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
     """Apply one override of the form `key=value` to plain data.
 
     Args:
@@ -257,11 +257,11 @@ def set_option(data: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
+def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
     """Yield one message per error that pydantic found."""
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
-        known, names = _walk(cls, path[:-1])
+        known, names = _resolve_path(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             renamed = new_key([*names, path[-1]])
@@ -281,16 +281,16 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
             message = f"{message[:1].lower()}{message[1:]}"
             # A check of several keys names them in its own message. The tags that pydantic adds to a path for
             # members of a union are not keys.
-            names = _walk(cls, path)[1]
+            names = _resolve_path(cls, path)[1]
             shown = ".".join(names)
             value = problem.get("input")
             key = "kind" if problem["type"] == "kind" else names[-1] if names else ""
             renamed = new_value(key, value.get("kind") if isinstance(value, dict) else value)
             hint = f"; {key} = {renamed!r} is the new name of this value" if renamed is not None else ""
-            yield f"{shown}: {message}; got {_clip(value)}{hint}" if shown else message
+            yield f"{shown}: {message}; got {_truncated_repr(value)}{hint}" if shown else message
 
 
-def _clip(value: Any) -> str:
+def _truncated_repr(value: Any) -> str:
     """Return a value as text of at most 60 characters."""
     try:
         text = repr(value)
@@ -299,7 +299,7 @@ def _clip(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
+def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
     """Return the field names that are valid at the path of a pydantic error, and the path without tags."""
     classes, names = [cls], []
     for part in path:

@@ -5,9 +5,9 @@ __all__ = [
     "ConfigError",
     "DataError",
     "DeviceError",
-    "InfeasibleBounds",
+    "InfeasibleBoundsError",
     "RegardError",
-    "TrainingDiverged",
+    "TrainingDivergedError",
     "UsageError",
 ]
 
@@ -46,7 +46,7 @@ class CheckpointError(RegardError):
     """A model directory or checkpoint is missing, truncated or modified; the message names the file."""
 
 
-class InfeasibleBounds(RegardError, ValueError):
+class InfeasibleBoundsError(RegardError, ValueError):
     """No probability distribution satisfies the bounds of a row; the message gives the row and its sums.
 
     Attributes:
@@ -59,5 +59,5 @@ class InfeasibleBounds(RegardError, ValueError):
         self.row = row
 
 
-class TrainingDiverged(RegardError):
+class TrainingDivergedError(RegardError):
     """The training loss is repeatedly not finite; the message suggests remedies."""

@@ -16,46 +16,46 @@ from typing import Annotated
 
 import torch
 
-from regard.config import Kinds, config, dump_toml, from_dict, load, option, set_option, to_dict
+from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, apply_override, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import GuidedSplit
-from regard.data.hf import HF_CONFIG, is_hf_folder, read_hf_config
-from regard.data.locking import claimed
-from regard.data.prepared import Prepared, prepare
-from regard.data.sealed import own_file
-from regard.data.swapped import tell_swapped
-from regard.data.text import TextPair
-from regard.data.units import Progress
-from regard.decoding.config import SearchConfig
+from regard.data.hf import HF_CONFIG, is_hf_directory, read_hf_config
+from regard.data.locking import directory_lock
+from regard.data.prepared import PreparedData, prepare_data
+from regard.data.sealed import checked_file
+from regard.data.swapped import warn_if_swapped
+from regard.data.text import TextProcessor
+from regard.data.units import ProgressCallback
+from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.foreign import foreign_parts, foreign_text, warn_not_followed
+from regard.foreign import hf_run_sections, load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
-from regard.models.lstm_config import LstmConfig
-from regard.models.precision import SearchPrecision, as_precision, set_precision
-from regard.models.registry import PRETRAINED, ModelConfig, assemble, keep_parts
+from regard.models.lstm_config import RnnConfig
+from regard.models.precision import SearchPrecision, parse_precision, set_precision
+from regard.models.registry import PRETRAINED, ModelConfig, build_for_text, copy_pretrained_configs
 from regard.smt.config import PhraseConfig
-from regard.training.aligned import guiding_links
+from regard.training.aligned import load_guided_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
-from regard.training.device import pick_device, use_threads
-from regard.training.distributed import Processes, join
-from regard.training.fertility import load_text, save_text, with_fertilities
-from regard.training.finetune import FinetuneConfig
-from regard.training.guided import GuidedConfig
-from regard.training.lengths import check_lengths
-from regard.training.phrases import phrases_begun, run_phrases
-from regard.training.resume import check_weights, differences, files_beside, is_harmless
-from regard.training.searched import Searched
-from regard.training.sequence import SequenceConfig
-from regard.training.store import read_about
-from regard.training.trainer import Result, Trainer
+from regard.training.device import pick_device, set_num_threads
+from regard.training.distributed import ProcessGroup, init_process_group
+from regard.training.fertility import load_text_processing, save_text_processing, add_fertilities
+from regard.training.finetune import FineTuningConfig
+from regard.training.guided import GuidedAlignmentConfig
+from regard.training.lengths import check_max_lengths
+from regard.training.phrases import has_phrase_run, run_phrase_training
+from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
+from regard.training.searched import TranslationMetric
+from regard.training.sequence import SequenceLossConfig
+from regard.training.store import read_metadata
+from regard.training.trainer import TrainingResult, Trainer
 from regard.training.weights import (
     EXPORTED_FILE,
     MODEL_FILE,
-    check_sizes,
+    check_weight_shapes,
     load_weights,
-    put_weights,
+    copy_weights,
     weights_file,
 )
 
@@ -65,8 +65,8 @@ __all__ = [
     "RunConfig",
     "load_config",
     "load_model",
-    "model_folder",
-    "read_run",
+    "find_model_dir",
+    "read_run_config",
     "train",
     "write_config",
 ]
@@ -74,16 +74,16 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.toml"
-LAST_LINE = "# end of config\n"
+END_MARKER = "# end of config\n"
 """Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
 defaults for the missing options."""
 
 
-@config
+@configclass
 class RunConfig:
     """All settings of a run: data, model, training and search."""
 
-    folder: str | None = option(
+    output_dir: str | None = option(
         default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
     )
     seed: int = option(
@@ -95,46 +95,46 @@ class RunConfig:
     device: str = option(
         default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
     )
-    threads: int = option(
+    num_threads: int = option(
         default=0,
         help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
         ge=0,
         le=1_024,
     )
     data: DataConfig = option(help="Training and validation data.")
-    model: Annotated[ModelConfig | PhraseConfig, Kinds("rnn")] = option(
-        default=LstmConfig, help="Architecture and size of the model."
+    model: Annotated[ModelConfig | PhraseConfig, TaggedUnion("rnn")] = option(
+        default=RnnConfig, help="Architecture and size of the model."
     )
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
-    guided: GuidedConfig | None = option(
+    guided_alignment: GuidedAlignmentConfig | None = option(
         default=None,
         help="Supervision of attention by word alignments (Chen et al., 2016). Default: no supervision.",
     )
-    sequence: SequenceConfig | None = option(
+    sequence_loss: SequenceLossConfig | None = option(
         default=None,
         help="Sequence-level training with sentence BLEU (Wu et al., 2018). Default: token-level loss only.",
     )
-    finetune: FinetuneConfig | None = option(
+    fine_tuning: FineTuningConfig | None = option(
         default=None,
         help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
     )
-    search: SearchConfig = option(default=SearchConfig, help="Default search settings for translation.")
+    generation: GenerationConfig = option(default=GenerationConfig, help="Default search settings for translation.")
 
     def with_alignment(self) -> "RunConfig":
-        """Return the config with the supervised attention (`guided`) as the source of word alignments.
+        """Return the config with the supervised attention (`guided_alignment`) as the source of word alignments.
 
-        A layer or heads given in `search.alignment` take precedence.
+        A layer or heads given in `generation.alignment` take precedence.
         """
-        own, taught = self.search.alignment, self.guided
+        own, taught = self.generation.alignment, self.guided_alignment
         if taught is None or own.layer is not None:
             return self
         found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
-        return dataclasses.replace(self, search=dataclasses.replace(self.search, alignment=found))
+        return dataclasses.replace(self, search=dataclasses.replace(self.generation, alignment=found))
 
     def __post_init__(self) -> None:
         """Check that the sections of the config are compatible."""
         if isinstance(self.model, PhraseConfig):
-            if self.data.fertility or self.guided or self.sequence:
+            if self.data.fertility or self.guided_alignment or self.sequence_loss:
                 raise ValueError(
                     "data.fertility, guided, sequence: model.kind = 'phrase' has no attention; "
                     "remove these sections"
@@ -152,7 +152,7 @@ class LoadedModel:
     """A trained model that is ready to translate.
 
     Attributes:
-        folder: The directory that the model was loaded from.
+        model_dir: The directory that the model was loaded from.
         config: The config of its run, with the overrides given to `load_model`.
         text: The tokenizers and vocabularies of both languages.
         model: The model in evaluation mode, on `device`.
@@ -160,9 +160,9 @@ class LoadedModel:
         precision: The precision of its matrix multiplications; see `regard.models.precision`.
     """
 
-    folder: Path
+    model_dir: Path
     config: RunConfig
-    text: TextPair
+    text: TextProcessor
     model: TranslationModel
     device: torch.device
     precision: SearchPrecision
@@ -170,15 +170,15 @@ class LoadedModel:
 
 def train(
     config: RunConfig,
-    folder: Path | str,
-    preparing: Callable[[], AbstractContextManager[Progress | None]] = nullcontext,
-) -> Result:
+    output_dir: Path | str,
+    progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]] = nullcontext,
+) -> TrainingResult:
     """Train a model, or resume an interrupted run; the data is prepared first if necessary.
 
     Args:
         config: The settings of the run.
-        folder: The model directory. It is created if it does not exist.
-        preparing: Returns a context manager that is entered during data preparation and yields the progress
+        output_dir: The model directory. It is created if it does not exist.
+        progress_context: Returns a context manager that is entered during data preparation and yields the progress
             display, or None for no display.
 
     Returns:
@@ -189,68 +189,68 @@ def train(
         DataError: if the data is missing or malformed.
         CheckpointError: if a file of the directory is corrupt or cannot be written, or another process trains
             in it. In the latter case no file was written.
-        TrainingDiverged: if the loss is repeatedly not finite.
+        TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    folder, config = Path(folder), config.with_alignment()
+    output_dir, config = Path(output_dir), config.with_alignment()
     device = pick_device(config.device)
-    use_threads(config.threads or None)
-    with join(device) as processes, claimed(folder) if processes.is_main else nullcontext():
+    set_num_threads(config.num_threads or None)
+    with init_process_group(device) as processes, directory_lock(output_dir) if processes.is_main else nullcontext():
         if processes.is_main:
-            _check_same_run(config, folder)
-            with preparing() as progress:
-                prepared = prepare(config.data, progress=progress)
+            _check_same_run(config, output_dir)
+            with progress_context() as progress:
+                prepared = prepare_data(config.data, progress=progress)
             prepared.verify()
-            tell_swapped(prepared)
-            prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
-            _check_start(config.training.start, prepared.text)
-            guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
-            _begin(config, prepared, folder)
+            warn_if_swapped(prepared)
+            prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+            _check_init_from(config.training.init_from, prepared.text)
+            load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
+            _create_model_dir(config, prepared, output_dir)
         # The main process has prepared and cached the data; the others load it from the cache.
-        processes.wait()
-        prepared = prepare(config.data)
-        prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+        processes.barrier()
+        prepared = prepare_data(config.data)
+        prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
         if isinstance(config.model, PhraseConfig):
-            checksums = files_beside(folder, to_dict(config))
-            phrases = partial(run_phrases, config.model, prepared, folder, prepared.fingerprint, checksums)
+            checksums = file_checksums(output_dir, to_dict(config))
+            phrases = partial(run_phrase_training, config.model, prepared, output_dir, prepared.fingerprint, checksums)
             # The main process trains the model; the others then only read its result.
-            result = phrases(config.seed, config.threads) if processes.is_main else None
-            processes.wait()
-            return phrases(config.seed, config.threads) if result is None else result
-        return _trainer(config, prepared, folder, device, processes).run()
+            result = phrases(config.seed, config.num_threads) if processes.is_main else None
+            processes.barrier()
+            return phrases(config.seed, config.num_threads) if result is None else result
+        return _build_trainer(config, prepared, output_dir, device, processes).run()
 
 
-def _trainer(
-    config: RunConfig, prepared: Prepared, folder: Path, device: torch.device, processes: Processes
+def _build_trainer(
+    config: RunConfig, prepared: PreparedData, output_dir: Path, device: torch.device, processes: ProcessGroup
 ) -> Trainer:
     """Return the trainer of a neural model; its model directory must exist."""
     identity = {"training data": prepared.fingerprint}
-    if config.guided is not None and config.guided.links is not None:
-        identity["guided links"] = file_digest(Path(config.guided.links))
+    if config.guided_alignment is not None and config.guided_alignment.links is not None:
+        identity["guided links"] = file_digest(Path(config.guided_alignment.links))
     split = prepared.split("train")
-    links = guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
+    links = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
     assert not isinstance(config.model, PhraseConfig)
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
-    model = assemble(config.model, prepared.text, folder if _is_begun(folder) else None)
-    check_lengths(model, prepared)
+    model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
+    check_max_lengths(model, prepared)
     return Trainer(
         model.to(device),
         split if links is None else GuidedSplit(split, links),
         prepared.split("valid"),
         config.training,
-        folder=folder,
+        output_dir=output_dir,
         seed=config.seed,
         processes=processes,
         identity=identity,
-        beside=files_beside(folder, to_dict(config)),
-        searched=Searched(config.search, config.training, prepared, device),
-        guided=config.guided,
-        sequence=config.sequence,
-        finetune=config.finetune,
+        file_checksums=file_checksums(output_dir, to_dict(config)),
+        translation_metric=TranslationMetric(config.generation, config.training, prepared, device),
+        guided=config.guided_alignment,
+        sequence=config.sequence_loss,
+        finetune=config.fine_tuning,
     )
 
 
-def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
+def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
     """Read the config of a run; directories that are not set are named after the file.
 
     Args:
@@ -260,52 +260,52 @@ def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
     Raises:
         ConfigError: if the file or a setting is wrong; see `regard.config.load`.
     """
-    config, name = load(RunConfig, path, overrides), Path(path).stem
-    data = dataclasses.replace(config.data, folder=config.data.folder or f"prepared/{name}")
-    return dataclasses.replace(config, folder=config.folder or f"runs/{name}", data=data)
+    config, name = read_config(RunConfig, path, overrides), Path(path).stem
+    data = dataclasses.replace(config.data, folder=config.data.cache_dir or f"prepared/{name}")
+    return dataclasses.replace(config, folder=config.output_dir or f"runs/{name}", data=data)
 
 
-def load_config(folder: Path | str) -> RunConfig:
+def load_config(model_dir: Path | str) -> RunConfig:
     """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
 
     Raises:
         CheckpointError: if the directory or its config is missing or unreadable; names the file.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such model directory")
-    if is_hf_folder(folder):
-        return RunConfig(**foreign_parts(folder))
-    path = folder / CONFIG_FILE
-    if (folder / HF_CONFIG).is_file() and not path.exists():
-        read_hf_config(folder)  # raises an error that explains why this is not a usable Hugging Face model
+    model_dir = Path(model_dir)
+    if not model_dir.is_dir():
+        raise CheckpointError(f"{model_dir}: no such model directory")
+    if is_hf_directory(model_dir):
+        return RunConfig(**hf_run_sections(model_dir))
+    path = model_dir / CONFIG_FILE
+    if (model_dir / HF_CONFIG).is_file() and not path.exists():
+        read_hf_config(model_dir)  # raises an error that explains why this is not a usable Hugging Face model
     try:
-        if not read_bytes(own_file(folder, CONFIG_FILE)).decode().endswith(LAST_LINE):
-            raise CheckpointError(f"{path}: truncated: the file does not end with {LAST_LINE.strip()!r}")
-        return load(RunConfig, path)
+        if not read_bytes(checked_file(model_dir, CONFIG_FILE)).decode().endswith(END_MARKER):
+            raise CheckpointError(f"{path}: truncated: the file does not end with {END_MARKER.strip()!r}")
+        return read_config(RunConfig, path)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
     except ConfigError as error:
         raise CheckpointError(
-            f"{error}\n{folder} is not a model directory, or was written by another version of regard"
+            f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
         ) from None
 
 
 def load_model(
-    folder: Path | str,
+    model_dir: Path | str,
     device: str = "auto",
     precision: str = "float32",
-    settings: Iterable[str] = (),
+    overrides: Iterable[str] = (),
 ) -> LoadedModel:
     """Load a trained model from its directory.
 
     Args:
-        folder: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
+        model_dir: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
         device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: Precision of matrix multiplications: `float32`, `bfloat16` or, on a CPU, `int8`.
-        settings: Overrides of the config of the run, such as `model.attention.contexts=0`.
+        overrides: Overrides of the config of the run, such as `model.attention.contexts=0`.
 
     Raises:
         UsageError: if the precision is unknown or not supported by this model, or the model is phrase-based.
@@ -314,36 +314,36 @@ def load_model(
         ConfigError: if an override is wrong.
         DeviceError: if the device is not available or does not support the precision.
     """
-    folder, chosen = Path(folder), as_precision(precision)
+    model_dir, chosen = Path(model_dir), parse_precision(precision)
     place = pick_device(device)
-    config = load_config(folder)
+    config = load_config(model_dir)
     data = to_dict(config)
-    if not (foreign := is_hf_folder(folder)) and not isinstance(config.model, PhraseConfig):
-        check_weights(weights_file(folder), folder, data)
-    if settings := list(settings):
-        for setting in settings:
-            set_option(data, setting)
-        config = from_dict(RunConfig, data, where=str(folder))
+    if not (foreign := is_hf_directory(model_dir)) and not isinstance(config.model, PhraseConfig):
+        check_model_files(weights_file(model_dir), model_dir, data)
+    if overrides := list(overrides):
+        for setting in overrides:
+            apply_override(data, setting)
+        config = from_dict(RunConfig, data, origin=str(model_dir))
     if isinstance(config.model, PhraseConfig):
-        raise UsageError(f"{folder}: this is a phrase-based model; a neural model is required here")
+        raise UsageError(f"{model_dir}: this is a phrase-based model; a neural model is required here")
     try:
-        text = foreign_text(config.data) if foreign else load_text(folder)
+        text = load_hf_text(config.data) if foreign else load_text_processing(model_dir)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     # Compare shapes before the weights are loaded. Pre-trained models check their own parts.
     if not foreign and type(config.model) not in PRETRAINED:
-        check_sizes(partial(assemble, config.model, text, folder), folder)
-    model = assemble(config.model, text, None if foreign else folder)
+        check_weight_shapes(partial(build_for_text, config.model, text, model_dir), model_dir)
+    model = build_for_text(config.model, text, None if foreign else model_dir)
     if foreign:
-        warn_not_followed(folder)
+        warn_ignored_settings(model_dir)
     else:
-        put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
+        copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
     model = model.to(place).eval()
     set_precision(model, chosen)
-    return LoadedModel(folder, config, text, model, place, chosen)
+    return LoadedModel(model_dir, config, text, model, place, chosen)
 
 
-def model_folder(file: Path) -> Path:
+def find_model_dir(file: Path) -> Path:
     """Return the model directory that contains a weight file.
 
     Raises:
@@ -355,69 +355,69 @@ def model_folder(file: Path) -> Path:
     raise CheckpointError(f"{file}: not in a model directory (no {CONFIG_FILE} next to it)")
 
 
-def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
+def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path) -> None:
     """Create the model directory. The config is written last, so its presence marks a complete directory."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if _is_begun(folder):
+        model_dir.mkdir(parents=True, exist_ok=True)
+        if _has_checkpoint(model_dir):
             # Stop before training if the files that translation needs are corrupt.
-            load_text(folder)
-            if (folder / MODEL_FILE).is_file():
-                check_weights(folder / MODEL_FILE, folder, to_dict(config), lost=True)
+            load_text_processing(model_dir)
+            if (model_dir / MODEL_FILE).is_file():
+                check_model_files(model_dir / MODEL_FILE, model_dir, to_dict(config), ignore_unreadable=True)
         else:
-            save_text(prepared.text, folder)
+            save_text_processing(prepared.text, model_dir)
             if not isinstance(config.model, PhraseConfig):
-                keep_parts(config.model, folder)
-        write_config(config, folder)
+                copy_pretrained_configs(config.model, model_dir)
+        write_config(config, model_dir)
     except OSError as error:
-        raise CheckpointError(f"{folder}: directory cannot be created: {error.strerror}") from None
+        raise CheckpointError(f"{model_dir}: directory cannot be created: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
-def _is_begun(folder: Path) -> bool:
+def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
-    return bool(state_files(folder)) or (folder / MODEL_FILE).exists() or phrases_begun(folder)
+    return bool(state_files(model_dir)) or (model_dir / MODEL_FILE).exists() or has_phrase_run(model_dir)
 
 
-def write_config(config: RunConfig, folder: Path) -> None:
+def write_config(config: RunConfig, model_dir: Path) -> None:
     """Write the config into a model directory.
 
     Raises:
         DataError: if the file cannot be written.
     """
-    write_atomic(folder / CONFIG_FILE, (dump_toml(config) + "\n" + LAST_LINE).encode())
+    write_atomic(model_dir / CONFIG_FILE, (dump_toml(config) + "\n" + END_MARKER).encode())
 
 
-def _check_same_run(config: RunConfig, folder: Path) -> None:
+def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     """Raise an error if the directory belongs to a run with another config, or to another kind of model."""
-    if not _is_begun(folder):
-        if (folder / EXPORTED_FILE).exists():
-            raise UsageError(f"{folder}: contains an exported model; choose another directory (--out)")
+    if not _has_checkpoint(model_dir):
+        if (model_dir / EXPORTED_FILE).exists():
+            raise UsageError(f"{model_dir}: contains an exported model; choose another directory (--out)")
         return
-    weights = folder / MODEL_FILE
-    if weights.exists() and not state_files(folder) and "averaged" in read_about(weights):
-        raise UsageError(f"{folder}: contains an averaged model; choose another directory (--out)")
-    shown = differences(to_dict(load_config(folder)), to_dict(config), is_harmless)
+    weights = model_dir / MODEL_FILE
+    if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
+        raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--out)")
+    shown = config_differences(to_dict(load_config(model_dir)), to_dict(config), is_resumable)
     if shown:
         raise ConfigError(
-            f"{folder} contains a run with another config; choose another directory (--out) or restore these "
+            f"{model_dir} contains a run with another config; choose another directory (--out) or restore these "
             "settings:\n" + "\n".join(f"  {line}" for line in shown)
         )
 
 
-def _check_start(start: str | None, text: TextPair) -> None:
+def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
     """Raise an error if the initial weights belong to other vocabularies than those of this run."""
-    if start is None:
+    if init_from is None:
         return
-    path = Path(start)
-    folder = path if path.is_dir() else model_folder(path)
-    other = TextPair.load(folder)
+    path = Path(init_from)
+    folder = path if path.is_dir() else find_model_dir(path)
+    other = TextProcessor.load(folder)
     for side in ("source", "target"):
         mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
         if mine != its:
             raise ConfigError(
-                f"training.start = {start!r}: the {side} vocabulary of that model ({len(its)} tokens) "
+                f"training.start = {init_from!r}: the {side} vocabulary of that model ({len(its)} tokens) "
                 f"differs from that of this run ({len(mine)} tokens): both models must have the same "
                 "vocabularies"
             )

@@ -7,38 +7,38 @@ from typing import Any, Literal
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError
 from regard.models.hf.config import HfConfig
-from regard.models.hf.generation import read_generation
+from regard.models.hf.generation import read_generation_settings
 
-__all__ = ["foreign_parts", "foreign_text", "warn_not_followed"]
+__all__ = ["hf_run_sections", "load_hf_text", "warn_ignored_settings"]
 
-LONGEST = 100_000
+MAX_GENERATED_LENGTH = 100_000
 """Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 _log = logging.getLogger(__name__)
 
 
-def foreign_parts(folder: Path) -> dict[str, Any]:
+def hf_run_sections(directory: Path) -> dict[str, Any]:
     """Return the sections `data`, `model` and `search` of a `RunConfig` for a Hugging Face directory."""
-    model = HfConfig(folder=str(folder))
-    return {"data": _data(folder), "model": model, "search": _search(folder)}
+    model = HfConfig(path=str(directory))
+    return {"data": _data_config(directory), "model": model, "search": _search_config(directory)}
 
 
-def _data(folder: Path) -> DataConfig:
+def _data_config(directory: Path) -> DataConfig:
     """Return a data config with the tokenizers of the directory and an empty corpus."""
     nothing = CorpusConfig(source=os.devnull, target=os.devnull)
-    tokenizer = PretrainedTokenizerConfig(folder=str(folder))
+    tokenizer = PretrainedTokenizerConfig(path=str(directory))
     return DataConfig(train=(nothing,), valid=nothing, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
 
 
-def foreign_text(data: DataConfig) -> TextPair:
+def load_hf_text(data: DataConfig) -> TextProcessor:
     """Load the tokenizers and vocabularies of a Hugging Face directory.
 
     Args:
-        data: The section `data` of `foreign_parts`.
+        data: The section `data` of `hf_run_sections`.
 
     Raises:
         DataError: if the directory has no tokenizer.
@@ -48,19 +48,19 @@ def foreign_text(data: DataConfig) -> TextPair:
         _side(config, name)
         for name, config in (("source", data.source_tokenizer), ("target", data.target_tokenizer))
     )
-    return TextPair(source, target)
+    return TextProcessor(source, target)
 
 
-def _side(config: Any, name: str) -> Side:
+def _side(config: Any, name: str) -> TextSide:
     if not isinstance(config, PretrainedTokenizerConfig):
         raise ConfigError(
             f"data.{name}_tokenizer.kind: a Hugging Face model uses its own tokenizer; remove this setting"
         )
-    tokenizer = PretrainedTokenizer.of_folder(config, name)
-    return Side(tokenizer, tokenizer.vocabulary)
+    tokenizer = PretrainedTokenizer.from_directory(config, name)
+    return TextSide(tokenizer, tokenizer.vocabulary)
 
 
-def _search(folder: Path) -> SearchConfig:
+def _search_config(directory: Path) -> GenerationConfig:
     """Return the search settings that `generate` of transformers would use for this directory.
 
     If the generation config gives no number of beams or no maximum length, regard's default applies. The
@@ -69,20 +69,20 @@ def _search(folder: Path) -> SearchConfig:
     Raises:
         CheckpointError: if a setting is invalid or out of range; names the file and the setting.
     """
-    found, path = read_generation(folder)
-    plain = SearchConfig()
+    found, path = read_generation_settings(directory)
+    plain = GenerationConfig()
     least, most = found.min_length, found.max_length
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     least = least if found.min_new_tokens is None else found.min_new_tokens + 1
     most = most if found.max_new_tokens is None else found.max_new_tokens + 1
     stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {True: "first_n", "never": "exact"}
     settings = {
-        "beam": found.num_beams or plain.beam,
+        "beam": found.num_beams or plain.beam_size,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
         "min_length": least or 0,
         "max_length_ratio": plain.max_length_ratio if most is None else 0.0,
         # Some files give a very large number to mean "no limit".
-        "max_length_extra": plain.max_length_extra if most is None else min(most, LONGEST),
+        "max_length_extra": plain.max_length_offset if most is None else min(most, MAX_GENERATED_LENGTH),
         "no_repeat_ngram": found.no_repeat_ngram_size or 0,
         "forbid_unknown": False,  # `generate` may produce it unless the settings suppress it
         "scheme": {
@@ -93,13 +93,13 @@ def _search(folder: Path) -> SearchConfig:
         },
     }
     try:
-        return from_dict(SearchConfig, settings, where=str(path))
+        return from_dict(GenerationConfig, settings, origin=str(path))
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
 
 
-def warn_not_followed(folder: Path) -> None:
+def warn_ignored_settings(directory: Path) -> None:
     """Log a warning that lists the settings of the generation config that regard ignores."""
-    settings, path = read_generation(folder)
-    if names := settings.not_followed():
+    settings, path = read_generation_settings(directory)
+    if names := settings.unsupported():
         _log.warning("%s: regard ignores %s", path, ", ".join(names))

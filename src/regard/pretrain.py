@@ -17,35 +17,35 @@ from typing import Any, Literal, cast
 
 import torch
 
-from regard.config import config, load, option, to_dict
-from regard.data.files import file_digest, sync_file, sync_folder, write_atomic
-from regard.data.hf import HF_CONFIG, library_errors, open_tokenizer, quiet
-from regard.data.locking import claimed
-from regard.data.monolingual import CausalLines, MaskedLines, read_monolingual
-from regard.data.partial import partial_folder
+from regard.config import configclass, read_config, option, to_dict
+from regard.data.files import file_digest, sync_file, sync_directory, write_atomic
+from regard.data.hf import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
+from regard.data.locking import directory_lock
+from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingual
+from regard.data.partial import partial_directory
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.hf.language import LanguageModel
-from regard.models.hf.learned import learn_tokenizer, open_language_model
+from regard.models.hf.language import HfLanguageModel
+from regard.models.hf.learned import train_tokenizer, build_language_model
 from regard.training.config import TrainingConfig
-from regard.training.device import pick_device, use_threads
-from regard.training.distributed import join
-from regard.training.trainer import Result, Trainer
-from regard.training.weights import MODEL_FILE, load_weights, put_weights
+from regard.training.device import pick_device, set_num_threads
+from regard.training.distributed import init_process_group
+from regard.training.trainer import TrainingResult, Trainer
+from regard.training.weights import MODEL_FILE, load_weights, copy_weights
 
 __all__ = [
     "LanguageModelConfig",
     "MonolingualConfig",
     "PretrainConfig",
     "pretrain",
-    "read_pretraining",
+    "read_pretrain_config",
 ]
 
-RUN = "run"
-SETTINGS = "pretrain.json"
+RUN_DIR = "run"
+SETTINGS_FILE = "pretrain.json"
 
 
-@config
+@configclass
 class MonolingualConfig:
     """Monolingual training and validation text."""
 
@@ -63,12 +63,12 @@ class MonolingualConfig:
         default=None,
         help="Hugging Face directory with the tokenizer. Default: a new tokenizer, trained on the text.",
     )
-    size: int = option(
+    vocab_size: int = option(
         default=8_000, help="Vocabulary size of a tokenizer trained here.", ge=300, le=1_000_000
     )
 
 
-@config
+@configclass
 class LanguageModelConfig:
     """A masked or causal language model: BERT (Devlin et al., 2019) or GPT-2 (Radford et al., 2019)."""
 
@@ -77,25 +77,25 @@ class LanguageModelConfig:
         help="Training objective: masked (BERT, an encoder that predicts masked tokens) or causal (GPT-2, a "
         "decoder that predicts the next token).",
     )
-    layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
-    width: int = option(default=512, help="Hidden size, a multiple of `heads`.", ge=2, le=16_384)
-    heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
-    feed_forward: int = option(
+    num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
+    d_model: int = option(default=512, help="Hidden size, a multiple of `heads`.", ge=2, le=16_384)
+    num_heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
+    ffn_size: int = option(
         default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536
     )
     dropout: float = option(default=0.1, help="Dropout probability.", ge=0, lt=1)
-    start: str | None = option(
+    init_from: str | None = option(
         default=None,
         help="Hugging Face directory of a model to continue training; its tokenizer is used, and the sizes "
         "above are ignored. Default: a new model.",
     )
 
 
-@config
+@configclass
 class PretrainConfig:
     """All settings of a pre-training run."""
 
-    folder: str | None = option(
+    output_dir: str | None = option(
         default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
     )
     seed: int = option(
@@ -107,7 +107,7 @@ class PretrainConfig:
     device: str = option(
         default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
     )
-    threads: int = option(
+    num_threads: int = option(
         default=0,
         help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
         ge=0,
@@ -123,13 +123,13 @@ class PretrainConfig:
         """Check that the options are compatible."""
         if self.training.validation.metric != "perplexity":
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
-        if self.model.start is not None and self.text.tokenizer not in (None, self.model.start):
+        if self.model.init_from is not None and self.text.tokenizer not in (None, self.model.init_from):
             raise ValueError("text.tokenizer: not allowed with model.start, whose own tokenizer is used")
-        if self.model.start is None and self.model.width % self.model.heads:
+        if self.model.init_from is None and self.model.d_model % self.model.num_heads:
             raise ValueError("model.width must be a multiple of model.heads")
 
 
-def read_pretraining(path: Path | str, overrides: list[str]) -> PretrainConfig:
+def read_pretrain_config(path: Path | str, overrides: list[str]) -> PretrainConfig:
     """Read the config of a pre-training run.
 
     Args:
@@ -139,16 +139,16 @@ def read_pretraining(path: Path | str, overrides: list[str]) -> PretrainConfig:
     Raises:
         ConfigError: if the file or a setting is wrong.
     """
-    found = load(PretrainConfig, path, overrides)
-    return dataclasses.replace(found, folder=found.folder or f"runs/{Path(path).stem}")
+    found = read_config(PretrainConfig, path, overrides)
+    return dataclasses.replace(found, folder=found.output_dir or f"runs/{Path(path).stem}")
 
 
-def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
+def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
     """Pre-train a language model, or resume an interrupted run.
 
     Args:
         config: The settings of the run.
-        folder: The output directory, which becomes a Hugging Face directory.
+        output_dir: The output directory, which becomes a Hugging Face directory.
 
     Returns:
         The result of the training.
@@ -159,98 +159,98 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
         UsageError: if transformers is not installed, or the directory holds another model.
         CheckpointError: if a file is corrupt or cannot be written.
     """
-    folder = Path(folder)
+    output_dir = Path(output_dir)
     device = pick_device(config.device)
-    use_threads(config.threads or None)
-    run = folder / RUN
-    with join(device) as processes, claimed(run) if processes.is_main else nullcontext():
+    set_num_threads(config.num_threads or None)
+    run = output_dir / RUN_DIR
+    with init_process_group(device) as processes, directory_lock(run) if processes.is_main else nullcontext():
         if processes.is_main:
-            _begin(config, folder)
-        processes.wait()
-        tokenizer = open_tokenizer(run, str(run))
+            _create_run_dir(config, output_dir)
+        processes.barrier()
+        tokenizer = load_hf_tokenizer(run, str(run))
         train, valid = (
-            _examples(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
+            _build_dataset(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
         )
         torch.manual_seed(config.seed)
-        model = LanguageModel(open_language_model(config.model, config.text.max_length, tokenizer))
+        model = HfLanguageModel(build_language_model(config.model, config.text.max_length, tokenizer))
         trainer = Trainer(
             cast(TranslationModel, model.to(device)),
             train,
             valid,
             config.training,
-            folder=run,
+            output_dir=run,
             seed=config.seed,
             processes=processes,
-            beside={SETTINGS: file_digest(run / SETTINGS)},
+            file_checksums={SETTINGS_FILE: file_digest(run / SETTINGS_FILE)},
             identity={"text": hashlib.sha256((train.text.digest + valid.text.digest).encode()).hexdigest()},
         )
         result = trainer.run()
         # Export the best weights, unless a signal interrupted the training.
         if result.signal is None and processes.is_main:
-            put_weights(model, load_weights(run), str(run / MODEL_FILE))
-            _finish(model, tokenizer, folder)
-        processes.wait()
+            copy_weights(model, load_weights(run), str(run / MODEL_FILE))
+            _export_model(model, tokenizer, output_dir)
+        processes.barrier()
         return result
 
 
-def _examples(config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any) -> MaskedLines | CausalLines:
+def _build_dataset(config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any) -> MaskedDataset | CausalDataset:
     """Return the examples of the training objective for some files."""
     lines = read_monolingual(paths, tokenizer, config.text.max_length)
     if config.model.kind == "masked":
         if tokenizer.mask_token_id is None:
             raise DataError("the tokenizer has no mask symbol, which a masked language model requires")
-        return MaskedLines(lines, tokenizer)
+        return MaskedDataset(lines, tokenizer)
     # BERT-style tokenizers name these symbols cls and sep. GPT-2 has one symbol for start and end.
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
     starts = (tokenizer.bos_token_id, tokenizer.cls_token_id, end)
     start = next((one for one in starts if one is not None), None)
     if start is None or end is None:
         raise DataError("the tokenizer has no end symbol, which a causal language model requires")
-    return CausalLines(lines, start, end)
+    return CausalDataset(lines, start, end)
 
 
-def _begin(config: PretrainConfig, folder: Path) -> None:
+def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
     """Create the directory of the run with its tokenizer, or check that it belongs to this run."""
-    run = folder / RUN
+    run = output_dir / RUN_DIR
     about = to_dict(config)
     # These options may change when a run is resumed.
     for key in ("folder", "device", "threads"):
         about.pop(key, None)
     about["training"].pop("stop", None)
     text = json.dumps(about, indent=2, sort_keys=True) + "\n"
-    if (run / SETTINGS).is_file():
-        if (run / SETTINGS).read_text(encoding="utf-8") != text:
+    if (run / SETTINGS_FILE).is_file():
+        if (run / SETTINGS_FILE).read_text(encoding="utf-8") != text:
             raise ConfigError(
-                f"{folder} contains a pre-training run with another config; choose another directory"
+                f"{output_dir} contains a pre-training run with another config; choose another directory"
             )
         return
-    if (folder / HF_CONFIG).exists() or (folder / "config.toml").exists():
-        raise UsageError(f"{folder}: already contains a model; choose another directory")
-    given = config.model.start or config.text.tokenizer
+    if (output_dir / HF_CONFIG).exists() or (output_dir / "config.toml").exists():
+        raise UsageError(f"{output_dir}: already contains a model; choose another directory")
+    given = config.model.init_from or config.text.tokenizer
     try:
         if given is None:
-            with quiet():
-                learned = learn_tokenizer(config.model.kind, config.text.train, config.text.size)
+            with quiet_transformers():
+                learned = train_tokenizer(config.model.kind, config.text.train, config.text.vocab_size)
         else:
-            learned = open_tokenizer(Path(given), given)
+            learned = load_hf_tokenizer(Path(given), given)
     except OSError as error:
-        raise CheckpointError(f"{folder}: directory cannot be created: {error.strerror or error}") from None
-    with library_errors(CheckpointError, f"{run}: cannot be written"):
+        raise CheckpointError(f"{output_dir}: directory cannot be created: {error.strerror or error}") from None
+    with convert_errors(CheckpointError, f"{run}: cannot be written"):
         learned.save_pretrained(run)
-    write_atomic(run / SETTINGS, text.encode())
+    write_atomic(run / SETTINGS_FILE, text.encode())
 
 
-def _finish(model: LanguageModel, tokenizer: Any, folder: Path) -> None:
+def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> None:
     """Write the Hugging Face directory: each file atomically, the config last."""
     try:
-        with partial_folder(folder / HF_CONFIG) as made:
+        with partial_directory(output_dir / HF_CONFIG) as made:
             # A full disk causes several kinds of exceptions in transformers.
-            with quiet(), library_errors(CheckpointError, f"{folder}: cannot be written"):
+            with quiet_transformers(), convert_errors(CheckpointError, f"{output_dir}: cannot be written"):
                 tokenizer.save_pretrained(made)
                 model.model.save_pretrained(made)
             for file in sorted(made.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
                 sync_file(file)
-                os.replace(file, folder / file.name)
-        sync_folder(folder)
+                os.replace(file, output_dir / file.name)
+        sync_directory(output_dir)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None

@@ -22,58 +22,58 @@ import os
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path, PurePosixPath
 
-__all__ = ["SPINS", "available_processors", "configure_threads", "cpu_quota"]
+__all__ = ["SPIN_COUNT", "num_available_cpus", "configure_threads", "cpu_quota"]
 
-SPINS = 1000
+SPIN_COUNT = 1000
 """Number of times that a waiting thread of GNU's OpenMP spins before it sleeps."""
 
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+WAIT_POLICY_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """Environment variables with which the user can choose the wait policy."""
 
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUP = Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+PROC_CGROUP = Path("/proc/self/cgroup")
 
 
-def configure_threads(environment: MutableMapping[str, str] | None = None) -> None:
+def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
     """Set the number of OpenMP threads and their wait policy, unless the user has set them.
 
     This has no effect after torch has been imported.
 
     Args:
-        environment: The environment variables to set. Default: those of this process.
+        env: The environment variables to set. Default: those of this process.
     """
-    chosen = os.environ if environment is None else environment
-    if not any(chosen.get(name) for name in WAITING):
-        chosen["GOMP_SPINCOUNT"] = str(SPINS)
-    available = available_processors()
-    if not chosen.get("OMP_NUM_THREADS") and available < _scheduled_processors():
+    chosen = os.environ if env is None else env
+    if not any(chosen.get(name) for name in WAIT_POLICY_VARIABLES):
+        chosen["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
+    available = num_available_cpus()
+    if not chosen.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
         chosen["OMP_NUM_THREADS"] = str(available)
 
 
-def available_processors() -> int:
+def num_available_cpus() -> int:
     """Return the number of processors this process may use, given its affinity and its cgroup's CPU quota.
 
     A fractional quota is rounded up.
     """
-    processors, quota = _scheduled_processors(), cpu_quota()
+    processors, quota = _num_schedulable_cpus(), cpu_quota()
     return processors if quota is None else max(1, min(processors, math.ceil(quota)))
 
 
-def _scheduled_processors() -> int:
+def _num_schedulable_cpus() -> int:
     """Return the number of processors that the scheduler may run this process on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def cpu_quota(own: Path | None = None, root: Path | None = None) -> float | None:
+def cpu_quota(cgroup_file: Path | None = None, root: Path | None = None) -> float | None:
     """Return the CPU quota of the cgroups of this process as a number of processors, or None without a limit.
 
     Args:
-        own: The file that lists the cgroups of the process. Default: `/proc/self/cgroup`.
+        cgroup_file: The file that lists the cgroups of the process. Default: `/proc/self/cgroup`.
         root: The mount point of the cgroup file system. Default: `/sys/fs/cgroup`.
     """
-    root = CGROUPS if root is None else root
+    root = CGROUP_ROOT if root is None else root
     try:
-        lines = (OWN_CGROUP if own is None else own).read_text(encoding="utf-8").splitlines()
+        lines = (PROC_CGROUP if cgroup_file is None else cgroup_file).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return None
     quotas: list[float] = []
@@ -81,13 +81,13 @@ def cpu_quota(own: Path | None = None, root: Path | None = None) -> float | None
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:  # cgroup v2 has a single hierarchy, whose line lists no controllers
-            quotas += _quotas((root, root / "unified"), path, _unified_quota)
+            quotas += _iter_quotas((root, root / "unified"), path, _unified_quota)
         elif "cpu" in controllers.split(","):
-            quotas += _quotas((root / "cpu", root / controllers), path, _legacy_quota)
+            quotas += _iter_quotas((root / "cpu", root / controllers), path, _legacy_quota)
     return min(quotas, default=None)
 
 
-def _quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]) -> Iterator[float]:
+def _iter_quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]) -> Iterator[float]:
     """Yield the quotas of a cgroup and of its ancestors.
 
     Inside a container the path may refer to the host's hierarchy while the container's own cgroup is mounted
@@ -103,15 +103,15 @@ def _quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | 
 
 def _unified_quota(folder: Path) -> float | None:
     """Return the quota in `cpu.max` of cgroup v2: processor time and period in microseconds, or `max`."""
-    return _ratio(_words(folder / "cpu.max"))
+    return _ratio(_read_fields(folder / "cpu.max"))
 
 
 def _legacy_quota(folder: Path) -> float | None:
     """Return the quota of cgroup v1, where -1 means no limit."""
-    return _ratio(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
+    return _ratio(_read_fields(folder / "cpu.cfs_quota_us") + _read_fields(folder / "cpu.cfs_period_us"))
 
 
-def _words(path: Path) -> list[str]:
+def _read_fields(path: Path) -> list[str]:
     """Return the fields of a file; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").split()

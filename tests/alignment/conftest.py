@@ -4,7 +4,7 @@ import pytest
 from aligner_text import random_pairs
 
 from regard.alignment.corpus import Corpus
-from regard.data.phrasebook import split
+from regard.data.phrasebook import generate_split
 
 
 @pytest.fixture
@@ -15,5 +15,5 @@ def small():
 @pytest.fixture(scope="session")
 def phrases():
     """Return sentence pairs of the phrasebook and their corpus."""
-    pairs = split("train", 3000, seed=3)
+    pairs = generate_split("train", 3000, seed=3)
     return pairs, Corpus.from_tokens((pair.source, pair.target) for pair in pairs)

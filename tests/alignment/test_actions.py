@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.alignment.actions import align_actions, monotone, write_actions
-from regard.alignment.base import Setting
+from regard.alignment.actions import align_actions, monotone_alignment, write_actions
+from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
 from regard.data.tokenizer import ActionsConfig, load_tokenizer
 from regard.errors import DataError
@@ -38,7 +38,7 @@ def maximum(likely: np.ndarray) -> float:
 def test_alignment_is_monotone_and_has_maximum_probability(seed):
     rng = np.random.default_rng(seed)
     likely = rng.dirichlet(np.full(4, 0.3), size=5) * rng.uniform(0.3, 1, size=(5, 1))
-    heads = monotone(likely)
+    heads = monotone_alignment(likely)
     chosen = [head for head in heads if head is not None]
     assert chosen == sorted(set(chosen))
     # monotone() discards links with a probability below 0.05.
@@ -47,8 +47,8 @@ def test_alignment_is_monotone_and_has_maximum_probability(seed):
 
 
 def test_improbable_links_are_omitted():
-    assert monotone(np.full((3, 2), 0.01)) == [None, None, None]
-    assert monotone(np.zeros((0, 2))) == []
+    assert monotone_alignment(np.full((3, 2), 0.01)) == [None, None, None]
+    assert monotone_alignment(np.zeros((0, 2))) == []
 
 
 @given(target=st.text("aß ", min_size=1, max_size=6), data=st.data())
@@ -57,7 +57,7 @@ def test_decoded_actions_equal_the_target(target, data):
     heads = [*places, *[None] * (len(target) - len(places))]
     tokenizer = load_tokenizer(ActionsConfig(), Path(), "target")
     written = write_actions(target, heads)
-    assert tokenizer.shown(written) == target
+    assert tokenizer.to_plain_text(written) == target
     plain = " ".join(target.split())
     assert " ".join(tokenizer.decode(tokenizer.encode(written)).split()) == plain
 
@@ -66,7 +66,7 @@ def test_copied_characters_are_aligned_to_themselves():
     rng = np.random.default_rng(0)
     stems = ["".join(rng.choice(list("abcdefghij"), size=rng.integers(2, 6))) for _ in range(200)]
     pairs = [(stem, stem + suffix) for stem in stems for suffix in ("xy", "")]
-    found = align_actions(pairs, HMMConfig(), Setting(threads=1))
+    found = align_actions(pairs, HMMConfig(), TrainingSetup(num_threads=1))
     right = sum(line == "→".join(s) + t[len(s) :] for line, (s, t) in zip(found, pairs, strict=True))
     assert right > 0.95 * len(pairs)
 
@@ -74,7 +74,7 @@ def test_copied_characters_are_aligned_to_themselves():
 def test_whitespace_is_normalized_as_in_the_tokenizer():
     pairs = [("ab cd", "ab cd e"), ("ba", "ba e")] * 20
     wide = [(f"  {source.replace(' ', '   ')} ", target.replace(" ", "  ")) for source, target in pairs]
-    setting = Setting(threads=1)
+    setting = TrainingSetup(num_threads=1)
     assert align_actions(wide, HMMConfig(), setting) == align_actions(pairs, HMMConfig(), setting)
 
 

@@ -6,7 +6,7 @@ import pytest
 from regard.alignment.corpus import UNKNOWN, Corpus, split_joined
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare
+from regard.data.prepared import prepare_data
 from regard.errors import DataError
 
 PAIRS = [("b a b".split(), "x".split()), ("a b".split(), "y x".split())]
@@ -20,8 +20,8 @@ def test_words_are_numbered_by_frequency():
     corpus = Corpus.from_tokens(PAIRS)
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
-    assert corpus.source.words.spelling == ("b", "a")
-    assert corpus.target.words.spelling == ("x", "y")
+    assert corpus.source.words.words == ("b", "a")
+    assert corpus.target.words.words == ("x", "y")
     assert corpus.source.offsets.tolist() == [0, 3, 5]
 
 
@@ -33,7 +33,7 @@ def test_given_vocabulary_keeps_numbers_and_maps_other_words_to_unknown():
 
 def test_part_selects_pairs_and_swapped_exchanges_sides():
     corpus = Corpus.from_tokens(PAIRS)
-    assert spelled(corpus.part(1, 2).target, 0) == ["y", "x"]
+    assert spelled(corpus.subset(1, 2).target, 0) == ["y", "x"]
     assert spelled(corpus.swapped().source, 1) == ["y", "x"]
     assert corpus.swapped() is corpus.swapped() and corpus.swapped().swapped() is corpus
 
@@ -47,7 +47,7 @@ def test_parallel_files_and_joined_lines_give_the_same_corpus(tmp_path):
     for a, b in ((one.source, other.source), (one.target, other.target)):
         assert a.words == b.words
         np.testing.assert_array_equal(a.tokens, b.tokens)
-    assert "haus" in one.source.words.spelling
+    assert "haus" in one.source.words.words
 
 
 def test_empty_side_raises_with_file_and_line(tmp_path):
@@ -83,7 +83,7 @@ def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
         (tmp_path / name).write_text(lines)
     files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
     config = from_dict(DataConfig, {"train": [files], "valid": files, "folder": str(tmp_path / "folder")})
-    corpus = Corpus.from_prepared(prepare(config))
+    corpus = Corpus.from_prepared(prepare_data(config))
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
 

@@ -11,18 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from regard.alignment.base import Setting, State
-from regard.alignment.bayes import BayesAligner, BayesConfig, Learned, Sampler, train_bayes
-from regard.alignment.bayes_kernels import FERTILITIES, REACH
-from regard.alignment.bayes_layout import lay_out
+from regard.alignment.base import TrainingSetup, AlignerState
+from regard.alignment.bayes import BayesAligner, BayesConfig, LinkStatistics, Sampler, train_bayes
+from regard.alignment.bayes_kernels import NUM_FERTILITIES, MAX_JUMP
+from regard.alignment.bayes_layout import build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.symmetrize import symmetrize
 from regard.data.links import GoldLinks
-from regard.data.phrasebook import split
+from regard.data.phrasebook import generate_split
 from regard.metrics.alignment import alignment_score
 
-QUICK = BayesConfig(effort=0.2, chains=3)
+QUICK = BayesConfig(effort=0.2, num_chains=3)
 TINY = [("a b a", "x y"), ("b", "x z")]
 
 
@@ -33,27 +33,27 @@ def corpus_of(lines, words=None):
 
 @pytest.fixture(scope="module")
 def text():
-    pairs = split("train", 400, seed=3)
+    pairs = generate_split("train", 400, seed=3)
     corpus = Corpus.from_tokens((pair.source, pair.target) for pair in pairs)
     return corpus, [GoldLinks(sure=pair.links, possible=pair.links) for pair in pairs]
 
 
 @pytest.fixture(scope="module")
 def trained(text):
-    return train_bayes(text[0], QUICK, Setting(threads=2, seed=1))
+    return train_bayes(text[0], QUICK, TrainingSetup(num_threads=2, seed=1))
 
 
 def random_jumps_and_ratios(words):
     random = np.random.default_rng(4)
-    ratios = random.uniform(0.3, 2, (words, FERTILITIES)).astype(np.float32)
-    return random.uniform(0.1, 1, 2 * REACH + 1).astype(np.float32), ratios
+    ratios = random.uniform(0.3, 2, (words, NUM_FERTILITIES)).astype(np.float32)
+    return random.uniform(0.1, 1, 2 * MAX_JUMP + 1).astype(np.float32), ratios
 
 
 def path_weight(path, source, jumps, ratios):
     """Return the product of jump and fertility ratios of one sentence's links, up to a factor."""
     linked = [place for place in path if place >= 0]
     weight = math.prod(
-        float(jumps[REACH + after - before])
+        float(jumps[MAX_JUMP + after - before])
         for before, after in itertools.pairwise([-1, *linked, len(source)])
     )
     for place, fertility in Counter(linked).items():
@@ -88,12 +88,12 @@ def collapsed_weight(links, rows, config, targets):
 
 def test_reported_log_likelihood_is_that_of_target_words_given_links():
     corpus = corpus_of([*TINY, ("a a b", "x z x"), ("b", "y")])
-    layout, slots = lay_out(corpus, threads=1)
+    layout, slots = build_layout(corpus, threads=1)
     config = BayesConfig(alpha=0.3, null_alpha=0.5)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(2))
     for _ in range(3):
-        judged = sampler.step("ibm1", judged=True)[3]
-        links, linked = sampler.chain.links.tolist(), []
+        judged = sampler.step("ibm1", with_likelihood=True)[3]
+        links, linked = sampler.state.links.tolist(), []
         edges = zip(corpus.source.starts, corpus.target.starts, corpus.target.lengths, strict=True)
         for start, first, length in edges:
             for target in corpus.target.tokens[first : first + length].tolist():
@@ -112,16 +112,16 @@ def test_reported_log_likelihood_is_that_of_target_words_given_links():
 # The oracle enumerates all links of both sentences, weighted by their joint probability.
 def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
     corpus = corpus_of(TINY)
-    layout, slots = lay_out(corpus, threads=1)
-    config = BayesConfig(alpha=0.3, null_alpha=0.5, null=0.4, samples=1)
+    layout, slots = build_layout(corpus, threads=1)
+    config = BayesConfig(alpha=0.3, null_alpha=0.5, null_probability=0.4, num_samples=1)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(5))
-    jumps, ratios = np.ones(2 * REACH + 1), np.ones((2, FERTILITIES))
+    jumps, ratios = np.ones(2 * MAX_JUMP + 1), np.ones((2, NUM_FERTILITIES))
     if with_jumps:
         jumps, ratios = random_jumps_and_ratios(2)
-        half = len(sampler.chain.jumps) // 2
-        sampler.chain.jumps[:] = jumps[REACH - half : REACH + half + 1]
-        sampler.chain.backs[:] = sampler.chain.jumps[::-1]
-        sampler.chain.ratios[:] = ratios
+        half = len(sampler.state.jumps) // 2
+        sampler.state.jumps[:] = jumps[MAX_JUMP - half : MAX_JUMP + half + 1]
+        sampler.state.reversed_jumps[:] = sampler.state.jumps[::-1]
+        sampler.state.fertility_ratios[:] = ratios
     rows = [(corpus.source.sentence(row), corpus.target.sentence(row)) for row in range(2)]
     expected, total = np.zeros(len(layout.slots)), 0.0
     for links in itertools.product(*(paths(len(source), len(target)) for source, target in rows)):
@@ -139,7 +139,7 @@ def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
 
 def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
     jumps, ratios = random_jumps_and_ratios(3)
-    learned = Learned(
+    learned = LinkStatistics(
         starts=np.array([0, 2, 3]),
         columns=np.array([0, 2, 1], dtype=np.int32),
         values=np.array([2, 1, 4], dtype=np.float32),
@@ -148,7 +148,7 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
         jumps=jumps,
         ratios=ratios,
     )
-    config = BayesConfig(alpha=0.4, null_alpha=0.3, null=0.5, chains=4000, samples=4)
+    config = BayesConfig(alpha=0.4, null_alpha=0.3, null_probability=0.5, num_chains=4000, num_samples=4)
     numbered = corpus_of([("a a b", "x y z")])
     # The third source word and the second target word are not in the vocabulary.
     source, target = np.array([0, 1, -1], dtype=np.int32), np.array([0, -1, 2], dtype=np.int32)
@@ -163,7 +163,7 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
         for place, token in zip(path, target, strict=True):
             if place < 0:
                 seen = 1 if token >= 0 else 0
-                weight *= config.null * (seen + config.null_alpha) / (2 + 3 * config.null_alpha)
+                weight *= config.null_probability * (seen + config.null_alpha) / (2 + 3 * config.null_alpha)
             else:
                 word = source[place]
                 seen, among = counts.get((word, token), 0), (3, 4, 0)[word]
@@ -182,17 +182,17 @@ def test_links_depend_on_seed_but_not_on_threads(text, trained):
     # An equal corpus that is a different object, as after swapping the directions twice.
     np.testing.assert_array_equal(trained.align(corpus.swapped().swapped()), found)
     for threads in (1, 3):
-        again = train_bayes(corpus, QUICK, Setting(threads=threads, seed=1))
+        again = train_bayes(corpus, QUICK, TrainingSetup(num_threads=threads, seed=1))
         np.testing.assert_array_equal(again.align(corpus), found)
-    other = train_bayes(corpus, QUICK, Setting(threads=2, seed=2)).align(corpus)
+    other = train_bayes(corpus, QUICK, TrainingSetup(num_threads=2, seed=2)).align(corpus)
     # Another seed changes some links, but most links are certain.
     assert 0 < np.mean(other != found) < 0.2
 
 
 def test_distributed_chains_give_the_links_of_one_process(text):
     corpus = text[0].part(0, 100)
-    config = BayesConfig(effort=0.1, chains=2)
-    alone = train_bayes(corpus, config, Setting(threads=1, seed=1)).align(corpus)
+    config = BayesConfig(effort=0.1, num_chains=2)
+    alone = train_bayes(corpus, config, TrainingSetup(num_threads=1, seed=1)).align(corpus)
     # Two threads emulate two processes. `reduce` sums their arrays like an all-reduce.
     barrier, shared = threading.Barrier(2), {}
 
@@ -204,7 +204,7 @@ def test_distributed_chains_give_the_links_of_one_process(text):
             barrier.wait(timeout=60)
             return total
 
-        setting = Setting(threads=1, seed=1, process=process, processes=2, reduce=reduce)
+        setting = TrainingSetup(num_threads=1, seed=1, rank=process, world_size=2, reduce=reduce)
         return train_bayes(corpus, config, setting).align(corpus)
 
     with ThreadPoolExecutor(2) as pool:
@@ -214,7 +214,7 @@ def test_distributed_chains_give_the_links_of_one_process(text):
 
 def test_bayes_has_lower_alignment_error_rate_than_model_1(text, trained):
     corpus, gold = text
-    setting = Setting(threads=2)
+    setting = TrainingSetup(num_threads=2)
 
     def error(forward, backward):
         links = forward.align(corpus), backward.align(corpus.swapped())
@@ -230,7 +230,7 @@ def test_restored_aligner_gives_the_same_links(text, trained):
     corpus = text[0]
     state = trained.state()
     sizes = len(corpus.source.words), len(corpus.target.words)
-    again = BayesAligner.from_state(State(json.loads(json.dumps(state.settings)), state.arrays), sizes)
+    again = BayesAligner.from_state(AlignerState(json.loads(json.dumps(state.settings)), state.arrays), sizes)
     assert again.config == trained.config
     new = corpus.part(0, 50)
     np.testing.assert_array_equal(again.align(new, threads=1), trained.align(new, threads=2))
@@ -275,7 +275,7 @@ def test_unknown_words_and_empty_sides_can_be_aligned(text, trained):
 
 def test_training_accepts_pairs_with_an_empty_side():
     corpus = corpus_of([*TINY, ("", "x"), ("a", ""), *TINY])
-    links = train_bayes(corpus, QUICK, Setting(threads=1)).align(corpus)
+    links = train_bayes(corpus, QUICK, TrainingSetup(num_threads=1)).align(corpus)
     assert links[4] == -1
     assert len(links) == 9
 
@@ -290,13 +290,13 @@ def test_gaps_between_sentences_do_not_change_links(text, trained):
 
     other = Corpus(gapped(corpus.source), gapped(corpus.target))
     np.testing.assert_array_equal(trained.align(other), trained.align(corpus))
-    first, second = (train_bayes(side, QUICK, Setting(threads=1)).align(side) for side in (corpus, other))
+    first, second = (train_bayes(side, QUICK, TrainingSetup(num_threads=1)).align(side) for side in (corpus, other))
     np.testing.assert_array_equal(first, second)
 
 
 def test_every_pass_reports_the_fraction_of_changed_links(text):
     seen = []
-    train_bayes(text[0], QUICK, Setting(threads=1, report=seen.append))
+    train_bayes(text[0], QUICK, TrainingSetup(num_threads=1, report=seen.append))
     assert [(item.stage, item.number, item.of) for item in seen] == [
         (stage, number, of)
         for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(400), strict=True)

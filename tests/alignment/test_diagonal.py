@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.alignment.diagonal import (
-    MOST,
-    expected_features,
+    MAX_TENSION,
+    expected_distance,
     fit_tension,
-    log_normaliser_gradient,
-    normaliser,
-    sizes_of,
+    log_normalizer_gradient,
+    normalizer,
+    length_counts,
 )
 
 
@@ -24,13 +24,13 @@ def distances(j, n, m):
 def test_normalizer_and_gradient_equal_explicit_sums(j, n, m, tension):
     j = min(j, n)
     weights = np.exp(-tension * distances(j, n, m))
-    assert normaliser(j, n, m, tension) == pytest.approx(weights.sum(), rel=1e-9)
+    assert normalizer(j, n, m, tension) == pytest.approx(weights.sum(), rel=1e-9)
     expected = -(weights * distances(j, n, m)).sum() / weights.sum()
-    assert log_normaliser_gradient(j, n, m, tension) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert log_normalizer_gradient(j, n, m, tension) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_sizes_count_distinct_length_pairs():
-    sizes = sizes_of(np.array([3, 2, 3, 3]), np.array([4, 2, 4, 5]))
+    sizes = length_counts(np.array([3, 2, 3, 3]), np.array([4, 2, 4, 5]))
     assert [list(map(int, row)) for row in zip(*sizes, strict=True)] == [[2, 2, 1], [3, 4, 2], [3, 5, 1]]
 
 
@@ -39,7 +39,7 @@ def test_fitting_recovers_the_true_tension(true):
     sizes = np.array([7, 12]), np.array([9, 10]), np.array([30, 20])
     words = float((sizes[1] * sizes[2]).sum())
     # A quarter of the words are aligned to null and have no distance.
-    feature = 0.75 * expected_features(*sizes, true)
+    feature = 0.75 * expected_distance(*sizes, true)
     tension = 4.0
     for _ in range(200):
         tension = fit_tension(tension, feature, 0.25 * words, sizes)
@@ -51,4 +51,4 @@ def test_tension_stays_within_its_bounds():
     tension = 4.0
     for _ in range(100):
         tension = fit_tension(tension, 0.0, 0.0, sizes)
-    assert tension == MOST
+    assert tension == MAX_TENSION

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from aligner_text import by_sentence, random_pairs
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
-from regard.alignment.hmm_paths import REACH, WIDTH
-from regard.alignment.table import Table
+from regard.alignment.hmm_paths import MAX_JUMP, NUM_JUMPS
+from regard.alignment.table import TranslationTable
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +21,9 @@ def tiny():
 @pytest.fixture(scope="module")
 def model(tiny):
     random = np.random.default_rng(2)
-    table = Table.of(tiny, 1)
+    table = TranslationTable.of(tiny, 1)
     table.values[:] = random.random(len(table.values), dtype=np.float32)
-    return HMMAligner(table, random.random((2, WIDTH)) + 0.1, HMMConfig())
+    return HMMAligner(table, random.random((2, NUM_JUMPS)) + 0.1, HMMConfig())
 
 
 def paths(model, source, target):
@@ -33,7 +33,7 @@ def paths(model, source, target):
     moves = np.zeros((m + 1, m))
     for origin in range(-1, m):
         row = model.jumps[1 if origin < 0 else 0]
-        jumps = np.array([row[REACH + i - origin] for i in range(m)])
+        jumps = np.array([row[MAX_JUMP + i - origin] for i in range(m)])
         moves[origin] = (1 - config.smoothing) * jumps / jumps.sum() + config.smoothing / m
     for path in product(range(-1, m), repeat=len(target)):
         probability, position = 1.0, -1
@@ -69,7 +69,7 @@ def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
     (block,) = Blocks(tiny, model.table, 1)
     size = int(tiny.target.lengths.sum())
     sums = model.expect(block, np.empty(len(block.slots), np.float32), np.empty(size, np.float32), 1)
-    likelihood, jumps = 0.0, np.zeros((2, WIDTH))
+    likelihood, jumps = 0.0, np.zeros((2, NUM_JUMPS))
     for row in range(len(tiny)):
         found = list(paths(model, tiny.source.sentence(row), tiny.target.sentence(row)))
         total = sum(probability for _, probability in found)
@@ -78,10 +78,10 @@ def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
             position = -1
             for place in path:
                 if place >= 0:
-                    jumps[int(position < 0), REACH + place - position] += probability / total
+                    jumps[int(position < 0), MAX_JUMP + place - position] += probability / total
                     position = place
     assert sums[0] == pytest.approx(likelihood, rel=1e-6)
-    np.testing.assert_allclose(sums[2:].reshape(2, WIDTH), jumps, atol=1e-4)
+    np.testing.assert_allclose(sums[2:].reshape(2, NUM_JUMPS), jumps, atol=1e-4)
 
 
 def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
@@ -93,7 +93,7 @@ def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
 
 def test_result_does_not_depend_on_threads(phrases):
     corpus = phrases[1].part(0, 300)
-    one, three = (train_hmm(corpus, HMMConfig(iterations=2), Setting(threads=n)) for n in (1, 3))
+    one, three = (train_hmm(corpus, HMMConfig(iterations=2), TrainingSetup(num_threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.jumps, three.jumps)
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
 
@@ -102,7 +102,7 @@ def test_long_sentences_do_not_underflow():
     # Products of 150 probabilities would underflow in float32 without scaling.
     words = [f"w{number}" for number in range(150)]
     corpus = Corpus.from_tokens([(words, words), (words[:1], words * 2), (words * 2, words[:1])])
-    model = train_hmm(corpus, HMMConfig(iterations=3), Setting(threads=1))
+    model = train_hmm(corpus, HMMConfig(iterations=3), TrainingSetup(num_threads=1))
     assert np.isfinite(model.table.values).all() and np.isfinite(model.jumps).all()
     for links in model.posteriors(corpus):
         assert np.isfinite(links).all() and (links.sum(axis=1) < 1 + 1e-4).all()

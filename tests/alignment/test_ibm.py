@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from aligner_text import by_sentence, random_pairs
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, IBM2Config, train_ibm1, train_ibm2
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare
+from regard.data.prepared import prepare_data
 
 TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 
@@ -32,13 +32,13 @@ KOEHN = {
 
 def passes(train, corpus, config, **setting):
     reports = []
-    model = train(corpus, config, Setting(threads=2, report=reports.append, **setting))
+    model = train(corpus, config, TrainingSetup(num_threads=2, report=reports.append, **setting))
     return model, reports
 
 
 def textbook(iterations):
     corpus = Corpus.from_tokens((source.split(), target.split()) for source, target in TEXTBOOK)
-    return corpus, passes(train_ibm1, corpus, IBM1Config(iterations=iterations, null=False))
+    return corpus, passes(train_ibm1, corpus, IBM1Config(iterations=iterations, null_word=False))
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
@@ -63,7 +63,7 @@ def test_model_1_converges_to_correct_links_and_perplexity():
     "train, config",
     [
         (train_ibm1, IBM1Config(iterations=12)),
-        (train_ibm1, IBM1Config(iterations=12, null=False)),
+        (train_ibm1, IBM1Config(iterations=12, null_word=False)),
         (train_ibm2, IBM2Config(iterations=12, alpha=0.0, fit_tension=False)),
     ],
 )
@@ -102,7 +102,7 @@ def test_links_maximize_the_posterior(small):
 def test_result_does_not_depend_on_threads(phrases, config):
     corpus = phrases[1].part(0, 500)
     train = train_ibm1 if isinstance(config, IBM1Config) else train_ibm2
-    one, four = (train(corpus, config, Setting(threads=threads)) for threads in (1, 4))
+    one, four = (train(corpus, config, TrainingSetup(num_threads=threads)) for threads in (1, 4))
     np.testing.assert_array_equal(one.table.values, four.table.values)
     np.testing.assert_array_equal(one.align(corpus, 1), four.align(corpus, 4))
 
@@ -110,16 +110,16 @@ def test_result_does_not_depend_on_threads(phrases, config):
 def test_counts_summed_over_processes_equal_single_process(small):
     # The two processes run one after the other: the first records its counts, the second adds them.
     config = IBM2Config(iterations=1, alpha=0.0)
-    sent, setting = [], Setting(threads=1, processes=2)
-    train_ibm2(small, config, replace(setting, process=0, reduce=lambda a: sent.append(a.copy()) or a))
+    sent, setting = [], TrainingSetup(num_threads=1, world_size=2)
+    train_ibm2(small, config, replace(setting, rank=0, reduce=lambda a: sent.append(a.copy()) or a))
     queue = iter(sent)
-    both = train_ibm2(small, config, replace(setting, process=1, reduce=lambda a: a + next(queue)))
-    alone = train_ibm2(small, config, Setting(threads=1))
+    both = train_ibm2(small, config, replace(setting, rank=1, reduce=lambda a: a + next(queue)))
+    alone = train_ibm2(small, config, TrainingSetup(num_threads=1))
     np.testing.assert_allclose(both.table.values, alone.table.values, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "train, config", [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null=False))], ids=["ibm2", "ibm1"]
+    "train, config", [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null_word=False))], ids=["ibm2", "ibm1"]
 )
 def test_unknown_words_and_empty_sides_can_be_aligned(small, train, config):
     model, _ = passes(train, small, config)
@@ -140,7 +140,7 @@ def test_prepared_data_trains_the_same_model(tmp_path):
     config = from_dict(DataConfig, {"train": [files], "valid": files, "folder": str(tmp_path / "folder")})
     ways = [
         passes(train_ibm1, corpus, IBM1Config())[1]
-        for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare(config)))
+        for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare_data(config)))
     ]
     # The prepared vocabulary has special tokens, which share the uniform initial probability.
     # Their effect is gone after a few iterations.

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from aligner_text import by_sentence, random_pairs
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.cells import Blocks
 from regard.alignment.corpus import Corpus
-from regard.alignment.hmm_paths import WIDTH as JUMPS
+from regard.alignment.hmm_paths import NUM_JUMPS as JUMPS
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
-from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH
-from regard.alignment.table import Table
+from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTANCE, NUM_DISTANCES
+from regard.alignment.table import TranslationTable
 
 CONFIG = IBM3Config(iterations=2, hmm_iterations=2)
 
@@ -25,11 +25,11 @@ def tiny():
 @pytest.fixture(scope="module")
 def model(tiny):
     random = np.random.default_rng(2)
-    table = Table.of(tiny, 1)
+    table = TranslationTable.of(tiny, 1)
     table.values[:] = random.random(len(table.values), dtype=np.float32)
-    fertilities = random.random((len(tiny.source.words) + 1, MOST + 1), dtype=np.float32) + 0.05
+    fertilities = random.random((len(tiny.source.words) + 1, MAX_FERTILITY + 1), dtype=np.float32) + 0.05
     fertilities /= fertilities.sum(1, keepdims=True)
-    return IBM3Aligner(table, np.ones((2, JUMPS)), fertilities, random.random(WIDTH) + 0.1, CONFIG)
+    return IBM3Aligner(table, np.ones((2, JUMPS)), fertilities, random.random(NUM_DISTANCES) + 0.1, CONFIG)
 
 
 def probability(model, source, target, heads) -> float:
@@ -47,7 +47,7 @@ def probability(model, source, target, heads) -> float:
         found *= model.table.probability(model.table.words if head < 0 else source[head], target[j])
         if head >= 0:
             middle = ((2 * head + 1) * n) // (2 * m)
-            shares = np.array([model.distortions[REACH + place - middle] for place in range(n)])
+            shares = np.array([model.distortions[MAX_DISTANCE + place - middle] for place in range(n)])
             smoothing = model.config.smoothing
             found *= (1 - smoothing) * shares[j] / shares.sum() + smoothing / n
     return found
@@ -78,7 +78,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
     (block,) = Blocks(tiny, model.table, 1)
     null = np.empty(int(tiny.target.lengths.sum()), np.float32)
     sums, counted = model.counted(block, np.empty(len(block.slots), np.float32), null, 1)
-    likelihood, distances, at = 0.0, np.zeros(WIDTH), 0
+    likelihood, distances, at = 0.0, np.zeros(NUM_DISTANCES), 0
     best = by_sentence(model.align(tiny), tiny.target)
     for row, links in enumerate(model.posteriors(tiny)):
         source, target = tiny.source.sentence(row), tiny.target.sentence(row)
@@ -86,13 +86,13 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
         shares = {heads: probability(model, source, target, heads) for heads in near}
         total = sum(shares.values())
         likelihood += math.log(total)
-        wanted, fertile = np.zeros(links.shape), np.zeros((len(source), MOST + 1))
+        wanted, fertile = np.zeros(links.shape), np.zeros((len(source), MAX_FERTILITY + 1))
         for heads, share in shares.items():
             for j, head in enumerate(heads):
                 if head >= 0:
                     wanted[j, head] += share / total
                     middle = ((2 * head + 1) * len(target)) // (2 * len(source))
-                    distances[REACH + j - middle] += share / total
+                    distances[MAX_DISTANCE + j - middle] += share / total
             for i in range(len(source)):
                 fertile[i, sum(head == i for head in heads)] += share / total
         np.testing.assert_allclose(links, wanted, atol=1e-5)
@@ -104,7 +104,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
 
 def test_result_does_not_depend_on_threads(phrases):
     corpus = phrases[1].part(0, 300)
-    one, three = (train_ibm3(corpus, CONFIG, Setting(threads=n)) for n in (1, 3))
+    one, three = (train_ibm3(corpus, CONFIG, TrainingSetup(num_threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.fertilities, three.fertilities)
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
 
@@ -117,8 +117,8 @@ def test_fertility_two_is_learned():
         (["a"], ["x", "y"]),
     ]
     corpus = Corpus.from_tokens(pairs * 20)
-    model = train_ibm3(corpus, IBM3Config(), Setting(threads=1))
-    words = {word: number for number, word in enumerate(corpus.source.words.spelling)}
+    model = train_ibm3(corpus, IBM3Config(), TrainingSetup(num_threads=1))
+    words = {word: number for number, word in enumerate(corpus.source.words.words)}
     assert model.fertilities[words["a"]].argmax() == 2
     assert model.fertilities[words["b"]].argmax() == 1
 

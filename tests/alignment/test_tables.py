@@ -7,8 +7,8 @@ import torch
 from regard.alignment import cells
 from regard.alignment.cells import Blocks
 from regard.alignment.corpus import Corpus
-from regard.alignment.table import FLOOR, Table, digamma
-from regard.alignment.threads import cut
+from regard.alignment.table import MIN_PROBABILITY, TranslationTable, digamma
+from regard.alignment.threads import split_evenly
 
 
 def rows(table):
@@ -18,7 +18,7 @@ def rows(table):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
-    table = Table.of(small, threads)
+    table = TranslationTable.of(small, threads)
     wanted = [set() for _ in range(len(small.source.words))]
     for row in range(len(small)):
         for word in small.source.sentence(row):
@@ -31,7 +31,7 @@ def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
 @pytest.mark.parametrize("size", [1, 100, 1 << 24])
 def test_slots_index_table_entries_for_any_block_size(small, size, monkeypatch):
     monkeypatch.setattr(cells, "BLOCK_CELLS", size)
-    table = Table.of(small, 2)
+    table = TranslationTable.of(small, 2)
     seen = 0
     for block in Blocks(small, table, 2):
         for row in range(len(block.corpus)):
@@ -48,12 +48,12 @@ def test_unseen_pairs_and_unknown_words_have_no_slot():
     corpus = Corpus.from_tokens([(["a"], ["x"]), (["b"], ["y"])])
     words = (corpus.source.words, corpus.target.words)
     new = Corpus.from_tokens([(["a", "c"], ["y", "x", "z"]), ([], ["x"])], words, allow_empty=True)
-    (block,) = Blocks(new, Table.of(corpus, 1), 1)
+    (block,) = Blocks(new, TranslationTable.of(corpus, 1), 1)
     assert (block.slots >= 0).tolist() == [False, True, False, False, False, False]
 
 
 def test_counts_are_sums_of_posteriors(small):
-    table = Table.of(small, 1)
+    table = TranslationTable.of(small, 1)
     random = np.random.default_rng(1)
     counts, wanted = np.zeros(len(table.columns)), np.zeros(len(table.columns))
     for block in Blocks(small, table, 2):
@@ -74,17 +74,17 @@ def test_digamma_matches_pytorch():
 def test_update_normalizes_without_prior_and_applies_variational_bayes_with_prior():
     # Dyer, Chahuneau & Smith (2013): exp(psi(c + alpha) - psi(sum of c + alpha)).
     corpus = Corpus.from_tokens([(["a"], ["x", "y"])])
-    table = Table.of(corpus, 1)
+    table = TranslationTable.of(corpus, 1)
     table.update(np.array([3.0, 1.0, 0.0, 0.0]), 0.0, 1)
     assert table.values.tolist() == [0.75, 0.25, 0.5, 0.5]
     table.update(np.array([3.0, 1.0, 2.0, 0.0]), 0.01, 1)
     psi = torch.digamma(torch.tensor([3.01, 1.01, 4.02, 2.01, 0.01, 2.02], dtype=torch.float64))
-    wanted = torch.exp(psi[[0, 1, 3, 4]] - psi[[2, 2, 5, 5]]).clamp(min=FLOOR)
+    wanted = torch.exp(psi[[0, 1, 3, 4]] - psi[[2, 2, 5, 5]]).clamp(min=MIN_PROBABILITY)
     np.testing.assert_allclose(table.values, wanted, rtol=1e-6)
 
 
 def test_pruning_keeps_every_probability(small):
-    table = Table.of(small, 1)
+    table = TranslationTable.of(small, 1)
     table.values[::2] = 0
     pruned = table.pruned()
     assert len(pruned.columns) < len(table.columns)
@@ -95,7 +95,7 @@ def test_pruning_keeps_every_probability(small):
 
 def test_cut_gives_contiguous_nonempty_ranges():
     for costs in (np.zeros(5), np.arange(100), np.array([1, 0, 0, 1000, 1])):
-        ranges = cut(costs, 7)
+        ranges = split_evenly(costs, 7)
         assert [item for first, last in ranges for item in range(first, last)] == list(range(len(costs)))
         assert len(ranges) <= 7 and all(first < last for first, last in ranges)
-    assert cut(np.zeros(0)) == []
+    assert split_evenly(np.zeros(0)) == []

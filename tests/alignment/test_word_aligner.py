@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from regard.alignment import Corpus, Setting, WordAligner, train_both
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.bayes import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
 from regard.alignment.ibm3 import IBM3Config
-from regard.data.links import GoldLinks, read_gold
-from regard.data.sealed import seal
+from regard.data.links import GoldLinks, read_gold_links
+from regard.data.sealed import compute_checksums
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 
 HANSARDS = Path(__file__).parents[3] / "shared" / "data" / "hansards"
-CONFIGS = [IBM1Config(), IBM2Config(), HMMConfig(null_probability=0.1), BayesConfig(chains=2)]
+CONFIGS = [IBM1Config(), IBM2Config(), HMMConfig(null_probability=0.1), BayesConfig(num_chains=2)]
 
 
 @pytest.fixture(scope="module", params=CONFIGS, ids=lambda config: config.kind)
 def trained(request, phrases):
-    return train_both(phrases[1], request.param, Setting(threads=2), lowercase=True)
+    return train_both(phrases[1], request.param, TrainingSetup(num_threads=2), lowercase=True)
 
 
 def words_of(aligner, pairs):
@@ -58,7 +58,7 @@ def test_combined_posteriors_are_the_mean_of_both_directions(trained, phrases):
 
 def test_altered_or_missing_file_raises(phrases, tmp_path):
     directory = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1)).save(directory)
+    train_both(phrases[1].part(0, 50), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     content = (directory / "source.words").read_bytes()
     (directory / "source.words").write_bytes(content[:-1])
     with pytest.raises(DataError, match=r"source\.words: truncated or altered"):
@@ -71,7 +71,7 @@ def test_altered_or_missing_file_raises(phrases, tmp_path):
 
 
 def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
-    aligner = train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1), directions=("forward",))
+    aligner = train_both(phrases[1].part(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",))
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
     assert list(loaded.align(phrases[1].part(0, 3), "forward"))
@@ -89,10 +89,10 @@ def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
         for side in ("en", "fr")
     )
     corpus = Corpus.from_tokens(zip(english, french, strict=True))
-    gold = list(read_gold(HANSARDS / "gold-test.talp"))
+    gold = list(read_gold_links(HANSARDS / "gold-test.talp"))
     scores = {}
     for config in (IBM2Config(), HMMConfig()):
-        aligner = train_both(corpus, config, Setting(threads=2))
+        aligner = train_both(corpus, config, TrainingSetup(num_threads=2))
         links = list(aligner.align(corpus))[-len(gold) :]
         scores[config.kind] = alignment_score(links, gold).aer
     assert scores["hmm"] < scores["ibm2"] - 0.03
@@ -102,19 +102,19 @@ def forge(directory, name, arrays):
     """Replace the arrays of one direction and update the checksum to match."""
     save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, directory / name)
     about = json.loads((directory / "aligner.json").read_text())
-    about["sha256"] |= seal(directory, [name])
+    about["sha256"] |= compute_checksums(directory, [name])
     (directory / "aligner.json").write_text(json.dumps(about))
 
 
 @pytest.mark.parametrize(
     "config",
-    [IBM1Config(), HMMConfig(iterations=1), IBM3Config(iterations=1), BayesConfig(chains=1, effort=0.1)],
+    [IBM1Config(), HMMConfig(iterations=1), IBM3Config(iterations=1), BayesConfig(num_chains=1, effort=0.1)],
     ids=lambda config: config.kind,
 )
 def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
     """An attacker can update the checksum, too. Invalid values must raise or at least stay in bounds."""
     directory, rng = tmp_path / "aligner", np.random.default_rng(1)
-    train_both(phrases[1].part(0, 60), config, Setting(threads=1)).save(directory)
+    train_both(phrases[1].part(0, 60), config, TrainingSetup(num_threads=1)).save(directory)
     name, new, rejected = "forward.safetensors", phrases[0][60:64], 0
     # Cases 0-9 replace one value by an extreme one. The others truncate the array.
     whole = load_file(directory / name)
@@ -143,10 +143,10 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
 
 def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):
     directory = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 20), IBM1Config(), Setting(threads=1)).save(directory)
+    train_both(phrases[1].part(0, 20), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     (directory / "source.words").write_bytes(b"\xff\n")
     about = json.loads((directory / "aligner.json").read_text())
-    about["sha256"] |= seal(directory, ["source.words"])
+    about["sha256"] |= compute_checksums(directory, ["source.words"])
     (directory / "aligner.json").write_text(json.dumps(about))
     with pytest.raises(DataError, match=r"source\.words: not UTF-8 at byte 1"):
         WordAligner.load(directory)

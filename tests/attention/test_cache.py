@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.cache import Cache
+from regard.attention.cache import KVCache
 
 HEADS, EACH = 2, 3
 WIDTH = 2 * HEADS * EACH
@@ -25,7 +25,7 @@ def contents(cache):
 def test_cache_equals_copied_tensors_after_appends_and_reorderings(seed, steps, record):
     generator = torch.Generator().manual_seed(seed)
     with torch.set_grad_enabled(record):
-        cache = Cache.empty(2, torch.empty(0, WIDTH))
+        cache = KVCache.empty(2, torch.empty(0, WIDTH))
         copied = torch.empty(2, 0, WIDTH)
         for _ in range(steps):
             new = torch.randn(len(copied), WIDTH, generator=generator)
@@ -39,7 +39,7 @@ def test_cache_equals_copied_tensors_after_appends_and_reorderings(seed, steps, 
 
 def test_caches_extended_from_a_common_prefix_are_independent():
     with torch.inference_mode():
-        first = Cache.empty(3, torch.empty(0, WIDTH)).append(entries(3))
+        first = KVCache.empty(3, torch.empty(0, WIDTH)).append(entries(3))
         before = contents(first)
         left, right = entries(3), entries(3)
         one, other = first.append(left), first.append(right)
@@ -52,14 +52,14 @@ def test_caches_extended_from_a_common_prefix_are_independent():
 
 def test_unreachable_entries_are_freed():
     with torch.inference_mode():
-        cache = Cache.empty(4, torch.empty(0, WIDTH))
+        cache = KVCache.empty(4, torch.empty(0, WIDTH))
         for _ in range(300):  # all rows continue row 0, so only 300 of 1,200 entries are reachable
             cache = cache.append(entries(4)).select(torch.zeros(4, dtype=torch.long))
         assert len(cache.store.entries) < 2 * 300 + 100
 
 
 def test_gradients_flow_through_the_cache():
-    cache, inputs = Cache.empty(2, torch.empty(0, WIDTH)), []
+    cache, inputs = KVCache.empty(2, torch.empty(0, WIDTH)), []
     for _ in range(3):
         inputs.append(entries(2).requires_grad_())
         cache = cache.append(inputs[-1]).select(torch.tensor([1, 1]))
@@ -72,6 +72,6 @@ def test_gradients_flow_through_the_cache():
 
 def test_cache_from_inference_mode_can_be_extended_under_no_grad():
     with torch.inference_mode():
-        cache = Cache.empty(2, torch.empty(0, WIDTH)).append(entries(2))
+        cache = KVCache.empty(2, torch.empty(0, WIDTH)).append(entries(2))
     with torch.no_grad():
         assert contents(cache.append(entries(2))).shape == (2, 2, WIDTH)

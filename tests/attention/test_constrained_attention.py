@@ -5,7 +5,7 @@ import torch
 
 from regard.attention import Memory, build_attention
 from regard.attention.constrained import ConstrainedAttentionConfig
-from regard.errors import ConfigError, InfeasibleBounds
+from regard.errors import ConfigError, InfeasibleBoundsError
 
 INF = float("inf")
 every = pytest.mark.parametrize("name", ["softmax", "sparsemax"])
@@ -13,7 +13,7 @@ every = pytest.mark.parametrize("name", ["softmax", "sparsemax"])
 
 def build(name: str, **settings):
     torch.manual_seed(2)
-    return build_attention(ConstrainedAttentionConfig(map=name, **settings), 4, 4).double()
+    return build_attention(ConstrainedAttentionConfig(normalizer=name, **settings), 4, 4).double()
 
 
 def memory(upper, lower=None, length: int = 4) -> Memory:
@@ -44,7 +44,7 @@ def test_cumulative_attention_never_exceeds_fertility(name) -> None:
 
 @every
 def test_exhausted_budget_in_training_raises_with_remaining_budget(name) -> None:
-    with pytest.raises(InfeasibleBounds, match=r"sum to 0\.5"):
+    with pytest.raises(InfeasibleBoundsError, match=r"sum to 0\.5"):
         run(build(name), memory([[1.0, 0.5, 0.0, 1.0]]), 3)
 
 
@@ -52,7 +52,7 @@ def test_exhausted_budget_in_training_raises_with_remaining_budget(name) -> None
 def test_exhausted_budget_in_search_forces_eos_and_keeps_weights_normalized(name) -> None:
     mechanism = build(name).eval()
     prepared, state, weights = run(mechanism, memory([[1.0, 0.5, 0.0, 1.0]]), 2)
-    assert mechanism.ending(prepared, state).must.tolist() == [True]
+    assert mechanism.eos_constraint(prepared, state).required.tolist() == [True]
     _, _, weights = run(mechanism, memory([[1.0, 0.5, 0.0, 1.0]]), 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, dtype=torch.float64))
 
@@ -62,9 +62,9 @@ def test_eos_is_forbidden_until_lower_bounds_are_reached(name) -> None:
     mechanism = build(name).eval()
     bounded = memory([[INF, INF, INF, INF]], [[0.0, 1.0, 0.0, 0.0]])
     prepared = mechanism.prepare(bounded)
-    assert mechanism.ending(prepared, mechanism.start(prepared)).may.tolist() == [False]
+    assert mechanism.eos_constraint(prepared, mechanism.start(prepared)).allowed.tolist() == [False]
     free = mechanism.prepare(memory([[INF, INF, INF, INF]]))
-    assert mechanism.ending(free, mechanism.start(free)).may.tolist() == [True]
+    assert mechanism.eos_constraint(free, mechanism.start(free)).allowed.tolist() == [True]
     # The bonus raises the score of a word with an unmet lower bound, so the bound is met earlier.
     with_bonus = build(name, demand=10.0).eval()
     _, state, _ = run(with_bonus, bounded, 1)

@@ -12,7 +12,7 @@ every = pytest.mark.parametrize("map", MAPS)
 
 
 def build(map: str, scorer: str | None = None) -> CoverageAttention:
-    made = build_attention(CoverageAttentionConfig(map=map, scorer=scorer), 4, 3).double()
+    made = build_attention(CoverageAttentionConfig(normalizer=map, score_function=scorer), 4, 3).double()
     assert isinstance(made, CoverageAttention)
     return made
 
@@ -45,7 +45,7 @@ def test_weights_match_the_printed_formula(map: str, scorer: str | None, scale: 
                     queries[row, t]
                     @ (
                         mechanism.scorer.weight @ given.states[row, j]
-                        + mechanism.vector[:, 0] * received[row, j]
+                        + mechanism.coverage_weight[:, 0] * received[row, j]
                     )
                     for j in range(5)
                 ]
@@ -69,15 +69,15 @@ def test_gradients_flow_through_coverage(map: str) -> None:
     late = (torch.stack(read(mechanism, queries, memory(states.detach())), 1)[:, 1:] * goal[:, 1:]).sum()
     late.backward()
     assert queries.grad is not None and (queries.grad[:, 0] != 0).any()
-    assert mechanism.vector.grad is not None and (mechanism.vector.grad != 0).any()
+    assert mechanism.coverage_weight.grad is not None and (mechanism.coverage_weight.grad != 0).any()
 
 
 @every
 def test_zero_coverage_vector_gives_soft_attention(map: str) -> None:
     mechanism, queries, given = build(map), torch.randn(2, 3, 4, dtype=torch.float64), memory()
     with torch.no_grad():
-        mechanism.vector.zero_()
-    soft = build_attention(SoftAttentionConfig(map=map), 4, 3).double()
+        mechanism.coverage_weight.zero_()
+    soft = build_attention(SoftAttentionConfig(normalizer=map), 4, 3).double()
     soft.load_state_dict({"scorer.weight": mechanism.scorer.weight})
     prepared = soft.prepare(given)
     expected = soft.read_all(queries, prepared, soft.start(prepared)).weights[:, :, 0]
@@ -89,8 +89,8 @@ def test_negative_coverage_vector_lowers_repeated_attention() -> None:
     with torch.no_grad():
         mechanism.scorer.weight.zero_()
         mechanism.scorer.weight[0, 0] = 1.0
-        mechanism.vector.zero_()
-        mechanism.vector[0] = -5.0
+        mechanism.coverage_weight.zero_()
+        mechanism.coverage_weight[0] = -5.0
     states = torch.zeros(1, 2, 3, dtype=torch.float64)
     states[0, 0, 0] = 1.0
     queries = torch.tensor([[[1.0, 0, 0, 0], [1.0, 0, 0, 0]]], dtype=torch.float64)

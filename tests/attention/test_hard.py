@@ -7,13 +7,13 @@ import torch
 
 from regard.attention.base import Memory, Reward
 from regard.attention.hard import HardAttention, HardAttentionConfig
-from regard.data.batch import Sequences
+from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import sample_bernoulli
 from regard.metrics.prefix_bleu import prefix_bleu
-from regard.models.base import Outcome
-from regard.training.objectives import reinforce
-from regard.training.rewards import EXPECTATION, returns_of, rewarded
+from regard.models.base import ForwardOutput
+from regard.training.objectives import reinforce_loss
+from regard.training.rewards import BASELINE_LOSS_WEIGHT, compute_returns, add_advantage
 
 BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -44,7 +44,7 @@ def scores_of(mechanism: HardAttention) -> torch.Tensor:
         inner = x @ part.first.weight + part.first.bias
         return torch.tanh(inner @ part.second.weight + part.second.bias)
 
-    return project(mechanism.asking, queries) @ project(mechanism.offering, states).transpose(1, 2)
+    return project(mechanism.query_proj, queries) @ project(mechanism.key_proj, states).transpose(1, 2)
 
 
 @pytest.mark.parametrize(("scale", "factor"), [(None, WIDTH**-0.5), (1.0, 1.0)])
@@ -60,7 +60,7 @@ def test_evaluation_selects_words_with_probability_above_half(scale, factor) -> 
         expected[chosen] = 1
         assert torch.equal(reading.weights[b, t, 0], expected)
         torch.testing.assert_close(
-            reading.contexts[b, t, 0], memory.values.matrix[b][chosen].sum(0), atol=1e-12, rtol=1e-12
+            reading.contexts[b, t, 0], memory.values.weight[b][chosen].sum(0), atol=1e-12, rtol=1e-12
         )
 
 
@@ -69,19 +69,19 @@ def test_posterior_is_the_probability_of_each_selection(training) -> None:
     mechanism = build().train(training)
     reading, memory = read(mechanism)
     expected = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism)).masked_fill(~MASK[:, None], 0.0)
-    torch.testing.assert_close(reading.beliefs[:, :, 0], expected, atol=1e-12, rtol=1e-12)
-    assert mechanism.has_posterior and not mechanism.observes
-    torch.testing.assert_close(reading.state.belief[:, 0], expected[:, -1], atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(reading.posteriors[:, :, 0], expected, atol=1e-12, rtol=1e-12)
+    assert mechanism.has_posterior and not mechanism.observes_tokens
+    torch.testing.assert_close(reading.state.posteriors[:, 0], expected[:, -1], atol=1e-12, rtol=1e-12)
     start = mechanism.start(memory)
-    assert start.belief is start.weights  # nothing is selected before the first step
+    assert start.posteriors is start.weights  # nothing is selected before the first step
 
 
 def test_evaluation_selects_the_top_word_if_all_are_improbable() -> None:
     mechanism = build().eval()
     with torch.no_grad():
-        mechanism.asking.second.weight.zero_()
-        mechanism.asking.second.bias.fill_(1.0)
-        mechanism.offering.second.bias.fill_(-9.0)
+        mechanism.query_proj.second.weight.zero_()
+        mechanism.query_proj.second.bias.fill_(1.0)
+        mechanism.key_proj.second.bias.fill_(-9.0)
     reading, _ = read(mechanism)
     assert (reading.weights.sum(-1) == 1).all()
 
@@ -89,9 +89,9 @@ def test_evaluation_selects_the_top_word_if_all_are_improbable() -> None:
 def test_empty_selection_in_training_gives_zero_context() -> None:
     mechanism = build().train()
     with torch.no_grad():
-        for part in (mechanism.asking, mechanism.offering):
+        for part in (mechanism.query_proj, mechanism.key_proj):
             part.second.weight.zero_()
-            part.second.bias.fill_(20.0 if part is mechanism.asking else -20.0)
+            part.second.bias.fill_(20.0 if part is mechanism.query_proj else -20.0)
     # The scores are so low that no word is ever sampled.
     mechanism.scale = 100.0
     reading, _ = read(mechanism)
@@ -118,8 +118,8 @@ def test_reward_and_entropy_train_only_the_policy_projections() -> None:
     reading, _ = read(mechanism, queries, states)
     (reading.log_policy.sum() + reading.penalty.sum()).backward()
     assert states.grad is None and queries.grad is None
-    assert mechanism.values.first.weight.grad is None
-    assert mechanism.asking.first.weight.grad is not None and mechanism.offering.first.weight.grad is not None
+    assert mechanism.value_proj.first.weight.grad is None
+    assert mechanism.query_proj.first.weight.grad is not None and mechanism.key_proj.first.weight.grad is not None
 
 
 def test_reinforce_gradient_is_unbiased() -> None:
@@ -128,10 +128,10 @@ def test_reinforce_gradient_is_unbiased() -> None:
     rewards = torch.randn(2, 2, 2, dtype=torch.float64)
     states = torch.randn(1, 3, WIDTH, dtype=torch.float64)
     query = torch.randn(1, 1, WIDTH, dtype=torch.float64)
-    weight = mechanism.asking.second.weight
+    weight = mechanism.query_proj.second.weight
 
     def scores() -> torch.Tensor:
-        asked, offered = mechanism.asking(query), mechanism.offering(states)
+        asked, offered = mechanism.query_proj(query), mechanism.key_proj(states)
         return (asked @ offered.transpose(1, 2) * mechanism.scale)[0, 0]
 
     p = torch.sigmoid(scores())
@@ -172,12 +172,12 @@ def test_bernoulli_samples_have_the_right_mean() -> None:
     assert ((sampled - p).abs() < 4 * (p * (1 - p) / 20000).sqrt()).all()
 
 
-REFERENCE = Sequences(torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, 0]]), torch.tensor([4, 3]))
+REFERENCE = PaddedSequences(torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, 0]]), torch.tensor([4, 3]))
 GENERATED = torch.tensor([[5, 5, 7, EOS], [9, UNK, EOS, 4]])
 
 
 def test_returns_are_sums_of_future_rewards() -> None:
-    found = returns_of(GENERATED, REFERENCE)
+    found = compute_returns(GENERATED, REFERENCE)
     lengths = REFERENCE.lengths.numpy()
     scores = prefix_bleu(GENERATED.numpy(), lengths, REFERENCE.tokens.numpy(), lengths, EOS, UNK)
     for b, length in enumerate((4, 3)):
@@ -187,34 +187,34 @@ def test_returns_are_sums_of_future_rewards() -> None:
         assert (found[b, length:] == 0).all()
 
 
-def outcome(expected=None) -> Outcome:
+def outcome(expected=None) -> ForwardOutput:
     zeros = torch.zeros(2, 4, 1)
     policy = torch.tensor([[-1.0, -2.0, -0.5, -0.1], [-0.3, -0.7, -0.2, -9.0]]).unsqueeze(-1).requires_grad_()
     mask = REFERENCE.mask
-    return Outcome(
-        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), likeliest=GENERATED, expected=expected
+    return ForwardOutput(
+        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), top_tokens=GENERATED, baseline=expected
     )
 
 
 @pytest.mark.parametrize("of_others", [True, False])
 def test_advantage_is_return_minus_mean_of_other_sentences(of_others) -> None:
-    returns = returns_of(GENERATED, REFERENCE)
-    found = rewarded(outcome(), REFERENCE, Reward(0.5, of_others)).advantage
+    returns = compute_returns(GENERATED, REFERENCE)
+    found = add_advantage(outcome(), REFERENCE, Reward(0.5, of_others)).advantage
     baseline = returns.flip(0) * REFERENCE.mask.flip(0) if of_others else torch.zeros(2, 4)
     expected = 0.5 * (returns - baseline)
     torch.testing.assert_close(found[REFERENCE.mask], expected[REFERENCE.mask])
-    given = rewarded(outcome(), REFERENCE, Reward(0.5, of_others))
-    (gradient,) = torch.autograd.grad(reinforce(given).total, given.log_policy)
+    given = add_advantage(outcome(), REFERENCE, Reward(0.5, of_others))
+    (gradient,) = torch.autograd.grad(reinforce_loss(given).total, given.log_policy)
     torch.testing.assert_close(gradient[..., 0][REFERENCE.mask], -expected[REFERENCE.mask])
     assert (gradient[..., 0][~REFERENCE.mask] == 0).all()
 
 
 def test_learned_baseline_receives_only_the_regression_gradient() -> None:
     guess = torch.tensor([[0.5, 0.2, 0.1, 0.0], [1.0, 0.3, 0.2, 7.0]], requires_grad=True)
-    returns = returns_of(GENERATED, REFERENCE)
-    found = rewarded(outcome(guess), REFERENCE, Reward(1.0, False))
+    returns = compute_returns(GENERATED, REFERENCE)
+    found = add_advantage(outcome(guess), REFERENCE, Reward(1.0, False))
     torch.testing.assert_close(found.advantage, returns - guess.detach())
-    (gradient,) = torch.autograd.grad(reinforce(found).total, guess)
+    (gradient,) = torch.autograd.grad(reinforce_loss(found).total, guess)
     real = REFERENCE.mask
-    torch.testing.assert_close(gradient[real], 2 * EXPECTATION * (guess - returns).detach()[real])
+    torch.testing.assert_close(gradient[real], 2 * BASELINE_LOSS_WEIGHT * (guess - returns).detach()[real])
     assert (gradient[~real] == 0).all()

@@ -12,10 +12,10 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.functional import entmax15, softmax, sparsemax
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 
 MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)
@@ -61,8 +61,8 @@ def test_weights_match_the_printed_formula(variant, map) -> None:
         for t in range(asked.shape[1]):
             query = asked[row, t]
             middle = float(t)
-            if mechanism.place is not None and mechanism.vector is not None:
-                inner = mechanism.vector @ torch.tanh(mechanism.place.t() @ query)
+            if mechanism.position_weight is not None and mechanism.position_vector is not None:
+                inner = mechanism.position_vector @ torch.tanh(mechanism.position_weight.t() @ query)
                 middle = length / (1 + math.exp(-inner.item()))
             inside = [s for s in range(length) if middle - window <= s <= middle + window] or [length - 1]
             scores = torch.stack([query @ mechanism.scorer.weight @ given.states[row, s] for s in inside])
@@ -91,8 +91,8 @@ def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant)
     mechanism, asked = build(variant, window=3), queries(4)
     found = weights_of(mechanism, memory(), asked)[2, :, 0]
     expected = torch.ones(4, dtype=torch.float64)
-    if mechanism.place is not None and mechanism.vector is not None:
-        place = torch.sigmoid(torch.tanh(asked[2] @ mechanism.place) @ mechanism.vector)
+    if mechanism.position_weight is not None and mechanism.position_vector is not None:
+        place = torch.sigmoid(torch.tanh(asked[2] @ mechanism.position_weight) @ mechanism.position_vector)
         expected = torch.exp(-(place**2) / (2 * 1.5**2))
     torch.testing.assert_close(found, expected)
 
@@ -117,10 +117,10 @@ def test_autocast_does_not_move_the_window() -> None:
     mechanism = build("predictive", window=2).float()
     states, asked = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
     given = mechanism.prepare(Memory(states, torch.ones(1, 90, dtype=torch.bool)))
-    assert mechanism.vector is not None
+    assert mechanism.position_vector is not None
     # The projection is the only matrix multiplication in half precision.
-    hidden = torch.tanh(asked.bfloat16() @ mechanism.place.bfloat16())
-    expected = (90 * torch.sigmoid(hidden.float() @ mechanism.vector)).detach()
+    hidden = torch.tanh(asked.bfloat16() @ mechanism.position_weight.bfloat16())
+    expected = (90 * torch.sigmoid(hidden.float() @ mechanism.position_vector)).detach()
     with torch.autocast("cpu", torch.bfloat16):
         prepared = mechanism.prepare(Memory(states, given.mask))
         weights = mechanism.read_all(asked, prepared, mechanism.start(prepared)).weights[0, :, 0]
@@ -153,13 +153,13 @@ def model(variant: str) -> LstmModel:
         "uniform": 0.7,
         "attention": {"kind": "local", "variant": variant, "window": 1},
     }
-    return LstmModel(from_dict(LstmConfig, settings), 12, 12).eval()
+    return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
 
 
 @variants
 def test_beam_search_is_batch_invariant_and_equals_forced_decoding(variant) -> None:
     made, sentences = model(variant), [[5, 7, 6, 9, 8], [5], [9, 8, 7]]
-    settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=6)
+    settings = GenerationConfig(beam_size=3, length_penalty=0.0, max_length_offset=6)
     source = collate(sentences, None, range(3)).source
     together = beam_search(made, source, settings)
     for row, sentence in enumerate(sentences):

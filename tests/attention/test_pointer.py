@@ -11,7 +11,7 @@ from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
 from regard.experiment import RunConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 
 STEP = 5
 
@@ -25,7 +25,7 @@ def model() -> LstmModel:
         "decoder": {"layers": 1, "width": 8, "query": "previous", "feed": "context"},
         "attention": {"kind": "pointer"},
     }
-    return LstmModel(from_dict(LstmConfig, settings), 12, 12).eval()
+    return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
 
 
 SOURCES = [[6, 7, 8, 9], [6, 7]]

@@ -12,11 +12,11 @@ from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError
 from regard.functional.chain import chain_log_likelihood, chain_transitions
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 
 SOURCE, TARGET = 9, 8
 BEYOND = ["mean", "renormalise", "drop"]
@@ -32,7 +32,7 @@ def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
         "dropout": 0.0,
         "uniform": 0.9,
     }
-    model = LstmModel(from_dict(LstmConfig, config), SOURCE, TARGET).double().eval()
+    model = LstmModel(from_dict(RnnConfig, config), SOURCE, TARGET).double().eval()
     if (coupling := _attention(model).coupling) is not None:
         torch.nn.init.uniform_(coupling, -2, 2)
     return model
@@ -61,7 +61,7 @@ def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     scores, found = [], []
     for t in range(batch.target.tokens.shape[1]):
         gates = model.decoder.project(model.target_embedding(tokens))
-        _, top = model.decoder.advance(opened.layers, gates, state.feed, state.layers)
+        _, top = model.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
         scores.append(_attention(model).scorer(top.unsqueeze(1), memories[0].keys)[:, 0])
         outputs = model._attentional(opened, memories[0].states, top)
         logits = outputs @ model._output(outputs.dtype)[0].t() + model.output_bias
@@ -69,7 +69,7 @@ def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         log_probs = logits.log_softmax(-1)
         found.append(log_probs.gather(2, chosen[:, None, None].expand(-1, log_probs.shape[1], 1))[..., 0])
         prediction = model.step(tokens, memories, state)
-        state, tokens = model.observe(prediction, rows, chosen), chosen
+        state, tokens = model.update(prediction, rows, chosen), chosen
     return torch.stack(scores, 1), torch.stack(found, 1)
 
 
@@ -80,7 +80,7 @@ def test_exact_inference_equals_the_forward_algorithm(coupling, readout) -> None
     scores, emissions = _parts(model, batch)
     mask = batch.source.mask
     bias = (
-        _attention(model).bias(3)
+        _attention(model).coupling_bias(3)
         if coupling != "forward"
         else torch.zeros(3, 3).double().masked_fill(~torch.ones(3, 3).tril().bool(), -torch.inf)
     )
@@ -135,7 +135,7 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
     for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
         found = model.step(tokens, (memory,), state)
-        reading, states = found.readings[0], memory.states
+        reading, states = found.attention_steps[0], memory.states
         prior = reading.weights[:, 0]
         place = prior.argmax(-1)
         others = prior.scatter(1, place.unsqueeze(1), 0.0)
@@ -143,10 +143,10 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
         torch.testing.assert_close(reading.log_weights.exp(), torch.stack([prior[rows, place], mass], -1))
         means = (others.unsqueeze(1) @ states)[:, 0] / mass.clamp_min(1e-20).unsqueeze(1)
         torch.testing.assert_close(reading.contexts, torch.stack([states[rows, place], means], 1))
-        likelihood = found.likelihood(rows, chosen).exp()  # (B, 2)
+        likelihood = found.token_log_probs(rows, chosen).exp()  # (B, 2)
         joint = others / mass.clamp_min(1e-20).unsqueeze(1) * (mass * likelihood[:, 1]).unsqueeze(1)
         joint[rows, place] = prior[rows, place] * likelihood[:, 0]
-        state, tokens = model.observe(found, rows, chosen), chosen
+        state, tokens = model.update(found, rows, chosen), chosen
         assert isinstance(state.attention, PosteriorState) and state.attention.posterior is not None
         torch.testing.assert_close(state.attention.posterior, joint / joint.sum(-1, keepdim=True))
 
@@ -165,7 +165,7 @@ def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) 
 def test_renormalized_top_k_weights_sum_to_one() -> None:
     model, batch = _model(contexts=2, beyond="renormalise"), _batch()
     (memory,), state = model.begin(batch.source)
-    reading = model.step(torch.full((3,), BOS), (memory,), state).readings[0]
+    reading = model.step(torch.full((3,), BOS), (memory,), state).attention_steps[0]
     assert reading.positions is not None
     kept = reading.weights[:, 0].gather(1, reading.positions)[0]
     torch.testing.assert_close(reading.log_weights[0].exp(), kept / kept.sum())
@@ -175,7 +175,7 @@ def test_default_tail_keeps_the_total_prior_mass() -> None:
     model, batch = _model(contexts=1), _batch()
     (memory,), state = model.begin(batch.source)
     found = model.step(torch.full((3,), BOS), (memory,), state)
-    torch.testing.assert_close(found.readings[0].log_weights.logsumexp(-1), torch.zeros(3).double())
+    torch.testing.assert_close(found.attention_steps[0].log_weights.logsumexp(-1), torch.zeros(3).double())
 
 
 def test_posterior_follows_bayes_rule() -> None:
@@ -183,13 +183,13 @@ def test_posterior_follows_bayes_rule() -> None:
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
     token = torch.tensor([5, 6, 7])
-    after = model.observe(first, torch.arange(3), token).attention
+    after = model.update(first, torch.arange(3), token).attention
     assert isinstance(after, PosteriorState) and after.posterior is not None
-    reading = first.readings[0]
+    reading = first.attention_steps[0]
     prior, positions = reading.weights[0, 0], reading.positions
     assert positions is not None
     joint = torch.zeros(3, dtype=torch.float64)
-    likelihood = first.likelihood(torch.arange(3), token)[0].exp()
+    likelihood = first.token_log_probs(torch.arange(3), token)[0].exp()
     for k, place in enumerate(positions[0].tolist()):
         joint[place] = prior[place] * likelihood[k]
     posterior = joint / joint.sum()
@@ -203,9 +203,9 @@ def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
     model, batch = _model(passes="prior", contexts=2, feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
-    after = model.observe(first, torch.arange(3), torch.tensor([5, 6, 7])).attention
-    torch.testing.assert_close(after.belief, first.readings[0].weights)
-    expected = (first.readings[0].weights @ memories[0].states)[:, 0]
+    after = model.update(first, torch.arange(3), torch.tensor([5, 6, 7])).attention
+    torch.testing.assert_close(after.posteriors, first.attention_steps[0].weights)
+    expected = (first.attention_steps[0].weights @ memories[0].states)[:, 0]
     torch.testing.assert_close(after.context, expected)
 
 
@@ -246,7 +246,7 @@ def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond
 
 def test_forced_decoding_score_equals_search_score() -> None:
     model, batch = _model(coupling="monotonic", contexts=2, feed="context", readout="linear"), _batch()
-    for row, found in enumerate(beam_search(model, batch.source, SearchConfig(beam=3, length_penalty=0.0))):
+    for row, found in enumerate(beam_search(model, batch.source, GenerationConfig(beam_size=3, length_penalty=0.0))):
         words = batch.source.tokens[row, : int(batch.source.lengths[row])].tolist()
         forced = model(collate([words], [[*found[0].tokens, EOS]], [0])).log_likelihood.sum()
         assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
@@ -261,7 +261,7 @@ def test_forward_coupling_requires_exact_inference() -> None:
 @pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])
 def test_bias_matrix_matches_the_coupling(coupling, parameters) -> None:
     mechanism = _attention(_model(coupling=coupling))
-    bias = mechanism.bias(6)
+    bias = mechanism.coupling_bias(6)
     distance = torch.arange(6).unsqueeze(1) - torch.arange(6)
     if coupling == "proximity":
         assert mechanism.coupling is not None

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention.scorers import AdditiveScorer, GeneralScorer, build_scorer
+from regard.attention.scorers import AdditiveScorer, BilinearScorer, build_scorer
 from regard.errors import ConfigError
 
 QUERIES, STATES = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
@@ -13,12 +13,12 @@ def test_dot_matches_luong_et_al_2015_equation_8() -> None:
     states = torch.randn(2, 5, 4, dtype=torch.float64)
     scorer = build_scorer("dot", 4, 4)
     expected = torch.einsum("btd,bsd->bts", QUERIES, states)
-    torch.testing.assert_close(scorer(QUERIES, scorer.keys(states)), expected)
+    torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(states)), expected)
 
 
 def test_general_matches_luong_et_al_2015_equation_8() -> None:
     scorer = build_scorer("general", 4, 6).double()
-    assert isinstance(scorer, GeneralScorer)
+    assert isinstance(scorer, BilinearScorer)
     expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
 
@@ -26,15 +26,15 @@ def test_general_matches_luong_et_al_2015_equation_8() -> None:
 def test_scaled_general_divides_by_square_root_of_query_size() -> None:
     plain, scaled = (build_scorer(kind, 4, 6).double() for kind in ("general", "scaled_general"))
     scaled.load_state_dict(plain.state_dict())
-    expected = plain(QUERIES, plain.keys(STATES)) / 2
-    torch.testing.assert_close(scaled(QUERIES, scaled.keys(STATES)), expected)
+    expected = plain(QUERIES, plain.compute_keys(STATES)) / 2
+    torch.testing.assert_close(scaled(QUERIES, scaled.compute_keys(STATES)), expected)
 
 
 def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
     scorer = build_scorer("additive", 4, 6, 7).double()
     assert isinstance(scorer, AdditiveScorer)
-    words = torch.einsum("ad,bsd->bsa", scorer.memory.weight, STATES) + scorer.memory.bias
-    queries = torch.einsum("qa,btq->bta", scorer.query, QUERIES)
+    words = torch.einsum("ad,bsd->bsa", scorer.key_proj.weight, STATES) + scorer.key_proj.bias
+    queries = torch.einsum("qa,btq->bta", scorer.query_weight, QUERIES)
     expected = torch.tanh(words[:, None] + queries[:, :, None]) @ scorer.vector
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
 

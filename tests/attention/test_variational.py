@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from regard.attention import Memory, build_attention
-from regard.attention.base import Reading, Reference
+from regard.attention.base import AttentionStep, Reference
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError
-from regard.models.base import Outcome, marginalise
+from regard.models.base import ForwardOutput, marginalize
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
-from regard.training.objectives import loss_of
+from regard.models.lstm_config import RnnConfig
+from regard.training.objectives import get_objective
 
 ESTIMATORS = ("enumerate", "reinforce", "gumbel")
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -43,12 +43,12 @@ def reference(steps: int = 3) -> Reference:
     return Reference(embedded, torch.arange(steps) < torch.tensor([[3], [2], [1]]))
 
 
-def outcome(reading: Reading, found: torch.Tensor) -> Outcome:
+def outcome(reading: AttentionStep, found: torch.Tensor) -> ForwardOutput:
     """Return the outcome of a model with a single step."""
     step = found.unsqueeze(1)
     mask = torch.ones_like(step[..., 0], dtype=torch.bool)
     parts = (reading.log_weights, reading.log_policy, reading.penalty)
-    return Outcome(step, torch.zeros_like(step), *(part.unsqueeze(1) for part in parts), mask, (), ())
+    return ForwardOutput(step, torch.zeros_like(step), *(part.unsqueeze(1) for part in parts), mask, (), ())
 
 
 def likelihood(contexts: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> Ls
         "uniform": 0.8,
         "attention": {"kind": "variational", "estimator": estimator, **settings},
     }
-    return LstmModel(from_dict(LstmConfig, plain), WORDS, WORDS).double()
+    return LstmModel(from_dict(RnnConfig, plain), WORDS, WORDS).double()
 
 
 SOURCES = [[5, 7, 6], [8], [6, 5]]
@@ -96,7 +96,7 @@ def test_bound_and_marginal_match_enumeration() -> None:
             bound = bound + log_proposal.exp() * (joint - log_proposal)
             paths.append(joint)
         marginal = marginal + torch.stack(paths).logsumexp(0)
-    loss = loss_of("bound")(proposed, 0.0).total
+    loss = get_objective("bound")(proposed, 0.0).total
     torch.testing.assert_close(-loss, bound, rtol=0, atol=1e-9)
     torch.testing.assert_close(exact.log_likelihood.sum(), marginal, rtol=0, atol=1e-9)
     assert bound < marginal
@@ -108,11 +108,11 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     start = mechanism.start(prepared)
     reading = mechanism.read(query, prepared, start)
     found = likelihood(reading.contexts)
-    marginal = marginalise(reading.log_weights, found)
+    marginal = marginalize(reading.log_weights, found)
     posterior = (reading.log_weights + found).log_softmax(-1)
     for log_q, equal in ((posterior, True), (reading.log_weights, False)):
         state = VariationalState(start.weights, start.context, (log_q,))
-        loss = loss_of("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
+        loss = get_objective("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
         difference = float((marginal.sum() + loss.total).detach())
         assert difference == pytest.approx(0, abs=1e-12) if equal else difference > 1e-3
 
@@ -121,7 +121,7 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
 def test_penalty_is_kl_divergence_from_proposal_to_prior(estimator) -> None:
     mechanism = build(estimator)
     prepared, target = mechanism.prepare(memory()), reference()
-    log_q = mechanism.propose(prepared, target)[:, 0]
+    log_q = mechanism.compute_log_proposals(prepared, target)[:, 0]
     reading = mechanism.read(
         torch.randn(3, 4, dtype=torch.float64), prepared, mechanism.start(prepared, target)
     )
@@ -135,21 +135,21 @@ def test_penalty_is_kl_divergence_from_proposal_to_prior(estimator) -> None:
 
 def test_proposal_is_bilinear_softmax_conditioned_on_the_target_without_padding() -> None:
     mechanism, given, target = build(), memory(), reference()
-    found = mechanism.propose(given, target)
-    read, _ = mechanism.reader(target.embedded, target.mask.sum(-1))
-    scores = torch.einsum("bth,hd,bsd->bts", read, mechanism.proposer.weight, given.states)
+    found = mechanism.compute_log_proposals(given, target)
+    read, _ = mechanism.inference_lstm(target.embeddings, target.mask.sum(-1))
+    scores = torch.einsum("bth,hd,bsd->bts", read, mechanism.inference_scorer.weight, given.states)
     hidden = ~given.mask.unsqueeze(1).expand_as(scores)
     torch.testing.assert_close(found, scores.masked_fill(hidden, -torch.inf).log_softmax(-1))
-    changed = target.embedded.clone()
+    changed = target.embeddings.clone()
     changed[:, 2] += 1  # the last word of the first sentence, but padding in the others
-    other = mechanism.propose(given, Reference(changed, target.mask))
+    other = mechanism.compute_log_proposals(given, Reference(changed, target.mask))
     assert (other[0, 0] != found[0, 0]).all() and torch.equal(other[1, :2], found[1, :2])
 
 
 # --- estimators ---------------------------------------------------------------------------------------
 
 
-def sample(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Tensor]:
+def sample(estimator: str, **settings) -> tuple[AttentionStep, torch.Tensor, torch.Tensor]:
     """Run one step of COUNT copies of a sentence.
 
     Returns the step, the states, whose gradient has one row per sample, and the log-proposal.
@@ -164,15 +164,15 @@ def sample(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Ten
     given = mechanism.prepare(Memory(states, torch.ones(count, 3, dtype=torch.bool)))
     target = Reference(embedded.expand(count, -1, -1), torch.ones(count, 1, dtype=torch.bool))
     start = mechanism.start(given, target)
-    assert start.proposals is not None
+    assert start.log_proposals is not None
     reading = mechanism.read(query.expand(count, -1), given, start)
-    return reading, states, start.proposals[0].detach()
+    return reading, states, start.log_proposals[0].detach()
 
 
 def gradients(estimator: str, **settings) -> torch.Tensor:
     reading, states, _ = sample(estimator, **settings)
     objective = "reinforce" if estimator == "reinforce" else "bound"
-    loss_of(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
+    get_objective(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
     return states.grad.flatten(1)
 
@@ -216,7 +216,7 @@ def test_reinforce_uses_the_expected_context_as_baseline() -> None:
 def test_every_parameter_receives_a_gradient(estimator) -> None:
     made = model(estimator).train()
     outcome = made(batch(), average=True)
-    loss_of(made.objective)(outcome, 0.1).total.backward()
+    get_objective(made.objective)(outcome, 0.1).total.backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None and (parameter.grad != 0).any(), name
 
@@ -255,7 +255,7 @@ def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> No
 def test_loss_is_batch_invariant(contexts, training) -> None:
     made = model(contexts=contexts).train(training)
     together = made(batch())
-    objective = loss_of("bound" if training else "marginal")
+    objective = get_objective("bound" if training else "marginal")
     alone = [made(batch([row])) for row in range(3)]
     torch.testing.assert_close(
         objective(together, 0.0).total, torch.stack([objective(one, 0.0).total for one in alone]).sum()
@@ -285,13 +285,13 @@ def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
         tokens, real = data.target.tokens[:, t], data.target.mask[:, t]
         found = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
         torch.testing.assert_close(found[real], expected.log_likelihood[:, t][real])
-        state = made.observe(prediction, torch.arange(3), tokens)
+        state = made.update(prediction, torch.arange(3), tokens)
 
 
 @pytest.mark.parametrize("contexts", [0, 2])
 def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
     made = model(contexts=contexts).float().eval()
-    settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=4)
+    settings = GenerationConfig(beam_size=3, length_penalty=0.0, max_length_offset=4)
     together = beam_search(made, batch().source, settings)
     for row, sentence in enumerate(SOURCES):
         (found,) = beam_search(made, batch([row]).source, settings)[0]
@@ -304,7 +304,7 @@ def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
 def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
     fast = made(batch(), average=True)
-    made.attention.reads_words = False
+    made.attention.attends_to_single_positions = False
     slow = made(batch(), average=True)
     for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
         torch.testing.assert_close(a, b)
@@ -317,7 +317,7 @@ def test_linear_readout_shortcut_equals_the_general_path() -> None:
 @estimators
 def test_a_few_steps_lower_loss_and_perplexity(estimator) -> None:
     made, data = model(estimator), batch()
-    loss = loss_of(made.objective)
+    loss = get_objective(made.objective)
     optimizer = torch.optim.Adam(made.parameters(), 0.02)
     before = made.eval()(data).log_likelihood.sum().item()
     totals = []

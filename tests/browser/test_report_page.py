@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from made_report import PAIRS, make_page, make_system
 from regard.metrics.maps import AttentionMap, map_difference
 from regard.report.page import Report, render
-from regard.report.scores import score_systems
+from regard.report.scores import compute_scores
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_two_systems_are_subtracted_if_their_translations_are_equal(page, addres
 def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     same = [reference for _, reference in PAIRS]
     systems = [make_system("soft", 0, same), make_system("sunk", 1, same, sink=True)]
-    report = Report("r", "in.txt", "ref.txt", PAIRS, systems, score_systems(systems, PAIRS, resamples=2))
+    report = Report("r", "in.txt", "ref.txt", PAIRS, systems, compute_scores(systems, PAIRS, num_resamples=2))
     (tmp_path / "sink.html").write_text(render(report), encoding="utf-8")
     open_line(page, (tmp_path / "sink.html").as_uri(), 1)
     expect(page.locator("#s1 .apart")).to_have_count(0)
@@ -176,7 +176,7 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
-        AttentionMap(*words, one.sentences[0].own.weights[0] / 255) for one in systems if one.sentences[0].own
+        AttentionMap(*words, one.sentences[0].own_maps.weights[0] / 255) for one in systems if one.sentences[0].own_maps
     ]
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 

@@ -10,7 +10,7 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig, train
-from regard.training.record import read_record
+from regard.training.record import read_metrics
 
 STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 
@@ -61,7 +61,7 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     }
     train(from_dict(RunConfig, config), tmp_path / "model")
     # Accuracy compares whole forms, from which the step actions are removed.
-    assert max(entry.get("accuracy", 0) for entry in read_record(tmp_path / "model")) > 90
+    assert max(entry.get("accuracy", 0) for entry in read_metrics(tmp_path / "model")) > 90
     # Scoring takes targets as actions, too.
     model = load(tmp_path / "model", device="cpu")
     no_steps = [target.replace("→", "") for _, target in pairs]

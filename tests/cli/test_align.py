@@ -10,8 +10,8 @@ from regard.cli.align import align
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.links import parse_links
-from regard.data.phrasebook import split
-from regard.data.prepared import prepare
+from regard.data.phrasebook import generate_split
+from regard.data.prepared import prepare_data
 from regard.errors import ConfigError, DataError, UsageError
 
 
@@ -24,7 +24,7 @@ def run(*arguments, input=None):
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     directory = tmp_path_factory.mktemp("text")
-    pairs = split("train", 300, seed=1)
+    pairs = generate_split("train", 300, seed=1)
     for name, side in (("de", 0), ("en", 1)):
         sentences = [(pair.source, pair.target)[side] for pair in pairs]
         lines = "".join(" ".join(words) + "\n" for words in sentences)
@@ -60,7 +60,7 @@ def test_default_aligner_reports_perplexities(text, tmp_path):
 
 def test_prepared_text_is_aligned_by_its_tokens(text, tmp_path):
     pair = {"source": str(text / "de"), "target": str(text / "en")}
-    prepare(from_dict(DataConfig, {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
+    prepare_data(from_dict(DataConfig, {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
     from_files = run(text / "de", text / "en", "--model", "ibm1")
     result = run("--prepared", tmp_path / "prepared", "--model", "ibm1")
     assert result.exit_code == 0, result.exception

@@ -11,17 +11,17 @@ from test_translate import LINES, run, save_model, translate
 
 import regard
 from regard.config import dump_toml, from_dict, to_dict
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.decoding.config import AlignmentConfig
 from regard.errors import UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_config
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.models import build_model
-from regard.report.maps import quantise
+from regard.report.maps import quantize
 from regard.server.engine import load_engines
 from regard.server.jobs import SearchSettings, SentenceJob
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 LINE = "e f g a b"
 SIDE = {"layers": 2}
@@ -45,15 +45,15 @@ def save_model_with(
     base = load_config(directory)
     config = from_dict(RunConfig, {**_data(base), "model": model})
     if alignment is not None:
-        config = dataclasses.replace(config, search=dataclasses.replace(config.search, alignment=alignment))
-    text = TextPair.load(directory)
+        config = dataclasses.replace(config, search=dataclasses.replace(config.generation, alignment=alignment))
+    text = TextProcessor.load(directory)
     torch.manual_seed(2)
     network = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
     for name, value in network.named_parameters():
         if "source" in name and value.dim() > 1:
             torch.nn.init.uniform_(value, -1.5, 1.5)  # makes attention peaked
-    write_weights(directory, to_dict(config), weights_of(network), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(network), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 
@@ -131,8 +131,8 @@ def test_python_and_server_return_the_same_attention(guided, options, expected) 
     }
     again = regard.load(guided, **options_by_name).score(LINE, result.text)
     np.testing.assert_allclose(again.weights, weights, atol=1e-6)
-    (engine,) = load_engines([guided], "cpu", shown=options_by_name)
-    (answer,) = engine.work(SearchSettings(), [SentenceJob(LINE, attention=True)])
+    (engine,) = load_engines([guided], "cpu", output_attention=options_by_name)
+    (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE, attention=True)])
     np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
 
 
@@ -151,16 +151,16 @@ def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
     with pytest.raises(UsageError, match=message):
         translate(guided, "--layer", 2, "--alignment", "-")
     with pytest.raises(UsageError, match=message):
-        _ = regard.load(guided, layer=2).translate(LINE).weights
+        _ = regard.load(guided, layer=2).translate(LINE).attention_map
     with pytest.raises(UsageError, match=message):
-        load_engines([guided], "cpu", shown={"layer": 2})
+        load_engines([guided], "cpu", output_attention={"layer": 2})
 
 
 def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) -> None:
     model = regard.load(guided)
     with torch.no_grad():
         model.model.output_bias[UNK] = 50.0
-    assert load_config(guided).search.alignment == GUIDED
+    assert load_config(guided).generation.alignment == GUIDED
     for given in ({}, {"layer": -1}, {"shift": True}):
         result = model.translate(LINE, replace_unknown=True, max_length_extra=2, **given)
         assert set(result.tokens) == {"<unk>"}
@@ -183,7 +183,7 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
     (tmp_path / "in").write_text(f"{LINE}\n")
     translate(posterior, "--attention", tmp_path / "one.jsonl", input=f"{LINE}\n")
     result = regard.load(posterior).translate(LINE)
-    for options, expected in (((), result.beliefs), (("--prior",), result.attention)):
+    for options, expected in (((), result.posteriors), (("--prior",), result.attention)):
         for name, given in (("posterior", ["--source", tmp_path / "in"]), ("one.jsonl", [])):
             path = posterior if name == "posterior" else tmp_path / name
             numbers = tmp_path / "numbers.json"
@@ -204,13 +204,13 @@ def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
 
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"nbest": 1})
-    system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, every=True)
-    shown = system.sentences[0].own
+    system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
+    shown = system.sentences[0].own_maps
     assert shown is not None
     kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
     assert list(shown.kinds) == kinds
     np.testing.assert_array_equal(shown.weights[0], shown.weights[kinds.index(MapKind(0, 1))])
-    np.testing.assert_array_equal(shown.weights[0], quantise(result.weights))
+    np.testing.assert_array_equal(shown.weights[0], quantize(result.attention_map))
     (analysis,) = system.attention
     assert analysis is not None and len(analysis.links) == 2
 

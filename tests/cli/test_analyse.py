@@ -9,20 +9,20 @@ from dataclasses import replace
 import pytest
 from test_translate import run, save_model
 
-from regard.alignment import Corpus, Setting, train_both
+from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.attention.none import NoAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.experiment import CONFIG_FILE, END_MARKER, load_config
 from regard.models import build_model
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 from regard.training.resume import write_weights
-from regard.training.weights import load_weights, weights_of
+from regard.training.weights import load_weights, named_weights
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 FERTILITY = 0.75
@@ -40,7 +40,7 @@ def aligner(tmp_path_factory):
     """Return an aligner that links each word to its uppercase form."""
     pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
     directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(directory)
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     return directory
 
 
@@ -160,12 +160,12 @@ def test_user_specified_links_replace_those_of_the_aligner(models, aligner, file
 
 def test_subword_tokens_are_joined_into_words(tmp_path, files):
     model = save_model(tmp_path / "subwords", fertility=FERTILITY)
-    text = TextPair.load(model)
+    text = TextProcessor.load(model)
     # The vocabulary keeps its size. Without merges, every character is a subword token.
-    vocabulary = Vocabulary((*SPECIALS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
-    source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
+    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
-    TextPair(source, text.target, text.budget).save(model)
+    TextProcessor(source, text.target, text.budget).save(model)
     write_weights(model, to_dict(load_config(model)), weights, {})
     files[0].write_text("abc de\n" * len(SOURCE))
     found = figures(model, files, tmp_path)["sentences"][0]
@@ -177,13 +177,13 @@ def test_subword_tokens_are_joined_into_words(tmp_path, files):
 def test_models_without_attention_have_no_attention_output(models, files, tmp_path):
     directory = tmp_path / "none"
     directory.mkdir()
-    TextPair.load(models[0]).save(directory)
+    TextProcessor.load(models[0]).save(directory)
     base = load_config(models[0])
-    assert isinstance(base.model, LstmConfig)
+    assert isinstance(base.model, RnnConfig)
     config = replace(base, model=replace(base.model, attention=NoAttentionConfig()))
-    size = len(TextPair.load(directory).source.vocabulary)
-    write_weights(directory, to_dict(config), weights_of(build_model(config.model, size, size)), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    size = len(TextProcessor.load(directory).source.vocabulary)
+    write_weights(directory, to_dict(config), named_weights(build_model(config.model, size, size)), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     assert all(sentence["attention"] is None for sentence in figures(directory, files, tmp_path)["sentences"])
 
 
@@ -209,7 +209,7 @@ def test_overlong_lines_are_skipped(models, files, tmp_path):
 
 def test_aligner_with_unknown_vocabulary_is_reported(models, files, tmp_path):
     pairs = [(["x", "y"], ["X", "Y"])] * 3
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(tmp_path / "strange")
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(tmp_path / "strange")
     warnings = run_analysis(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
     assert len(warnings) == 1 and "100% of the words are not in the vocabulary" in warnings[0]
 

@@ -12,15 +12,15 @@ from regard.attention.none import NoAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.experiment import CONFIG_FILE, END_MARKER, load_config
 from regard.models import build_model
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 from regard.training.resume import write_weights
-from regard.training.weights import load_weights, weights_of
+from regard.training.weights import load_weights, named_weights
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -48,24 +48,24 @@ def files(tmp_path):
 def with_attention(directory, attention):
     """Replace the attention of a saved model."""
     base = load_config(directory)
-    assert isinstance(base.model, LstmConfig)
+    assert isinstance(base.model, RnnConfig)
     config = replace(base, model=replace(base.model, attention=attention))
-    text = TextPair.load(directory)
+    text = TextProcessor.load(directory)
     torch.manual_seed(0)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_weights(directory, to_dict(config), weights_of(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
 
 
 def subword_model(directory):
     """Save a model whose source words are split into characters."""
     model = save_model(directory)
-    text = TextPair.load(model)
+    text = TextProcessor.load(model)
     # The vocabulary keeps its size.
-    vocabulary = Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g"))
-    source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b", "c", "d@@", "e", "f", "g"))
+    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
-    TextPair(source, text.target, text.budget).save(model)
+    TextProcessor(source, text.target, text.budget).save(model)
     write_weights(model, to_dict(load_config(model)), weights, {})
     return model
 
@@ -84,7 +84,7 @@ def figures(models, files, *arguments):
 
 def test_posterior_attention_is_linked_by_its_posterior(files, tmp_path):
     directory = save_model(tmp_path / "posterior")
-    with_attention(directory, PosteriorAttentionConfig(coupling="monotonic", mix=1.0))
+    with_attention(directory, PosteriorAttentionConfig(coupling="monotonic", posterior_weight=1.0))
     (found,) = figures([directory], files)["models"].values()
     (before,) = figures([directory], files, "--prior")["models"].values()
     links = files / "links.txt"
@@ -171,7 +171,7 @@ def test_tables_agree_with_the_json_file(models, files):
 
 def test_posterior_attention_differs_from_its_prior(files, tmp_path):
     directory = save_model(tmp_path / "posterior")
-    with_attention(directory, PosteriorAttentionConfig(contexts=0))
+    with_attention(directory, PosteriorAttentionConfig(top_k=0))
     after, before = (figures([directory], files, *options) for options in ((), ("--prior",)))
     assert (after["attention"], before["attention"]) == ("posterior", "prior")
     after, before = after["models"]["posterior"], before["models"]["posterior"]

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from regard.cli.fertility import fertility
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.fertility import read_fertilities
-from regard.data.phrasebook import write
-from regard.data.prepared import prepare
-from regard.errors import TrainingDiverged, UsageError
+from regard.data.fertility import parse_fertilities
+from regard.data.phrasebook import write_splits
+from regard.data.prepared import prepare_data
+from regard.errors import TrainingDivergedError, UsageError
 from regard.training.optimizer import AdamConfig
-from regard.training.predictor import SETTINGS, Tagged, train_predictor
+from regard.training.predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +37,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     directory = tmp_path_factory.mktemp("corpus")
-    write(directory, {"train": 40, "valid": 10, "test": 10}, seed=1)
+    write_splits(directory, {"train": 40, "valid": 10, "test": 10}, seed=1)
     return directory
 
 
@@ -62,10 +62,10 @@ def test_training_reports_validation_accuracy_and_f1(trained, corpus):
 
 
 def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
-    tagged = Tagged([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
-    settings = dataclasses.replace(SETTINGS, optimizer=AdamConfig(rate=1e38, clip=0.0))
-    with pytest.raises(TrainingDiverged, match="validation loss"):
-        train_predictor(tmp_path / "p", tagged, tagged, settings=settings)
+    tagged = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
+    settings = dataclasses.replace(PREDICTOR_TRAINING, optimizer=AdamConfig(learning_rate=1e38, max_grad_norm=0.0))
+    with pytest.raises(TrainingDivergedError, match="validation loss"):
+        train_predictor(tmp_path / "p", tagged, tagged, training=settings)
     assert not (tmp_path / "p" / "model.safetensors").exists()
 
 
@@ -75,7 +75,7 @@ def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
     sentences = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     lines = (tmp_path / "f").read_text().splitlines()
     for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True), 1):
-        bounds = read_fertilities(line, range(len(sentence.split())), f"line {number}")
+        bounds = parse_fertilities(line, range(len(sentence.split())), f"line {number}")
         assert all(minimum == 0 and 2 <= maximum <= 11 for minimum, maximum in bounds)
 
 
@@ -92,7 +92,7 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     pair = {"source": str(corpus / "train.de"), "target": str(corpus / "train.en")}
     bpe = {"kind": "bpe", "merges": 5, "tokenized": True}
     plain = {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
-    text = prepare(from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})).text
+    text = prepare_data(from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})).text
     sentences = (corpus / "train.de").read_text(encoding="utf-8").splitlines()
     lengths = [len(text.source.tokenize(line)) for line in sentences]
     assert sum(lengths) > 2 * sum(len(line.split()) for line in sentences)

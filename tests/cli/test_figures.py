@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 from regard.cli.figures import figures
 from regard.config import dump_toml, to_dict
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.experiment import CONFIG_FILE, END_MARKER, load_config
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig
-from regard.report.picture import png
+from regard.report.picture import render_png
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 SVG = "{http://www.w3.org/2000/svg}"
 # The attention weights of Malaviya et al. (2018), Figure 1, computed by bisection.
@@ -145,7 +145,7 @@ def test_text_is_rendered_with_any_font() -> None:
     empty = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"></svg>'
     for family in ("sans-serif", "no such typeface", "monospace"):
         with_text = empty.replace("></svg>", f'><text y="15" font-family="{family}">Wort</text></svg>')
-        assert png(with_text) != png(empty)
+        assert render_png(with_text) != render_png(empty)
 
 
 def test_missing_png_dependency_is_reported(monkeypatch, tmp_path) -> None:
@@ -300,12 +300,12 @@ def models_dir(tmp_path_factory):
     transformer = save_model(root / "transformer")
     base = load_config(transformer)
     sides = dataclasses.replace(TransformerConfig().encoder, layers=2)
-    model_config = TransformerConfig(width=8, heads=2, encoder=sides, decoder=sides)
+    model_config = TransformerConfig(d_model=8, num_heads=2, encoder=sides, decoder=sides)
     config = dataclasses.replace(base, model=model_config)
-    text = TextPair.load(transformer)
+    text = TextProcessor.load(transformer)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_weights(transformer, to_dict(config), weights_of(model), {})
-    (transformer / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(transformer, to_dict(config), named_weights(model), {})
+    (transformer / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     write_file(root / "in.txt", "a b c d\n\n")
     write_file(root / "ref.txt", "A B C\n\n")
     save_model(root / "one")

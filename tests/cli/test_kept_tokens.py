@@ -11,17 +11,17 @@ import regard
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizer import ActionsConfig, BytePairConfig, WordsConfig
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer
 from regard.data.tokenizers.words import WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.models import build_model
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 # With this seed, models generate translations whose text is tokenized differently when it is read again.
 SEED = 20
@@ -40,8 +40,8 @@ def directory(request, tmp_path_factory) -> Path:
     tokenizer, tokens, attention = KINDS[request.param]
     directory = tmp_path_factory.mktemp(request.param)
     sides = (
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *"abcd"))),
-        Side(tokenizer, Vocabulary((*SPECIALS, *tokens))),
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *"abcd"))),
+        TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *tokens))),
     )
     fertility = ConstantFertilityConfig(value=2.0)
     bounded = attention["kind"] == "constrained"
@@ -61,11 +61,11 @@ def directory(request, tmp_path_factory) -> Path:
         settings["data"]["fertility"] = to_dict(fertility)
     config = from_dict(RunConfig, settings)
     budget = Budget.constant(fertility, len(sides[0].vocabulary)) if bounded else None
-    TextPair(*sides, budget).save(directory)
+    TextProcessor(*sides, budget).save(directory)
     torch.manual_seed(SEED)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), weights_of(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 
@@ -125,15 +125,15 @@ def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:
     assert [one.tokens for one in again] == [one.tokens for one in results]
     for one, other in zip(again, results, strict=True):
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
-        assert one.resegmented == (model.score(one.source, one.text).tokens != one.tokens)
-    assert any(one.resegmented for one in again)
+        assert one.retokenized == (model.score(one.source, one.text).tokens != one.tokens)
+    assert any(one.retokenized for one in again)
     single = model.score(texts[0], results[0])
     assert single.log_probability == pytest.approx(again[0].log_probability, abs=1e-4)
     # For another source sentence, only the tokens of the translation are reused.
     other = model.score("d d", results[0])
     assert other.tokens == results[0].tokens and other.source_tokens[:2] == ("d", "d")
     mixed = model.score(texts[:2], [results[0], results[1].text])
-    assert mixed[0].tokens == results[0].tokens and not mixed[1].resegmented
+    assert mixed[0].tokens == results[0].tokens and not mixed[1].retokenized
 
 
 @pytest.mark.parametrize(

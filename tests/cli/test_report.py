@@ -6,7 +6,7 @@ import re
 import pytest
 from test_translate import run, save_model
 
-from regard.alignment import Corpus, Setting, train_both
+from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.errors import DataError, UsageError
 
@@ -28,7 +28,7 @@ def aligner(tmp_path_factory):
     """Return an aligner that links each word to its uppercase form."""
     pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
     directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(directory)
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     return directory
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from test_translate import run
 
-from regard.data.locking import claimed
-from regard.data.phrasebook import write
+from regard.data.locking import directory_lock
+from regard.data.phrasebook import write_splits
 from regard.errors import CheckpointError, UsageError
-from regard.reproduce.grid import Failed
+from regard.reproduce.grid import JobsFailed
 
 SMALL = [
     "training.stop.epochs=1",
@@ -35,7 +35,7 @@ SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("data") / "toy"
-    write(directory, {"train": 150, "valid": 10, "test": 10}, seed=1)
+    write_splits(directory, {"train": 150, "valid": 10, "test": 10}, seed=1)
     return directory
 
 
@@ -142,7 +142,7 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
 
 
 def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="ensemble of 2: not run, because a model that it needs failed"):
+    with pytest.raises(JobsFailed, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
             *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
             *("--rows", "ensemble2-beam12", "--set", "training.start=nowhere"),
@@ -190,14 +190,14 @@ def test_training_runs_end_when_the_command_is_killed(data: Path, tmp_path: Path
     while not (found := list(out.glob("runs/*/record.jsonl"))) and time.monotonic() < deadline:
         time.sleep(0.1)
     (directory,) = (path.parent for path in found)
-    with pytest.raises(CheckpointError, match="another process is training"), claimed(directory):
+    with pytest.raises(CheckpointError, match="another process is training"), directory_lock(directory):
         pass
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
     while True:
         try:
-            with claimed(directory):
+            with directory_lock(directory):
                 return
         except CheckpointError:
             assert time.monotonic() < deadline, "the training run is still alive"
@@ -210,7 +210,7 @@ def test_modules_in_the_current_directory_are_not_executed(
     for name in ("torch.py", "json.py", "regard.py"):
         (tmp_path / name).write_text("open('executed', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Failed):
+    with pytest.raises(JobsFailed):
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert "nowhere: not in a model directory" in log.read_text()
@@ -218,7 +218,7 @@ def test_modules_in_the_current_directory_are_not_executed(
 
 
 def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="softmax seed 1: status 1") as caught:
+    with pytest.raises(JobsFailed, match="softmax seed 1: status 1") as caught:
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert str(log) in str(caught.value)

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.models import build_model
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
@@ -50,7 +50,7 @@ def save_model(
         settings["model"]["attention"] = {"kind": kind}
     config = from_dict(RunConfig, settings)
     sides = [
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in (SOURCE, target)
     ]
     budget = None
@@ -58,11 +58,11 @@ def save_model(
         budget = Budget.constant(
             ConstantFertilityConfig(value=fertility, sink=sink), len(sides[0].vocabulary)
         )
-    TextPair(*sides, budget).save(directory)
+    TextProcessor(*sides, budget).save(directory)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), weights_of(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 

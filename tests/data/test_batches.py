@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batch import BatchConfig, batches, collate
+from regard.data.batch import BatchConfig, make_batches, collate
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import UsageError
 
@@ -25,7 +25,7 @@ def columns(pairs):
 
 @given(lengths, settings, st.integers(0, 2**40), st.integers(0, 50))
 def test_every_row_occurs_once_per_epoch(pairs, config, seed, epoch):
-    made = batches(*columns(pairs), config, seed, epoch)
+    made = make_batches(*columns(pairs), config, seed, epoch)
     assert all(len(batch) for batch in made)
     rows = np.concatenate([*made, np.zeros(0, dtype=np.int64)])
     assert sorted(rows.tolist()) == list(range(len(pairs)))
@@ -34,7 +34,7 @@ def test_every_row_occurs_once_per_epoch(pairs, config, seed, epoch):
 @given(lengths, settings)
 def test_batches_respect_their_size_unless_a_single_pair_exceeds_it(pairs, config):
     source, target = columns(pairs)
-    for batch in batches(source, target, config, 1, 0):
+    for batch in make_batches(source, target, config, 1, 0):
         widest = max(source[batch].max(), target[batch].max())
         size = len(batch) if config.unit == "sentences" else len(batch) * widest
         assert size <= config.size or len(batch) == 1
@@ -42,16 +42,16 @@ def test_batches_respect_their_size_unless_a_single_pair_exceeds_it(pairs, confi
 
 @given(lengths, settings, st.integers(0, 100), st.integers(0, 100))
 def test_order_depends_only_on_seed_and_epoch(pairs, config, seed, epoch):
-    first = batches(*columns(pairs), config, seed, epoch)
+    first = make_batches(*columns(pairs), config, seed, epoch)
     np.random.seed(7)
-    second = batches(*columns(pairs), config, seed, epoch)
+    second = make_batches(*columns(pairs), config, seed, epoch)
     assert [b.tolist() for b in first] == [b.tolist() for b in second]
 
 
 def test_seeds_and_epochs_give_different_orders():
     source, target = columns([(i % 9 + 1, i % 7 + 1) for i in range(300)])
     orders = {
-        str([b.tolist() for b in batches(source, target, BatchConfig(size=8), seed, epoch)])
+        str([b.tolist() for b in make_batches(source, target, BatchConfig(batch_size=8), seed, epoch)])
         for seed in (0, 1)
         for epoch in (0, 1)
     }
@@ -62,16 +62,16 @@ def test_sorting_within_pools_reduces_padding():
     random = np.random.default_rng(0)
     source = random.geometric(0.05, 5000) + 3
     target = source + random.integers(-2, 3, 5000)
-    made = batches(source, target, BatchConfig(size=50, pool=50), 1, 0)
+    made = make_batches(source, target, BatchConfig(batch_size=50, bucket_batches=50), 1, 0)
     padded = sum(int(target[b].max()) * len(b) for b in made)
-    unsorted = batches(source, target, BatchConfig(size=50, pool=1), 1, 0)
+    unsorted = make_batches(source, target, BatchConfig(batch_size=50, bucket_batches=1), 1, 0)
     assert padded < 1.1 * target.sum()
     assert sum(int(target[b].max()) * len(b) for b in unsorted) > 1.5 * target.sum()
 
 
 def test_different_numbers_of_lengths_are_rejected():
     with pytest.raises(UsageError, match="2 source lengths but 3 target lengths"):
-        batches([1, 2], [1, 2, 3], BatchConfig(), 0, 0)
+        make_batches([1, 2], [1, 2, 3], BatchConfig(), 0, 0)
 
 
 def test_collate_pads_on_the_right():

@@ -5,19 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, read_fertilities
-from regard.data.text import Side, TextPair
+from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, parse_fertilities
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SINK, SPECIALS, Vocabulary
+from regard.data.vocabulary import SINK, SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
 
-VOCABULARY = Vocabulary((*SPECIALS, "ein", "Hund"))
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "ein", "Hund"))
 EIN, HUND = 5, 6
 
 
-def text(budget: Budget | None) -> TextPair:
-    side = Side(WordsTokenizer(WordsConfig()), VOCABULARY)
-    return TextPair(side, side, budget)
+def text(budget: Budget | None) -> TextProcessor:
+    side = TextSide(WordsTokenizer(WordsConfig()), VOCABULARY)
+    return TextProcessor(side, side, budget)
 
 
 def test_sink_follows_the_last_token_before_padding() -> None:
@@ -25,44 +25,44 @@ def test_sink_follows_the_last_token_before_padding() -> None:
         [[EIN], [EIN, HUND]], None, [0, 1]
     )
     assert batch.source.tokens.tolist() == [[EIN, SINK, 0], [EIN, HUND, SINK]]
-    assert batch.upper is not None and batch.lower is None
-    assert batch.upper.tolist() == [[2.0, math.inf, 0.0], [2.0, 2.0, math.inf]]
+    assert batch.upper_bounds is not None and batch.lower_bounds is None
+    assert batch.upper_bounds.tolist() == [[2.0, math.inf, 0.0], [2.0, 2.0, math.inf]]
 
 
 def test_sentences_are_unchanged_without_sink_or_budget() -> None:
     bare = text(Budget.constant(ConstantFertilityConfig(value=3.0, sink=False), 7))
-    assert bare.sink == () and bare.batch([[EIN]], None, [0]).source.tokens.tolist() == [[EIN]]
+    assert bare.sink_tokens == () and bare.batch([[EIN]], None, [0]).source.tokens.tolist() == [[EIN]]
     free = text(None).batch([[EIN]], None, [0])
-    assert free.upper is None and free.source.tokens.tolist() == [[EIN]]
+    assert free.upper_bounds is None and free.source.tokens.tolist() == [[EIN]]
 
 
 def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
-    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [read_fertilities("- 1:4", [0, 1], "here"), None])
-    assert batch.upper is not None and batch.lower is not None
-    assert batch.upper.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
-    assert batch.lower.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [parse_fertilities("- 1:4", [0, 1], "here"), None])
+    assert batch.upper_bounds is not None and batch.lower_bounds is not None
+    assert batch.upper_bounds.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
+    assert batch.lower_bounds.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_fertility_of_a_word_applies_to_each_of_its_subword_tokens() -> None:
-    found = read_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
+    found = parse_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
     assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
     assert [minimum for minimum, _ in found[3:]] == [1.0, 1.0]
     with pytest.raises(DataError, match="4 fertilities, but the sentence has 3 words in 5 tokens"):
-        read_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
+        parse_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
 
 
 def test_minimum_raises_the_models_maximum() -> None:
     budget = Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
-    (upper,), lower = budget.bounds([[EIN, HUND]], [read_fertilities("3: 1:", [0, 1], "here")])
+    (upper,), lower = budget.bounds([[EIN, HUND]], [parse_fertilities("3: 1:", [0, 1], "here")])
     assert lower is not None and upper.tolist() == [3.0, 2.0] and lower[0].tolist() == [3.0, 1.0]
 
 
 def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
-    given = read_fertilities("0.5 0.4", [0, 1], "here")
+    given = parse_fertilities("0.5 0.4", [0, 1], "here")
     budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     budget.check([EIN, HUND], given, 1, "here")
-    budget.check([EIN, HUND], read_fertilities("0.5 0.5", [0, 1], "here"), 0, "here")
+    budget.check([EIN, HUND], parse_fertilities("0.5 0.5", [0, 1], "here"), 0, "here")
     with pytest.raises(DataError, match=r"here: the fertilities sum to 0\.9"):
         budget.check([EIN, HUND], given, 0, "here")
 
@@ -79,7 +79,7 @@ def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
 )
 def test_invalid_fertilities_are_reported_with_the_line(line, message) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        read_fertilities(line, [0, 1, 2], "file, line 7")
+        parse_fertilities(line, [0, 1, 2], "file, line 7")
     assert "file, line 7" in str(raised.value)
 
 
@@ -93,16 +93,16 @@ def test_budgets_with_the_same_bounds_are_equal() -> None:
 def test_guided_budget_is_saved_with_the_vocabulary(tmp_path) -> None:
     budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
     text(budget).save(tmp_path)
-    loaded = TextPair.load(tmp_path).budget
+    loaded = TextProcessor.load(tmp_path).budget
     assert loaded is not None and loaded.config == budget.config
     np.testing.assert_array_equal(loaded.table, budget.table)
     path = tmp_path / "source.fertility"
     with pytest.raises(DataError, match="line 6: token 'ein', expected 'kein'"):
-        Budget.load(path, GuidedFertilityConfig(), Vocabulary((*SPECIALS, "kein", "Hund")))
+        Budget.load(path, GuidedFertilityConfig(), Vocabulary((*SPECIAL_TOKENS, "kein", "Hund")))
 
 
 def test_guided_budget_with_line_separators_in_tokens_is_loaded(tmp_path) -> None:
-    vocabulary = Vocabulary((*SPECIALS, "a\u2028b", "c\x85"))
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a\u2028b", "c\x85"))
     budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
     budget.save(tmp_path / "source.fertility", vocabulary)
     loaded = Budget.load(tmp_path / "source.fertility", GuidedFertilityConfig(), vocabulary)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.data import folders
-from regard.data.files import file_digest, open_whole, read_bytes, write_atomic
-from regard.data.folders import whole_folder
-from regard.data.partial import partial_folder
+from regard.data.files import file_digest, open_atomic, read_bytes, write_atomic
+from regard.data.folders import atomic_directory
+from regard.data.partial import partial_directory
 from regard.errors import DataError
 
 
@@ -34,7 +34,7 @@ def test_circular_symbolic_links_are_rejected(tmp_path) -> None:
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(DataError, match="a: cannot be written: Too many levels of symbolic links"):
         write_atomic(tmp_path / "a", b"x")
-    with pytest.raises(OSError, match="Too many levels"), whole_folder(tmp_path / "a"):
+    with pytest.raises(OSError, match="Too many levels"), atomic_directory(tmp_path / "a"):
         pass
     assert (tmp_path / "a").is_symlink()
 
@@ -66,14 +66,14 @@ def test_named_pipes_are_written_to_and_not_replaced(tmp_path) -> None:
 def test_error_while_writing_keeps_the_old_file(tmp_path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"old")
-    with pytest.raises(ValueError, match="mine"), open_whole(path) as file:
+    with pytest.raises(ValueError, match="mine"), open_atomic(path) as file:
         file.write(b"half")
         raise ValueError("mine")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_unrelated_errors_are_not_renamed(tmp_path) -> None:
-    with pytest.raises(FileNotFoundError, match="elsewhere"), open_whole(tmp_path / "a") as file:
+    with pytest.raises(FileNotFoundError, match="elsewhere"), open_atomic(tmp_path / "a") as file:
         file.write((tmp_path / "elsewhere").read_bytes())
 
 
@@ -82,7 +82,7 @@ def test_partial_files_of_killed_processes_are_removed(tmp_path) -> None:
     for directory in left:
         directory.mkdir()
         (directory / "half").write_bytes(b"half")
-    with partial_folder(tmp_path / "a") as alive:
+    with partial_directory(tmp_path / "a") as alive:
         write_atomic(tmp_path / "a", b"whole")
         assert alive.is_dir()
     assert [directory.exists() for directory in left] == [False, True, True]
@@ -101,15 +101,15 @@ def test_directory_is_replaced_as_a_whole(tmp_path, monkeypatch, exchange) -> No
     place = tmp_path / "link"
     place.symlink_to(tmp_path / "real")
     for content in ("old", "new"):
-        with whole_folder(place) as made:
+        with atomic_directory(place) as made:
             (made / "inner").mkdir()
             (made / "inner" / content).write_text(content)
     assert [path.name for path in (place / "inner").iterdir()] == ["new"] and place.is_symlink()
-    with pytest.raises(ValueError), whole_folder(place) as made:
+    with pytest.raises(ValueError), atomic_directory(place) as made:
         (made / "third").write_text("third")
         raise ValueError
     assert [path.name for path in place.iterdir()] == ["inner"]
-    with pytest.raises(OSError, match="not empty"), whole_folder(place, fresh=True) as made:
+    with pytest.raises(OSError, match="not empty"), atomic_directory(place, fresh=True) as made:
         (made / "third").write_text("third")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
@@ -117,6 +117,6 @@ def test_directory_is_replaced_as_a_whole(tmp_path, monkeypatch, exchange) -> No
 def test_directory_is_restored_after_a_kill_between_two_renames(tmp_path) -> None:
     (tmp_path / ".a.old").mkdir()
     (tmp_path / ".a.old" / "file").write_text("old")
-    with pytest.raises(ValueError), whole_folder(tmp_path / "a"):
+    with pytest.raises(ValueError), atomic_directory(tmp_path / "a"):
         raise ValueError
     assert (tmp_path / "a" / "file").read_text() == "old"

@@ -9,7 +9,7 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.guidance import GuidedSplit, SplitLinks
-from regard.data.prepared import Prepared, prepare
+from regard.data.prepared import PreparedData, prepare_data
 from regard.errors import DataError
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
@@ -29,10 +29,10 @@ def made(tmp_path: Path):
         train = [names[0], {**names[1], "tag": "<x>"}]
         plain = {"folder": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
         config = from_dict(DataConfig, plain)
-        prepared: Prepared = prepare(config, processes=1)
+        prepared: PreparedData = prepare_data(config, num_processes=1)
         if sink:
             size = len(prepared.text.source.vocabulary)
-            prepared = prepared.within(Budget.constant(ConstantFertilityConfig(), size))
+            prepared = prepared.with_budget(Budget.constant(ConstantFertilityConfig(), size))
         split = prepared.split("train")
         return GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [False, True]))
 
@@ -100,7 +100,7 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     plain = {"folder": str(tmp_path / "p"), "train": [{**pair, "tag": "<x>"}], "valid": pair}
     plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
     config = from_dict(DataConfig, plain)
-    split = prepare(config, processes=1).split("train")
+    split = prepare_data(config, num_processes=1).split("train")
     found = GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [True], "words"))
     # <x> a@@ a@@ b c@@ c d, and D c@@ c </s>
     first = found.batch([0]).links[0]

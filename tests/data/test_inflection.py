@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.prepared import prepare
-from regard.data.text import Side, TextPair, _tell_unknown
+from regard.data.prepared import prepare_data
+from regard.data.text import TextSide, TextProcessor, _warn_unknown
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
-from regard.data.tokenizers.words import SPACE, CharactersConfig, CharactersTokenizer
+from regard.data.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
 from regard.data.vocabulary import UNK, Vocabulary
-from regard.decoding.analysis import words_of
+from regard.decoding.analysis import tokens_to_words
 from regard.errors import DataError
 
 REAL = Path(__file__).parents[3] / "shared/data/inflection"
@@ -78,17 +78,17 @@ def test_column_order_does_not_change_the_arrays(tmp_path):
         directory = tmp_path / "".join(map(str, order))
         directory.mkdir()
         path = table(directory, "nouns.tsv", NOUNS, order)
-        split = prepare(configure(directory, path, path, columns)).split("train")
+        split = prepare_data(configure(directory, path, path, columns)).split("train")
         made.append([tuple(ids.tolist() for ids in split.example(row)) for row in range(len(split))])
     assert made[0] == made[1] and len(made[0]) == 3
 
 
 def test_forms_are_decoded_from_ids_and_sources_from_raw_text(tmp_path):
     path = table(tmp_path, "nouns.tsv", NOUNS)
-    prepared = prepare(configure(tmp_path, path, path, [1, 2, 3]))
+    prepared = prepare_data(configure(tmp_path, path, path, [1, 2, 3]))
     valid = prepared.split("valid")
     assert [prepared.text.target.decode(valid.example(row)[1]) for row in range(3)] == [n[2] for n in NOUNS]
-    sources, forms = valid.raw()
+    sources, forms = valid.raw_lines()
     assert list(forms) == [noun[2] for noun in NOUNS]
     assert [prepared.text.source.encode(line) for line in sources] == [
         valid.example(row)[0].tolist() for row in range(3)
@@ -97,7 +97,7 @@ def test_forms_are_decoded_from_ids_and_sources_from_raw_text(tmp_path):
 
 def test_single_characters_are_valid_lemmas_and_forms(tmp_path):
     path = table(tmp_path, "letters.tsv", [("A", "PL", "A")])
-    split = prepare(configure(tmp_path, path, path, [1, 2, 3])).split("train")
+    split = prepare_data(configure(tmp_path, path, path, [1, 2, 3])).split("train")
     assert split.lengths[0].tolist() == [2] and split.lengths[1].tolist() == [2]
 
 
@@ -115,7 +115,7 @@ def test_missing_columns_are_reported_with_file_and_line(tmp_path, line, message
     path = tmp_path / "train.tsv"
     path.write_text(f"Kloß\tPL\tKlöße\n{line}\n")
     with pytest.raises(DataError, match=message):
-        prepare(configure(tmp_path, str(path), table(tmp_path, "valid.tsv", NOUNS), [1, 2, 3]))
+        prepare_data(configure(tmp_path, str(path), table(tmp_path, "valid.tsv", NOUNS), [1, 2, 3]))
 
 
 def test_two_file_corpora_are_checked(tmp_path):
@@ -125,23 +125,23 @@ def test_two_file_corpora_are_checked(tmp_path):
     config = configure(tmp_path, "x", "x", [1, 2, 3])
     config = dataclasses.replace(config, train=(from_dict(CorpusConfig, files),))
     with pytest.raises(DataError, match="lemmas: line 2: no tab in 'Ei'"):
-        prepare(dataclasses.replace(config, valid=config.train[0]))
+        prepare_data(dataclasses.replace(config, valid=config.train[0]))
 
 
 def test_unselected_feature_column_is_reported(tmp_path):
     path = table(tmp_path, "nouns.tsv", NOUNS)
     with pytest.raises(DataError, match=r"nouns\.tsv: line 1: no tab in 'Kloß'"):
-        prepare(configure(tmp_path, path, path, [1, 3]))
+        prepare_data(configure(tmp_path, path, path, [1, 3]))
 
 
 @pytest.fixture
 def fresh():
-    _tell_unknown.cache_clear()
+    _warn_unknown.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")
 def test_unseen_features_are_unknown_and_logged_once(caplog):
-    side = Side(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1}))
+    side = TextSide(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1}))
     with caplog.at_level(logging.WARNING):
         assert side.encode("Ei\tDU;PL")[2] == UNK
         side.encode("Ei\tDU;PL")
@@ -154,32 +154,32 @@ def test_features_unique_to_validation_text_are_logged(tmp_path, caplog):
     train = table(tmp_path, "train.tsv", NOUNS)
     valid = table(tmp_path, "valid.tsv", [*NOUNS, ("Ei", "case=vocative,number=dual", "Eier")] * 2)
     with caplog.at_level(logging.WARNING):
-        prepared = prepare(configure(tmp_path, train, valid, [1, 2, 3]))
-        lines = prepared.split("valid").raw()[0]
+        prepared = prepare_data(configure(tmp_path, train, valid, [1, 2, 3]))
+        lines = prepared.split("valid").raw_lines()[0]
         assert prepared.text.source.encode(list(lines)[3])[-2:] == [UNK, UNK]
     assert caplog.text.count("+case=vocative:") == caplog.text.count("+number=dual:") == 1
 
 
 def test_characters_of_forms_count_as_words(tmp_path):
-    text = TextPair(
-        Side(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1})),
-        Side(CharactersTokenizer(CharactersConfig()), Vocabulary.build({"E": 1, "i": 1, SPACE: 1})),
+    text = TextProcessor(
+        TextSide(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1})),
+        TextSide(CharactersTokenizer(CharactersConfig()), Vocabulary.build({"E": 1, "i": 1, SPACE_MARK: 1})),
     )
     text.save(tmp_path)
-    for one in (text, TextPair.load(tmp_path)):
+    for one in (text, TextProcessor.load(tmp_path)):
         tokens = one.target.tokenize("Ei Ei")
         assert one.target.word_ids(tokens) == [0, 1, 2, 3, 4]
-        assert words_of(one.target, tokens) == ("E", "i", SPACE, "E", "i")
+        assert tokens_to_words(one.target, tokens) == ("E", "i", SPACE_MARK, "E", "i")
     # If both sides are tokenized into characters, words are separated by spaces.
-    alone = TextPair(text.target, Side(text.target.tokenizer, text.target.vocabulary))
+    alone = TextProcessor(text.target, TextSide(text.target.tokenizer, text.target.vocabulary))
     assert alone.target.word_ids(tokens) == [0, 0, 1, 1, 1]
 
 
 def test_lines_without_features_are_invalid_but_empty_lines_are_valid():
     assert "no tab" in (TOKENIZER.problem("Haus") or "")
     assert TOKENIZER.problem("Haus\tPL") is TOKENIZER.problem("") is TOKENIZER.problem(" \t ") is None
-    tagged = Side(TOKENIZER, Vocabulary.build({}, always=["<de>"]), ("<de>",))
-    assert tagged.problem("<de> Haus\tPL") is None and "no tab" in (tagged.problem("<de> Haus") or "")
+    tagged = TextSide(TOKENIZER, Vocabulary.build({}, required_tokens=["<de>"]), ("<de>",))
+    assert tagged.format_error("<de> Haus\tPL") is None and "no tab" in (tagged.format_error("<de> Haus") or "")
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/data/inflection next to the project")

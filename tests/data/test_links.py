@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from regard.data.links import format_links, parse_gold, parse_links, read_gold
+from regard.data.links import format_links, parse_gold_links, parse_links, read_gold_links
 from regard.errors import DataError
 
 
@@ -16,29 +16,29 @@ def test_links_are_sorted_and_round_trip() -> None:
 
 
 def test_sure_links_are_also_possible() -> None:
-    gold = parse_gold("0-0 1p2")
+    gold = parse_gold_links("0-0 1p2")
     assert gold.sure == {(0, 0)} and gold.possible == {(0, 0), (1, 2)}
 
 
 @pytest.mark.parametrize("line", ["0", "0-", "a-b", "0-1-2", "-1-2", "1p"])
 def test_invalid_links_are_reported(line) -> None:
     with pytest.raises(DataError, match="gold:3"):
-        parse_gold(line, "gold:3")
+        parse_gold_links(line, "gold:3")
 
 
 def test_invalid_lines_are_reported_with_their_number(tmp_path) -> None:
     path = tmp_path / "gold.talp"
     path.write_text("0-0\n0-0 x\n")
     with pytest.raises(DataError, match=r"gold.talp:2"):
-        list(read_gold(path))
+        list(read_gold_links(path))
     path.write_bytes(b"0-0\n\xff\n")
     with pytest.raises(DataError, match=r"gold.talp: line 2"):
-        list(read_gold(path))
+        list(read_gold_links(path))
     zipped = tmp_path / "gold.talp.gz"
     zipped.write_bytes(gzip.compress(b"0-0 1p1\n"))
-    assert [links.possible for links in read_gold(zipped)] == [{(0, 0), (1, 1)}]
+    assert [links.possible for links in read_gold_links(zipped)] == [{(0, 0), (1, 1)}]
     with pytest.raises(DataError, match="missing"):
-        list(read_gold(tmp_path / "missing"))
+        list(read_gold_links(tmp_path / "missing"))
 
 
 def test_only_ascii_white_space_separates_links() -> None:

@@ -15,14 +15,14 @@ from regard.config import from_dict
 from regard.data import arrays, units
 from regard.data.batch import BatchConfig
 from regard.data.corpus import DataConfig
-from regard.data.prepared import Prepared, prepare
+from regard.data.prepared import PreparedData, prepare_data
 from regard.data.vocabulary import EOS, UNK
 from regard.errors import DataError
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_prepared_ids_equal_the_encoded_lines(data, kind):
-    prepared = prepare(configure(data, **both(kind), min_count=2))
+    prepared = prepare_data(configure(data, **both(kind), min_count=2))
     for name, seed, number in (("train", 0, 60), ("valid", 1, 7)):
         split = prepared.split(name)
         assert len(split) == number
@@ -35,7 +35,7 @@ def test_prepared_ids_equal_the_encoded_lines(data, kind):
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "sentencepiece", "characters"])
 def test_decoding_prepared_ids_restores_the_text(data, kind):
-    prepared = prepare(configure(data, **both(kind)))
+    prepared = prepare_data(configure(data, **both(kind)))
     split = prepared.split("train")
     lines = [prepared.text.target.decode(split.example(row)[1].tolist()) for row in range(len(split))]
     assert lines == sentences(60)[1]
@@ -46,14 +46,14 @@ def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monke
     config = configure(data, **both("bpe"))
     contents = []
     for processes in (1, 2):
-        directory = prepare(config, tmp_path / f"p{processes}", processes=processes).folder
+        directory = prepare_data(config, tmp_path / f"p{processes}", num_processes=processes).directory
         contents.append({path.name: path.read_bytes() for path in directory.iterdir()})
     assert contents[0] == contents[1]
 
 
 def test_batches_contain_the_examples(data):
-    split = prepare(configure(data)).split("train")
-    made = split.batches(BatchConfig(size=8), 3, 1)
+    split = prepare_data(configure(data)).split("train")
+    made = split.batches(BatchConfig(batch_size=8), 3, 1)
     assert sorted(np.concatenate(made).tolist()) == list(range(60))
     batch = split.batch(made[0])
     assert batch.target is not None
@@ -69,55 +69,55 @@ def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
         corpus(tmp_path, "half", *sentences(20, 2), weight=0.5),
         corpus(tmp_path, "once", *sentences(5, 3)),
     ]
-    split = prepare(configure(data, train=corpora)).split("train")
-    counts = np.bincount(split.epoch(1, 0), minlength=35)
+    split = prepare_data(configure(data, train=corpora)).split("train")
+    counts = np.bincount(split.epoch_rows(1, 0), minlength=35)
     assert counts[:10].sum() == 25 and set(counts[:10]) == {2, 3}
     assert counts[10:30].sum() == 10 and set(counts[10:30]) == {0, 1}
     assert set(counts[30:]) == {1}
-    assert split.epoch(1, 0).tolist() == split.epoch(1, 0).tolist()
-    assert split.epoch(1, 0).tolist() != split.epoch(1, 1).tolist()
+    assert split.epoch_rows(1, 0).tolist() == split.epoch_rows(1, 0).tolist()
+    assert split.epoch_rows(1, 0).tolist() != split.epoch_rows(1, 1).tolist()
     assert (
-        np.bincount(np.concatenate(split.batches(BatchConfig(size=4), 1, 0)), minlength=35).tolist()
+        np.bincount(np.concatenate(split.batches(BatchConfig(batch_size=4), 1, 0)), minlength=35).tolist()
         == counts.tolist()
     )
 
 
 def test_new_sampling_weight_reuses_the_prepared_data(data):
-    first = prepare(configure(data))
+    first = prepare_data(configure(data))
     data["train"][0]["weight"] = 3.0
-    again = prepare(configure(data))
-    assert again.folder.stat().st_ino == first.folder.stat().st_ino
-    assert len(again.split("train").epoch(0, 0)) == 180
+    again = prepare_data(configure(data))
+    assert again.directory.stat().st_ino == first.directory.stat().st_ino
+    assert len(again.split("train").epoch_rows(0, 0)) == 180
 
 
 def test_tag_precedes_every_source_sentence_of_its_corpus(tmp_path, data):
     corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), tag="<bt>")]
-    prepared = prepare(configure(data, train=corpora, source_size=4, **both("bpe")))
+    prepared = prepare_data(configure(data, train=corpora, source_size=4, **both("bpe")))
     split, vocabulary = prepared.split("train"), prepared.text.source.vocabulary
-    tag = vocabulary.ids(["<bt>"])[0]
+    tag = vocabulary.to_ids(["<bt>"])[0]
     assert tag != UNK
     assert [int(split.example(row)[0][0]) == tag for row in (0, 59, 60, 64)] == [False, False, True, True]
     expected = prepared.text.source.encode("<bt> " + sentences(5, 3)[0][0])
     assert split.example(60)[0].tolist() == expected
-    assert Prepared.open(prepared.folder).text.source.encode("<bt> Der Hund.")[0] == tag
+    assert PreparedData.open(prepared.directory).text.source.encode("<bt> Der Hund.")[0] == tag
 
 
 def test_shared_vocabulary_covers_both_sides(data):
-    text = prepare(configure(data, joint_vocabulary=True)).text
+    text = prepare_data(configure(data, joint_vocabulary=True)).text
     assert text.source.vocabulary == text.target.vocabulary
     assert "Der" in text.target.vocabulary and "The" in text.source.vocabulary
 
 
 def test_vocabularies_are_built_from_training_text_only(tmp_path, data):
     valid = corpus(tmp_path, "odd", ["Ungesehen"], ["unseen"])
-    prepared = prepare(configure(data, valid=valid))
+    prepared = prepare_data(configure(data, valid=valid))
     assert prepared.split("valid").example(0)[0].tolist() == [UNK]
 
 
 def test_text_like_special_symbols_is_ordinary_text(tmp_path, data):
     odd = corpus(tmp_path, "odd", ["<s> </s> <pad> <sink> <unk>"] * 9, ["</s> a"] * 9)
     for kind in KINDS:
-        prepared = prepare(configure(data, train=[odd, data["train"][0]], **both(kind)), tmp_path / kind)
+        prepared = prepare_data(configure(data, train=[odd, data["train"][0]], **both(kind)), tmp_path / kind)
         source, target = prepared.split("train").example(0)
         assert min(source) > 4 and min(target[:-1]) > 4 and target[-1] == EOS
 
@@ -128,47 +128,47 @@ def test_empty_and_long_training_pairs_are_dropped_and_counted(tmp_path, data, c
     targets[9] = "a b c d e f g h"
     data["train"] = [corpus(tmp_path, "mixed", sources, targets)]
     with caplog.at_level(logging.WARNING):
-        split = prepare(configure(data, max_length=7, **both("moses"))).split("train")
+        split = prepare_data(configure(data, max_length=7, **both("moses"))).split("train")
     assert len(split) < 8 and (split.source_lengths <= 7).all() and (split.target_lengths <= 8).all()
     assert (
         "2 dropped with an empty side" in caplog.text
         and f"{8 - len(split)} with more than 7 tokens" in caplog.text
     )
-    assert [int(split.where(row).rpartition(" ")[2]) for row in range(len(split))] == sorted(
+    assert [int(split.location(row).rpartition(" ")[2]) for row in range(len(split))] == sorted(
         i + 1 for i in range(10) if i not in (2, 4, 7, 9) and len(sources[i].split()) + 1 <= 7
     )
 
 
 def test_rows_report_their_file_and_line(tmp_path, data):
     more = corpus(tmp_path, "more", ["", "a", "b"], ["x", "", "y"])
-    split = prepare(configure(data, train=[data["train"][0], more])).split("train")
-    assert split.where(60) == f"{more['source']} and {more['target']}: line 3"
-    assert split.where(59).endswith("line 60")
+    split = prepare_data(configure(data, train=[data["train"][0], more])).split("train")
+    assert split.location(60) == f"{more['source']} and {more['target']}: line 3"
+    assert split.location(59).endswith("line 60")
 
 
 def test_evaluation_text_is_stored_unchanged(tmp_path, data):
     valid = corpus(tmp_path, "odd", ["eins  zwei", "", "drei"], ["one", "two", "three \u2028 x"])
-    prepared = prepare(configure(data, valid=valid))
-    assert prepared.split("valid").raw() == (["eins  zwei", "drei"], ["one", "three \u2028 x"])
+    prepared = prepare_data(configure(data, valid=valid))
+    assert prepared.split("valid").raw_lines() == (["eins  zwei", "drei"], ["one", "three \u2028 x"])
     with pytest.raises(DataError, match="training"):
-        prepared.split("train").raw()
+        prepared.split("train").raw_lines()
 
 
 def test_missing_splits_are_reported(data):
-    prepared = prepare(configure(data))
+    prepared = prepare_data(configure(data))
     assert list(prepared) == ["train", "valid"]
     with pytest.raises(DataError, match="'test'; there are train, valid"):
         prepared.split("test")
 
 
 def test_manifest_describes_the_data(data):
-    prepared = prepare(configure(data, **both("sentencepiece")))
-    manifest = json.loads((prepared.folder / "manifest.json").read_text())
+    prepared = prepare_data(configure(data, **both("sentencepiece")))
+    manifest = json.loads((prepared.directory / "manifest.json").read_text())
     assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 330
     assert "sentencepiece" in manifest["wanted"]["libraries"]
     assert set(manifest["inputs"]) == {f"{n}.{s}" for n in ("train.0", "valid") for s in ("source", "target")}
     assert manifest["splits"]["train"]["corpora"][0]["kept"] == 60
-    names = {path.name for path in prepared.folder.iterdir()} - {"manifest.json"}
+    names = {path.name for path in prepared.directory.iterdir()} - {"manifest.json"}
     assert set(manifest["files"]) == names
     assert all(len(about["sha256"]) == 64 for about in manifest["files"].values())
 
@@ -177,15 +177,15 @@ def test_gzip_and_tsv_text_give_the_same_arrays(tmp_path, data):
     sources, targets = sentences(60)
     pairs = "".join(f"{s}\t{t}\n" for s, t in zip(sources, targets, strict=True))
     (tmp_path / "pairs.gz").write_bytes(gzip.compress(pairs.encode()))
-    plain = prepare(configure(data))
-    zipped = prepare(configure(data, train=[{"tsv": str(tmp_path / "pairs.gz")}]), tmp_path / "zipped")
+    plain = prepare_data(configure(data))
+    zipped = prepare_data(configure(data, train=[{"tsv": str(tmp_path / "pairs.gz")}]), tmp_path / "zipped")
     name = "train.source.tokens"
-    assert (plain.folder / name).read_bytes() == (zipped.folder / name).read_bytes()
+    assert (plain.directory / name).read_bytes() == (zipped.directory / name).read_bytes()
 
 
 def test_progress_is_reported(data):
     events = []
-    prepare(configure(data), progress=lambda *event: events.append(event))
+    prepare_data(configure(data), progress=lambda *event: events.append(event))
     assert ("tokenizing train", 60, 60) in events and ("tokenizing valid", 7, 7) in events
 
 
@@ -199,7 +199,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
         ]
         config = configure(data)
         tracemalloc.start()
-        prepare(config, tmp_path / f"p{number}", processes=1)
+        prepare_data(config, tmp_path / f"p{number}", num_processes=1)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # Each additional pair has 34 bytes of text, 40 of ids and 24 of offsets: it must not stay in memory.
@@ -215,9 +215,9 @@ def test_real_captions_are_restored_after_preparing(tmp_path):
     sentencepiece = {"kind": "sentencepiece", "size": 2000, "coverage": 1.0}
     tokenizers = {"source_tokenizer": sentencepiece, "target_tokenizer": sentencepiece}
     data = {"train": [files], "valid": files, **tokenizers}
-    prepared = prepare(from_dict(DataConfig, data), tmp_path / "prepared")
+    prepared = prepare_data(from_dict(DataConfig, data), tmp_path / "prepared")
     split = prepared.split("valid")
-    for row, line in enumerate(split.raw()[0][:300]):
+    for row, line in enumerate(split.raw_lines()[0][:300]):
         assert prepared.text.source.decode(split.example(row)[0].tolist()) == " ".join(line.split())
 
 
@@ -231,7 +231,7 @@ def test_unknown_tokens_and_characters_are_reported_per_split(data, caplog):
     for _ in range(2):  # when the data is prepared, and when it is reused
         caplog.clear()
         with caplog.at_level("INFO"):
-            prepared = prepare(config)
+            prepared = prepare_data(config)
         expected = f"valid: 2 of {total:,} source tokens are unknown ({200 / total:.2f} %)"
         assert expected + ", most frequent unknown characters: \u00fc (2);" in caplog.text
         assert re.search(r"train: 0 of [\d,]+ source tokens are unknown \(0.00 %\);", caplog.text)
@@ -244,13 +244,13 @@ def test_byte_fallback_leaves_no_unknown_tokens_and_is_reported(data, caplog):
     lines = Path(config.valid.source).read_text().splitlines()
     Path(config.valid.source).write_text("".join(f"{line}\n" for line in [*lines[:-1], "\u65e5\u65e5\u672c"]))
     with caplog.at_level("INFO"):
-        prepared = prepare(config)
+        prepared = prepare_data(config)
     about = prepared.manifest["splits"]["valid"]["unknown"]["source"]
     assert about["unknown"] == 0 and about["characters"] == {"\u65e5": 2, "\u672c": 1}
     assert "most frequent characters encoded as bytes: 日 (2) 本 (1);" in caplog.text
     split = prepared.split("valid")
     source = prepared.text.source
     found = [source.decode(split.example(row)[0]) for row in range(len(split))]
-    assert found == split.raw()[0]
+    assert found == split.raw_lines()[0]
     for other in map(prepared.split, prepared):
         assert all(UNK not in ids for row in range(len(other)) for ids in other.example(row))

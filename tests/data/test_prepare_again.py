@@ -5,29 +5,29 @@ from pathlib import Path
 import pytest
 from made_corpora import configure, stamp
 
-from regard.data.prepared import Prepared, prepare
+from regard.data.prepared import PreparedData, prepare_data
 from regard.errors import DataError
 
 
 def test_unchanged_data_is_reused(data):
-    first = stamp(prepare(configure(data)))
-    assert stamp(prepare(configure(data))) == first
+    first = stamp(prepare_data(configure(data)))
+    assert stamp(prepare_data(configure(data))) == first
     path = Path(data["train"][0]["source"])
     path.write_bytes(path.read_bytes())
-    assert stamp(prepare(configure(data))) == first
+    assert stamp(prepare_data(configure(data))) == first
 
 
 def test_moved_text_files_do_not_trigger_preprocessing(data, tmp_path):
-    first = stamp(prepare(configure(data)))
+    first = stamp(prepare_data(configure(data)))
     moved = tmp_path / "moved"
     Path(data["valid"]["target"]).rename(moved)
     data["valid"]["target"] = str(moved)
-    assert stamp(prepare(configure(data))) == first
+    assert stamp(prepare_data(configure(data))) == first
 
 
 @pytest.mark.parametrize("change", ["text", "setting", "missing", "truncated", "manifest", "vocabulary"])
 def test_every_change_triggers_preprocessing(data, change):
-    first = prepare(configure(data))
+    first = prepare_data(configure(data))
     unchanged, more = stamp(first), {}
     if change == "text":
         path = Path(data["train"][0]["target"])
@@ -35,17 +35,17 @@ def test_every_change_triggers_preprocessing(data, change):
     elif change == "setting":
         more = {"min_count": 3}
     elif change == "missing":
-        (first.folder / "train.source.tokens").unlink()
+        (first.directory / "train.source.tokens").unlink()
     elif change == "truncated":
-        path = first.folder / "train.target.offsets"
+        path = first.directory / "train.target.offsets"
         path.write_bytes(path.read_bytes()[:-8])
     elif change == "manifest":
-        path = first.folder / "manifest.json"
+        path = first.directory / "manifest.json"
         path.write_text(path.read_text()[:-40])
     else:
-        path = first.folder / "source.vocabulary"
+        path = first.directory / "source.vocabulary"
         path.write_text(path.read_text().replace("Hund", "Bund"))
-    again = prepare(configure(data, **more))
+    again = prepare_data(configure(data, **more))
     assert stamp(again) != unchanged
     if change == "text":
         assert "dog." not in again.text.target.vocabulary
@@ -55,14 +55,14 @@ def test_every_change_triggers_preprocessing(data, change):
 
 @pytest.mark.parametrize("name", ["train.source.tokens", "manifest.json", "target.vocabulary", "text.json"])
 def test_opening_reports_the_damaged_file(data, name):
-    directory = prepare(configure(data)).folder
+    directory = prepare_data(configure(data)).directory
     path = directory / name
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(DataError) as caught:
-        Prepared.open(directory)
+        PreparedData.open(directory)
     assert str(path) in str(caught.value)
 
 
 def test_opening_another_directory_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"manifest\.json"):
-        Prepared.open(tmp_path)
+        PreparedData.open(tmp_path)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from made_corpora import configure, corpus, sentences, stamp
 
-from regard.data.partial import partial_folder
-from regard.data.prepared import Prepared, prepare
+from regard.data.partial import partial_directory
+from regard.data.prepared import PreparedData, prepare_data
 from regard.errors import DataError
 
 BAD = {
@@ -29,7 +29,7 @@ def test_invalid_input_is_reported_and_leaves_no_files(tmp_path, data, name):
     bad = {side: str(tmp_path / f"bad.{side}") for side in ("source", "target")}
     before = sorted(tmp_path.iterdir())
     with pytest.raises(DataError, match=message):
-        prepare(configure(data, train=[bad]))
+        prepare_data(configure(data, train=[bad]))
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -37,27 +37,27 @@ def test_invalid_input_is_reported_and_leaves_no_files(tmp_path, data, name):
 def test_missing_input_and_directories_are_reported(tmp_path, data, path):
     data["train"][0]["source"] = str(tmp_path / path)
     with pytest.raises(DataError, match=r"No such file|a directory"):
-        prepare(configure(data))
+        prepare_data(configure(data))
 
 
 def test_windows_text_with_a_bom_gives_the_same_data(tmp_path, data):
-    plain = prepare(configure(data))
+    plain = prepare_data(configure(data))
     path = Path(data["train"][0]["source"])
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    windows = prepare(configure(data), tmp_path / "windows")
+    windows = prepare_data(configure(data), tmp_path / "windows")
     assert windows.text.source.vocabulary == plain.text.source.vocabulary
 
 
 def test_invalid_input_keeps_the_earlier_data(data):
-    first = prepare(configure(data))
+    first = prepare_data(configure(data))
     Path(data["train"][0]["source"]).write_bytes(b"\xff\n")
     with pytest.raises(DataError):
-        prepare(configure(data))
-    assert len(Prepared.open(first.folder).split("train")) == 60
+        prepare_data(configure(data))
+    assert len(PreparedData.open(first.directory).split("train")) == 60
 
 
 def test_full_disk_is_reported_and_keeps_the_earlier_data(tmp_path, data):
-    first = prepare(configure(data))
+    first = prepare_data(configure(data))
     unchanged = stamp(first)
     data["train"] = [corpus(tmp_path, "more", *sentences(3000, 4))]
     config = configure(data)
@@ -68,25 +68,25 @@ def test_full_disk_is_reported_and_keeps_the_earlier_data(tmp_path, data):
     try:
         message = r"prepared: cannot write preprocessed.*File too large; no files were kept"
         with pytest.raises(DataError, match=message):
-            prepare(config)
+            prepare_data(config)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, old)
     assert sorted(tmp_path.iterdir()) == before
-    assert stamp(Prepared.open(first.folder)) == unchanged
+    assert stamp(PreparedData.open(first.directory)) == unchanged
 
 
 def test_directory_that_cannot_be_created_is_an_error(tmp_path, data):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="File exists"):
-        prepare(configure(data), tmp_path / "file" / "prepared")
+        prepare_data(configure(data), tmp_path / "file" / "prepared")
 
 
 def test_directories_with_other_files_are_not_changed(tmp_path, data):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("words")
     with pytest.raises(DataError, match="does not contain prepared data"):
-        prepare(configure(data), tmp_path / "thesis")
+        prepare_data(configure(data), tmp_path / "thesis")
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
 
 
@@ -95,26 +95,26 @@ def test_partial_data_of_killed_runs_is_removed(tmp_path, data):
     for directory in (left, other):
         directory.mkdir()
         (directory / "train.source.tokens").write_bytes(b"half")
-    with partial_folder(tmp_path / "prepared") as alive:
-        prepare(configure(data))
+    with partial_directory(tmp_path / "prepared") as alive:
+        prepare_data(configure(data))
         assert alive.exists()
     assert not left.exists()
     assert other.exists()
 
 
 def test_replaced_data_is_not_mixed_with_opened_data(data):
-    opened = prepare(configure(data))
+    opened = prepare_data(configure(data))
     valid = opened.split("valid")
     Path(data["valid"]["source"]).write_text(Path(data["valid"]["source"]).read_text().upper())
-    prepare(configure(data))
-    for read in (lambda: opened.split("train"), valid.raw):
+    prepare_data(configure(data))
+    for read in (lambda: opened.split("train"), valid.raw_lines):
         with pytest.raises(DataError, match="other data was written to this directory"):
             read()
 
 
 def test_opened_split_stays_readable_after_replacement(data):
-    split = prepare(configure(data)).split("train")
+    split = prepare_data(configure(data)).split("train")
     before = split.example(3)[0].tolist()
     Path(data["train"][0]["source"]).write_text("Hund\n" * 60)
-    prepare(configure(data))
+    prepare_data(configure(data))
     assert split.example(3)[0].tolist() == before

@@ -7,10 +7,10 @@ import sacremoses
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare
-from regard.data.punctuation import FormCounter, TextForm, set_apart
-from regard.data.text import TextPair
-from regard.data.tokenizer import MosesConfig, WordsConfig, text_form
+from regard.data.prepared import prepare_data
+from regard.data.punctuation import TextFormatDetector, TextFormat, separate_punctuation
+from regard.data.text import TextProcessor
+from regard.data.tokenizer import MosesConfig, WordsConfig, detect_text_format
 
 PLAIN_DE = [
     "Der Hund schläft, die Katze nicht.",
@@ -20,7 +20,7 @@ PLAIN_DE = [
 ]
 RULES = sacremoses.MosesTokenizer(lang="de")
 TOKENIZED_DE = [RULES.tokenize(line, escape=False, return_str=True) for line in PLAIN_DE]
-GERMAN = TextForm(tokenized=True, language="de")
+GERMAN = TextFormat(tokenized=True, language="de")
 VOCABULARY = {word for line in TOKENIZED_DE for word in line.split()}
 
 
@@ -28,7 +28,7 @@ SENTENCEPIECE = {"kind": "sentencepiece", "size": 400, "joint": False}
 
 
 def counted(lines):
-    counter = FormCounter()
+    counter = TextFormatDetector()
     for line in lines:
         counter.add(line)
     return counter
@@ -37,47 +37,47 @@ def counted(lines):
 @pytest.mark.parametrize(("plain", "tokenized"), [*zip(PLAIN_DE, TOKENIZED_DE, strict=True)])
 @pytest.mark.parametrize("known", [VOCABULARY, {".", ",", '"', "!", "?", "'s"}])
 def test_plain_text_is_tokenized_like_moses(plain, tokenized, known):
-    assert set_apart(plain, GERMAN, known.__contains__) == tokenized
+    assert separate_punctuation(plain, GERMAN, known.__contains__) == tokenized
 
 
 @pytest.mark.parametrize("line", [*TOKENIZED_DE, "Yahoo! heißt es .", "nur Wörter", "", "..."])
 def test_tokenized_text_is_unchanged(line):
-    assert set_apart(line, GERMAN, VOCABULARY.__contains__) == line
-    assert set_apart(line, GERMAN, lambda _: False) == line
+    assert separate_punctuation(line, GERMAN, VOCABULARY.__contains__) == line
+    assert separate_punctuation(line, GERMAN, lambda _: False) == line
 
 
 @pytest.mark.parametrize("line", PLAIN_DE)
 def test_plain_text_is_unchanged_for_plain_text_models(line):
-    assert set_apart(line, TextForm(language="de"), VOCABULARY.__contains__) == line
+    assert separate_punctuation(line, TextFormat(language="de"), VOCABULARY.__contains__) == line
 
 
 def test_words_in_the_vocabulary_are_not_split():
     known = {"Mr.", "don't", "go", ".", "Smith", "I"}.__contains__
-    form = TextForm(tokenized=True, language="en")
-    assert set_apart("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
+    form = TextFormat(tokenized=True, language="en")
+    assert separate_punctuation("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
     # Without punctuation, plain and tokenized text look alike: a word is split only if all parts are known.
-    assert set_apart("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
-    assert set_apart("I can't go", form, known) == "I can't go"
+    assert separate_punctuation("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
+    assert separate_punctuation("I can't go", form, known) == "I can't go"
     # For Moses, an initial or an ordinal does not end a sentence, but here the line ends.
-    assert set_apart("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
-    assert set_apart("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
+    assert separate_punctuation("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
+    assert separate_punctuation("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
 
 
 def test_french_spaced_punctuation_does_not_imply_tokenized_text():
-    french = TextForm(tokenized=True, language="fr")
+    french = TextFormat(tokenized=True, language="fr")
     known = {"oui", "ça", "va", "?", ","}.__contains__
-    assert set_apart("oui, ça va ?", french, known) == "oui , ça va ?"
-    assert set_apart("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
+    assert separate_punctuation("oui, ça va ?", french, known) == "oui , ça va ?"
+    assert separate_punctuation("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
 
 
 def test_escapes_of_the_training_text_are_applied():
-    form = counted(["it &apos;s &quot; so &quot; ."]).form("en")
-    assert form == TextForm(tokenized=True, escaped=True, language="en")
+    form = counted(["it &apos;s &quot; so &quot; ."]).detect("en")
+    assert form == TextFormat(tokenized=True, escaped=True, language="en")
     line = 'It\'s "so" & [so].'
     expected = sacremoses.MosesTokenizer("en").tokenize(line, return_str=True)
     known = {"&apos;s", "&quot;", "&amp;", "&#91;", "&#93;", "."}.__contains__
-    assert set_apart(line, form, known) == expected
-    assert set_apart("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
+    assert separate_punctuation(line, form, known) == expected
+    assert separate_punctuation("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_escapes_of_the_training_text_are_applied():
     ],
 )
 def test_text_form_is_detected_from_full_stops_and_commas(lines, tokenized):
-    assert counted(lines).form(None).tokenized is tokenized
+    assert counted(lines).detect(None).tokenized is tokenized
 
 
 def test_language_is_taken_from_file_suffixes_or_rules():
     counter = counted(TOKENIZED_DE)
-    assert text_form(counter, WordsConfig(), ["a/train.de", "b.de.gz"]) == GERMAN
-    assert text_form(counter, WordsConfig(), ["a/train.de", "b.at"]).language is None
-    assert text_form(counter, WordsConfig(), ["train.source"]).language is None
-    assert text_form(counter, WordsConfig(), [None]).language is None
+    assert detect_text_format(counter, WordsConfig(), ["a/train.de", "b.de.gz"]) == GERMAN
+    assert detect_text_format(counter, WordsConfig(), ["a/train.de", "b.at"]).language is None
+    assert detect_text_format(counter, WordsConfig(), ["train.source"]).language is None
+    assert detect_text_format(counter, WordsConfig(), [None]).language is None
     # The Moses rules split off punctuation themselves.
-    assert text_form(counter, MosesConfig(language="fr"), ["train.de"]) == TextForm(language="fr")
+    assert detect_text_format(counter, MosesConfig(language="fr"), ["train.de"]) == TextFormat(language="fr")
 
 
 @pytest.mark.parametrize("tokenizer", [{"kind": "words"}, SENTENCEPIECE])
@@ -113,17 +113,17 @@ def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
     files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
     sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
     data = from_dict(DataConfig, {"train": [files], "valid": files, **sides})
-    prepare(data, tmp_path / "prepared")
-    text = TextPair.load(tmp_path / "prepared")
-    assert text.source.form == GERMAN and text.target.form == TextForm(language="en")
+    prepare_data(data, tmp_path / "prepared")
+    text = TextProcessor.load(tmp_path / "prepared")
+    assert text.source.text_format == GERMAN and text.target.text_format == TextFormat(language="en")
     for plain, tokenized in zip(PLAIN_DE, TOKENIZED_DE, strict=True):
         assert text.source.tokenize(plain) == text.source.tokenize(tokenized)
-        written = text.as_written()
+        written = text.without_conversion()
         assert text.source.tokenize(tokenized) == written.source.tokenize(tokenized)
         assert text.source.tokenize(plain) != written.source.tokenize(plain)
         assert text.target.tokenize(plain) == written.target.tokenize(plain)
     (tmp_path / "again").mkdir()
     text.save(tmp_path / "again")
-    assert TextPair.load(tmp_path / "again").source.form == GERMAN
+    assert TextProcessor.load(tmp_path / "again").source.text_format == GERMAN
     about = json.loads((tmp_path / "again" / "text.json").read_text())
     assert about["source_form"] == {"tokenized": True, "escaped": False, "language": "de"}

@@ -10,12 +10,12 @@ import zipfile
 import pytest
 
 from regard.data.files import file_digest, read_bytes
-from regard.data.hf import pack_texts, read_hf_config, unpack_texts
-from regard.data.reading import NotJson, open_regular, parse_json, read_limited
-from regard.data.sealed import check_seal, seal
-from regard.data.text import Side, TextPair
+from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
+from regard.data.reading import InvalidJsonError, open_regular_file, parse_json, read_limited
+from regard.data.sealed import verify_checksums, compute_checksums
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
 from regard.experiment import load_config
 
@@ -23,10 +23,10 @@ from regard.experiment import load_config
 @pytest.fixture
 def text(tmp_path):
     """Return the directory of a word-level text pair, with a secret file in its parent directory."""
-    side = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
+    side = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
     directory = tmp_path / "model"
     directory.mkdir()
-    TextPair(side, side).save(directory)
+    TextProcessor(side, side).save(directory)
     (tmp_path / "secret").write_text("root:x:0:0\n")
     return directory
 
@@ -43,23 +43,23 @@ def test_file_names_with_path_parts_are_rejected(text, name):
     digest = file_digest(text.parent / "secret")
     change(text, sha256={**json.loads((text / "text.json").read_text())["sha256"], name: digest})
     with pytest.raises(DataError, match="expected the plain name of a file in the"):
-        TextPair.load(text)
+        TextProcessor.load(text)
 
 
 def test_symbolic_links_are_followed_only_within_the_directory(text):
     path = text / "source.vocabulary"
     path.rename(text / "kept")
     path.symlink_to("kept")
-    assert TextPair.load(text).source.vocabulary.tokens[-1] == "b"
+    assert TextProcessor.load(text).source.vocabulary.tokens[-1] == "b"
     path.unlink()
     (text / "kept").rename(text.parent / "kept")
     path.symlink_to(text.parent / "kept")
     with pytest.raises(DataError, match=r"source\.vocabulary: a symbolic link to a file outside"):
-        TextPair.load(text)
+        TextProcessor.load(text)
     path.unlink()
     path.symlink_to(path.name)
     with pytest.raises(DataError, match=r"source\.vocabulary"):
-        TextPair.load(text)
+        TextProcessor.load(text)
 
 
 def test_named_pipes_and_devices_are_rejected(text, tmp_path):
@@ -67,8 +67,8 @@ def test_named_pipes_and_devices_are_rejected(text, tmp_path):
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(DataError, match=r"source\.vocabulary: not a regular file"):
-        TextPair.load(text)
-    for read in (read_bytes, file_digest, open_regular):
+        TextProcessor.load(text)
+    for read in (read_bytes, file_digest, open_regular_file):
         with pytest.raises(DataError, match="a named pipe, expected a regular file"):
             read(path)
         with pytest.raises(DataError, match="a device, expected a regular file"):
@@ -80,7 +80,7 @@ def test_named_pipes_and_devices_are_rejected(text, tmp_path):
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(tmp_path / "socket"))
         with pytest.raises(DataError, match="a socket"):
-            open_regular(tmp_path / "socket")
+            open_regular_file(tmp_path / "socket")
 
 
 def test_file_without_a_checksum_is_not_read(text):
@@ -88,22 +88,22 @@ def test_file_without_a_checksum_is_not_read(text):
     checksums.pop("target.vocabulary")
     change(text, sha256=checksums)
     with pytest.raises(DataError, match=r"has no checksum for target\.vocabulary"):
-        TextPair.load(text)
+        TextProcessor.load(text)
 
 
 def test_every_changed_byte_is_detected(tmp_path):
     (tmp_path / "one").write_bytes(bytes(range(40)))
-    checksums = seal(tmp_path, ["one"])
-    check_seal(tmp_path, checksums, ["one"], "about.json")
+    checksums = compute_checksums(tmp_path, ["one"])
+    verify_checksums(tmp_path, checksums, ["one"], "about.json")
     for position in range(40):
         content = bytearray(range(40))
         content[position] ^= 1
         (tmp_path / "one").write_bytes(bytes(content))
         with pytest.raises(DataError, match="one: truncated or altered"):
-            check_seal(tmp_path, checksums, ["one"], "about.json")
+            verify_checksums(tmp_path, checksums, ["one"], "about.json")
     (tmp_path / "one").unlink()
     with pytest.raises(DataError, match="one: No such file"):
-        check_seal(tmp_path, checksums, ["one"], "about.json")
+        verify_checksums(tmp_path, checksums, ["one"], "about.json")
 
 
 def test_download_cache_links_are_followed_only_to_the_blobs(tmp_path):
@@ -141,9 +141,9 @@ def test_oversized_files_are_rejected_before_reading(tmp_path):
     ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000, "9" * 5000, "", "{", "[1, 2", '"\\ud800"'],
 )
 def test_invalid_json_raises_one_error_type(value):
-    with pytest.raises(NotJson):
+    with pytest.raises(InvalidJsonError):
         parse_json(value, dict[str, int])
-    with pytest.raises(NotJson):
+    with pytest.raises(InvalidJsonError):
         parse_json(f'{{"a": {value}}}', dict[str, int])
 
 
@@ -152,21 +152,21 @@ def test_archives_are_limited_in_size(tmp_path):
     with open(tmp_path / "in" / "tokenizer.json", "wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(DataError, match=r"have 1,073,741,824 bytes"):
-        pack_texts(tmp_path / "in")
+        pack_tokenizer(tmp_path / "in")
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(80):
             archive.writestr(f"{number}.txt", bytes(1 << 20))
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match=r"have 83,886,080 bytes"):
-        unpack_texts(bomb.getvalue(), tmp_path / "out", "source.pretrained")
+        unpack_tokenizer(bomb.getvalue(), tmp_path / "out", "source.pretrained")
     assert not list((tmp_path / "out").iterdir())
     for name in ("../a", "/a", ".."):
         bad = io.BytesIO()
         with zipfile.ZipFile(bad, "w") as archive:
             archive.writestr(name, b"x")
         with pytest.raises(DataError):
-            unpack_texts(bad.getvalue(), tmp_path / "out", "source.pretrained")
+            unpack_tokenizer(bad.getvalue(), tmp_path / "out", "source.pretrained")
     assert not (tmp_path / "a").exists()
 
 
@@ -197,5 +197,5 @@ def test_unreasonable_search_settings_are_rejected(tmp_path, setting, value):
     with pytest.raises(CheckpointError, match=r"generation_config\.json: "):
         load_config(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({"max_length": 10**12, "num_beams": 3}))
-    search = load_config(tmp_path).search
-    assert (search.beam, search.max_length_extra) == (3, 100_000)
+    search = load_config(tmp_path).generation
+    assert (search.beam_size, search.max_length_offset) == (3, 100_000)

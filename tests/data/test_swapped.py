@@ -7,20 +7,20 @@ import pytest
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.phrasebook import write
-from regard.data.prepared import Prepared, prepare
-from regard.data.swapped import looks_swapped, tell_swapped
+from regard.data.phrasebook import write_splits
+from regard.data.prepared import PreparedData, prepare_data
+from regard.data.swapped import is_swapped, warn_if_swapped
 from regard.experiment import RunConfig, train
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("corpus")
-    write(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    write_splits(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
     return directory
 
 
-def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
+def _prepared(corpus: Path, into: Path, **settings: object) -> PreparedData:
     """Return prepared data with swapped validation text and correct test text."""
     sides = {"train": "de en", "valid": "en de", "test": "de en"}
     pairs = {
@@ -30,7 +30,7 @@ def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
         for split, ends in sides.items()
     }
     content = {"folder": str(into), **pairs, "train": [pairs["train"]], **settings}
-    return prepare(from_dict(DataConfig, content))
+    return prepare_data(from_dict(DataConfig, content))
 
 
 BPE = {"kind": "bpe", "merges": 300}
@@ -44,9 +44,9 @@ def test_swapped_text_is_logged_and_correct_text_is_not(
 ) -> None:
     kinds = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
     prepared = _prepared(corpus, tmp_path / "prepared", **kinds, joint_vocabulary=joint)
-    assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
+    assert is_swapped(prepared, "valid") and not is_swapped(prepared, "test")
     with caplog.at_level(logging.WARNING):
-        tell_swapped(prepared)
+        warn_if_swapped(prepared)
     messages = [record.getMessage() for record in caplog.records]
     warnings = [message for message in messages if "seem to be swapped" in message]
     assert len(warnings) == 1 and "valid.en and" in warnings[0] and "data.valid" in warnings[0]
@@ -55,7 +55,7 @@ def test_swapped_text_is_logged_and_correct_text_is_not(
 def test_frequent_unknown_tokens_do_not_hide_swapped_text(corpus: Path, tmp_path: Path) -> None:
     # Many training words are unknown; this must not make unknown words in other text more probable.
     prepared = _prepared(corpus, tmp_path / "prepared", min_count=10)
-    assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
+    assert is_swapped(prepared, "valid") and not is_swapped(prepared, "test")
 
 
 def test_identical_sides_are_not_reported_as_swapped(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_identical_sides_are_not_reported_as_swapped(tmp_path: Path) -> None:
         for name in ("train", "valid")
     }
     content = {"folder": str(tmp_path / "prepared"), "train": [pair["train"]], "valid": pair["valid"]}
-    assert not looks_swapped(prepare(from_dict(DataConfig, content)), "valid")
+    assert not is_swapped(prepare_data(from_dict(DataConfig, content)), "valid")
 
 
 def test_training_logs_swapped_validation_files_and_tiny_corpora(tmp_path: Path, caplog) -> None:

@@ -2,27 +2,27 @@
 
 import pytest
 
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizer import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.pieces import SentencePieceTokenizer, learn_pieces
+from regard.data.tokenizers.pieces import SentencePieceTokenizer, train_sentencepiece
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
 from regard.errors import DataError
 
 
 @pytest.fixture
 def words(tmp_path):
-    return Side(load_tokenizer(WordsConfig(), tmp_path, ""), Vocabulary.build({"a": 3, "b": 2, "<s>": 1}))
+    return TextSide(load_tokenizer(WordsConfig(), tmp_path, ""), Vocabulary.build({"a": 3, "b": 2, "<s>": 1}))
 
 
 @pytest.fixture
 def pair():
-    config = SentencePieceConfig(size=290)
-    source = SentencePieceTokenizer(config, learn_pieces(["ein Haus", "zwei Häuser"] * 4, config))
+    config = SentencePieceConfig(vocab_size=290)
+    source = SentencePieceTokenizer(config, train_sentencepiece(["ein Haus", "zwei Häuser"] * 4, config))
     target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
-    return TextPair(
-        Side(source, Vocabulary.build(dict.fromkeys(source.inventory, 1), always=["<bt>"]), ("<bt>",)),
-        Side(target, Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))),
+    return TextProcessor(
+        TextSide(source, Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"]), ("<bt>",)),
+        TextSide(target, Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))),
     )
 
 
@@ -38,21 +38,21 @@ def test_text_like_special_symbols_round_trips(words):
 
 def test_saving_and_loading_changes_nothing(pair, tmp_path):
     pair.save(tmp_path)
-    again = TextPair.load(tmp_path)
+    again = TextProcessor.load(tmp_path)
     assert again.source.encode("<bt> zwei Haus") == pair.source.encode("<bt> zwei Haus")
     assert again.target.decode(again.target.encode("two houses")) == "two houses"
     assert (again.source.vocabulary, again.target.vocabulary) == (
         pair.source.vocabulary,
         pair.target.vocabulary,
     )
-    assert again.source.tags == ("<bt>",)
+    assert again.source.source_prefixes == ("<bt>",)
 
 
 def test_saving_again_writes_the_same_bytes(pair, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         pair.save(tmp_path / name)
-    TextPair.load(tmp_path / "a").save(tmp_path / "b")
+    TextProcessor.load(tmp_path / "a").save(tmp_path / "b")
     files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b")]
     assert files[0] == files[1]
     assert set(files[0]) == {
@@ -80,7 +80,7 @@ def test_damaged_files_are_reported(pair, tmp_path, name, damage):
         content[0] ^= 1
         path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        TextPair.load(tmp_path)
+        TextProcessor.load(tmp_path)
     assert str(path) in str(caught.value)
 
 

@@ -16,8 +16,8 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.spacing import join_spaces
-from regard.data.text import Side
+from regard.data.spacing import normalize_whitespace
+from regard.data.text import TextSide
 from regard.data.tokenizer import (
     ActionsConfig,
     BytePairConfig,
@@ -26,12 +26,12 @@ from regard.data.tokenizer import (
     MosesConfig,
     SentencePieceConfig,
     WordsConfig,
-    finish_tokenizers,
+    learn_bpe_tokenizers,
     load_tokenizer,
-    start_tokenizers,
+    create_tokenizers,
 )
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.pieces import learn_pieces
+from regard.data.tokenizers.pieces import train_sentencepiece
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.errors import ConfigError, DataError
 
@@ -45,10 +45,10 @@ TEXT = [
 CONFIGS = {
     "words": WordsConfig(),
     "moses": MosesConfig(language="de"),
-    "bpe": BytePairConfig(language="de", merges=30),
-    "bpe-words": BytePairConfig(merges=30, tokenized=True),
-    "sentencepiece-bpe": SentencePieceConfig(size=320),
-    "sentencepiece-unigram": SentencePieceConfig(size=320, model="unigram"),
+    "bpe": BytePairConfig(language="de", num_merges=30),
+    "bpe-words": BytePairConfig(num_merges=30, tokenized=True),
+    "sentencepiece-bpe": SentencePieceConfig(vocab_size=320),
+    "sentencepiece-unigram": SentencePieceConfig(vocab_size=320, model_type="unigram"),
     "characters": CharactersConfig(),
     "inflection": InflectionConfig(),
     "actions": ActionsConfig(),
@@ -56,9 +56,9 @@ CONFIGS = {
 
 
 def learned(config, text=TEXT):
-    start = start_tokenizers(config, config, (text, text))
+    start = create_tokenizers(config, config, (text, text))
     counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
-    return finish_tokenizers(start, (counts, counts))[0]
+    return learn_bpe_tokenizers(start, (counts, counts))[0]
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -74,7 +74,7 @@ any_lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe-words"])
 def test_decoding_restores_the_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
-    expected = " ".join(line.split()) if kind.startswith("sentencepiece") else join_spaces(line)
+    expected = " ".join(line.split()) if kind.startswith("sentencepiece") else normalize_whitespace(line)
     assert tokenizer.decode(tokenizer.encode(line)) == expected
 
 
@@ -86,10 +86,10 @@ def test_sentencepiece_ids_restore_any_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
     # The smallest vocabularies that preprocessing can choose: no token was counted in the training text.
     for vocabulary in (
-        Vocabulary.build({}, always=tokenizer.always),
-        Vocabulary.build({}, always=tokenizer.inventory),
+        Vocabulary.build({}, required_tokens=tokenizer.always),
+        Vocabulary.build({}, required_tokens=tokenizer.inventory),
     ):
-        side = Side(tokenizer, vocabulary)
+        side = TextSide(tokenizer, vocabulary)
         ids = side.encode(line)
         assert UNK not in ids
         assert side.decode(ids) == " ".join(line.split())
@@ -97,7 +97,7 @@ def test_sentencepiece_ids_restore_any_line_up_to_white_space(kind, line):
 
 def test_every_character_is_a_subword_token_except_in_very_large_scripts():
     def characters(text):
-        inventory = learned(SentencePieceConfig(size=3000), text).inventory
+        inventory = learned(SentencePieceConfig(vocab_size=3000), text).inventory
         return {token for token in inventory if len(token) == 1} - {"\u2581"}
 
     rare = ["ab " * 500] * 10 + ["\u00dc"]
@@ -112,9 +112,9 @@ def test_invalid_bytes_decode_to_the_replacement_character():
 
 
 def test_without_byte_fallback_unseen_characters_stay_unchanged():
-    tokenizer = learned(SentencePieceConfig(size=60, byte_fallback=False))
+    tokenizer = learned(SentencePieceConfig(vocab_size=60, byte_fallback=False))
     assert tokenizer.encode("\u65e5")[-1] == "\u65e5"
-    assert not tokenizer.always
+    assert not tokenizer.required_tokens
 
 
 _made = {}
@@ -172,8 +172,8 @@ def test_learning_is_deterministic(kind):
 
 @pytest.mark.parametrize("model", ["bpe", "unigram"])
 def test_sentencepiece_learning_is_deterministic(model):
-    config = SentencePieceConfig(size=330, model=model)
-    assert learn_pieces(TEXT, config) == learn_pieces(iter(TEXT), config)
+    config = SentencePieceConfig(vocab_size=330, model_type=model)
+    assert train_sentencepiece(TEXT, config) == train_sentencepiece(iter(TEXT), config)
 
 
 def test_moses_tokens_equal_sacremoses_without_escapes():
@@ -245,7 +245,7 @@ def test_bpe_marks_and_joins_subwords():
 
 
 def test_bpe_without_merges_gives_characters():
-    tokenizer = BytePairTokenizer(BytePairConfig(merges=0), learn_merges({"ab": 5}, 0))
+    tokenizer = BytePairTokenizer(BytePairConfig(num_merges=0), learn_merges({"ab": 5}, 0))
     assert tokenizer.encode("ab c") == ["a@@", "b", "c"]
 
 
@@ -277,16 +277,16 @@ def test_sentencepiece_tokens_equal_the_saved_model(tmp_path):
 
 def test_failed_sentencepiece_learning_reports_the_reason():
     with pytest.raises(DataError, match="smaller than required"):
-        learn_pieces(TEXT, SentencePieceConfig(size=3))
+        train_sentencepiece(TEXT, SentencePieceConfig(vocab_size=3))
 
 
 def test_joint_sentencepiece_is_learned_from_both_sides():
-    config = SentencePieceConfig(size=300)
-    source, target = start_tokenizers(config, config, (["abcab"] * 5, ["xyxy"] * 5))
+    config = SentencePieceConfig(vocab_size=300)
+    source, target = create_tokenizers(config, config, (["abcab"] * 5, ["xyxy"] * 5))
     assert source.model == target.model
     assert {"b", "y"} <= source.inventory
-    apart = SentencePieceConfig(size=300, joint=False)
-    source, target = start_tokenizers(apart, apart, (["abcab"] * 5, ["xyxy"] * 5))
+    apart = SentencePieceConfig(vocab_size=300, joint=False)
+    source, target = create_tokenizers(apart, apart, (["abcab"] * 5, ["xyxy"] * 5))
     assert "y" not in source.inventory and "b" not in target.inventory
 
 
@@ -308,7 +308,7 @@ def test_damaged_files_are_reported(tmp_path, name, config, content):
 
 def test_tag_is_one_token_with_every_tokenizer(tokenizer):
     counts = Counter(tokenizer.encode("Zwei Männer"))
-    side = Side(tokenizer, Vocabulary.build(counts, always=["<2de>"]), ("<2de>",))
+    side = TextSide(tokenizer, Vocabulary.build(counts, required_tokens=["<2de>"]), ("<2de>",))
     tokens = side.tokenize("<2de> Zwei Männer")
     assert tokens == ["<2de>", *tokenizer.encode("Zwei Männer")]
     assert side.encode("<2de>") == [5]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Vocabulary
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError
 
 words = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
@@ -12,8 +12,8 @@ words = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]
 
 def test_special_symbols_have_the_first_five_ids():
     vocabulary = Vocabulary.build({"a": 3})
-    assert vocabulary.strings([PAD, UNK, BOS, EOS, SINK]) == ["<pad>", "<unk>", "<s>", "</s>", "<sink>"]
-    assert vocabulary.tokens == (*SPECIALS, "a")
+    assert vocabulary.to_tokens([PAD, UNK, BOS, EOS, SINK]) == ["<pad>", "<unk>", "<s>", "</s>", "<sink>"]
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, "a")
 
 
 def test_order_is_by_count_then_by_code_points():
@@ -30,20 +30,20 @@ def test_order_of_counting_does_not_matter(counts, random):
 
 def test_size_and_min_count_remove_rare_tokens():
     counts = {"a": 3, "b": 2, "c": 1}
-    assert Vocabulary.build(counts, size=1).tokens[5:] == ("a",)
-    assert Vocabulary.build(counts, min_count=2).tokens[5:] == ("a", "b")
-    assert Vocabulary.build(counts, size=1, always=["<de>"]).tokens[5:] == ("<de>", "a")
+    assert Vocabulary.build(counts, max_size=1).tokens[5:] == ("a",)
+    assert Vocabulary.build(counts, min_frequency=2).tokens[5:] == ("a", "b")
+    assert Vocabulary.build(counts, max_size=1, required_tokens=["<de>"]).tokens[5:] == ("<de>", "a")
 
 
 def test_unknown_tokens_get_the_unknown_id():
-    assert Vocabulary.build({"a": 1}).ids(["a", "b", "a"]) == [5, UNK, 5]
+    assert Vocabulary.build({"a": 1}).to_ids(["a", "b", "a"]) == [5, UNK, 5]
 
 
 def test_text_like_special_symbols_is_an_ordinary_token():
-    assert Vocabulary.build({"a": 1}).ids(list(SPECIALS)) == [UNK] * 5
+    assert Vocabulary.build({"a": 1}).to_ids(list(SPECIAL_TOKENS)) == [UNK] * 5
     known = Vocabulary.build({"<s>": 2, "<unk>": 1})
-    assert known.ids(["<s>", "<unk>"]) == [5, 6]
-    assert known.strings([5]) == ["<s>"]
+    assert known.to_ids(["<s>", "<unk>"]) == [5, 6]
+    assert known.to_tokens([5]) == ["<s>"]
 
 
 @given(st.dictionaries(words, st.integers(1, 5)))
@@ -59,10 +59,10 @@ def test_saving_and_loading_changes_nothing(tmp_path_factory, counts):
     ("content", "message"),
     [
         (b"a\nb\n", "must start with"),
-        ("\n".join(SPECIALS).encode(), "truncated"),
+        ("\n".join(SPECIAL_TOKENS).encode(), "truncated"),
         (b"\xff\n", "byte 1"),
-        ("".join(f"{t}\n" for t in (*SPECIALS, "a", "a")).encode(), "twice"),
-        ("".join(f"{t}\n" for t in (*SPECIALS, "", "a")).encode(), "empty"),
+        ("".join(f"{t}\n" for t in (*SPECIAL_TOKENS, "a", "a")).encode(), "twice"),
+        ("".join(f"{t}\n" for t in (*SPECIAL_TOKENS, "", "a")).encode(), "empty"),
     ],
 )
 def test_invalid_vocabulary_files_are_reported(tmp_path, content, message):

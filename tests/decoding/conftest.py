@@ -8,9 +8,9 @@ from torch import nn
 
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
-from regard.data.batch import Sequences, collate
+from regard.data.batch import PaddedSequences, collate
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 from toys import TwoContexts
 
 VOCAB_SIZE = 12
@@ -31,7 +31,7 @@ def _build(
         # A table with `kind` selects another class, so it replaces the earlier table.
         merges = isinstance(value, dict) and "kind" not in value
         settings[name] = {**settings.get(name, {}), **value} if merges else value
-    model = LstmModel(from_dict(LstmConfig, settings), VOCAB_SIZE, vocab_size)
+    model = LstmModel(from_dict(RnnConfig, settings), VOCAB_SIZE, vocab_size)
     if two:
         model.attention = TwoContexts(8, 8)
         for parameter in model.attention.parameters():
@@ -81,12 +81,12 @@ def sentences() -> list[list[int]]:
     ]
 
 
-def _batch(sentences: list[list[int]], extra: int = 0) -> Sequences:
+def _batch(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:
     source = collate(sentences, None, range(len(sentences))).source
-    return Sequences(torch.nn.functional.pad(source.tokens, (0, extra)), source.lengths)
+    return PaddedSequences(torch.nn.functional.pad(source.tokens, (0, extra)), source.lengths)
 
 
 @pytest.fixture
-def batch() -> Callable[..., Sequences]:
+def batch() -> Callable[..., PaddedSequences]:
     """Return a function that makes a batch of sentences, with `extra` additional padding columns."""
     return _batch

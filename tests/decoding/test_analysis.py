@@ -8,15 +8,15 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
-from regard.decoding.analysis import force_lines
-from regard.decoding.config import SamplingConfig, SearchBatchConfig, SearchConfig
-from regard.decoding.forced import likeliest
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.decoding.analysis import force_decode_lines
+from regard.decoding.config import SamplingConfig, GenerationBatchConfig, GenerationConfig
+from regard.decoding.forced import predict_tokens
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Translator, number_lines
-from regard.metrics.attention import look, summarise
+from regard.decoding.translate import Translator, enumerate_lines
+from regard.metrics.attention import attention_statistics, summarize
 
 PRIOR = {"kind": "posterior", "passes": "prior"}
 POSTERIOR = {"kind": "posterior", "contexts": 0, "mix": 1.0}
@@ -30,20 +30,20 @@ PAIRS = [
 ]
 
 
-def side(words: str) -> Side:
-    return Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+def side(words: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
 
 
-TEXT = TextPair(side("a b c d e f g"), side("A B C D E F G"))
+TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
 def forced(model, pairs=PAIRS, **batch):
-    return list(force_lines(model, TEXT, pairs, from_dict(SearchBatchConfig, batch)))
+    return list(force_decode_lines(model, TEXT, pairs, from_dict(GenerationBatchConfig, batch)))
 
 
 def test_top_scoring_token_equals_exhaustive_search(model, sentences):
     targets = [[*tokens[::-1][:4], EOS] for tokens in sentences]
-    found = likeliest(model, collate(sentences, targets, range(len(sentences))))
+    found = predict_tokens(model, collate(sentences, targets, range(len(sentences))))
     vocab_size = model.output_bias.shape[0]
     with torch.inference_mode():
         for row, (source, target) in enumerate(zip(sentences, targets, strict=True)):
@@ -66,13 +66,13 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
             if one is None or other is None:
                 continue
             assert (one.number, one.source, one.target) == (other.number, other.source, other.target)
-            assert one.right.tolist() == other.right.tolist()
+            assert one.correct.tolist() == other.correct.tolist()
             np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
             for layers in ("weights", "beliefs"):
                 for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
                     np.testing.assert_allclose(a, b, atol=1e-5)
     figures = [
-        summarise([look(x.beliefs[-1], x.right, x.source_words, x.target_words) for x in lines if x])
+        summarize([attention_statistics(x.posteriors[-1], x.correct, x.source_words, x.target_words) for x in lines if x])
         for lines in (alone, forced(model))
     ]
     assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
@@ -83,7 +83,7 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
 def test_posterior_equals_prior_without_posterior_attention(build, attention):
     for line in forced(build(attention=attention)):
         if line is not None:
-            np.testing.assert_array_equal(line.weights[-1], line.beliefs[-1])
+            np.testing.assert_array_equal(line.weights[-1], line.posteriors[-1])
 
 
 def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
@@ -97,8 +97,8 @@ def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
     # Of the joint distribution of source token and target token; source tokens are sorted by probability.
     joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()
     shares = joint / joint.sum(1, keepdims=True)
-    np.testing.assert_allclose(np.sort(line.beliefs[-1][:, 0]), np.sort(shares), atol=1e-6)
-    assert np.abs(line.weights[-1] - line.beliefs[-1]).max() > 1e-3
+    np.testing.assert_allclose(np.sort(line.posteriors[-1][:, 0]), np.sort(shares), atol=1e-6)
+    assert np.abs(line.weights[-1] - line.posteriors[-1]).max() > 1e-3
     np.testing.assert_allclose(line.log_probs, np.log(joint.sum(1)), atol=1e-6)
 
 
@@ -115,8 +115,8 @@ def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
         if line is None:
             continue
         shape = (len(target.split()) + 1, 1, len(source.split()))
-        assert line.beliefs[-1].shape == line.weights[-1].shape == shape
-        assert line.right.shape == line.log_probs.shape == shape[:1]
+        assert line.posteriors[-1].shape == line.weights[-1].shape == shape
+        assert line.correct.shape == line.log_probs.shape == shape[:1]
         assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))
 
 
@@ -126,10 +126,10 @@ def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
 )
 def test_translation_and_scoring_return_the_same_attention_as_analysis(build, attention, sampling):
     model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
-    search = from_dict(SearchConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
+    search = from_dict(GenerationConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
     # Only for soft attention are prior weights and posteriors the same.
     has_posterior, num_different = attention["kind"] != "soft", 0
-    for result in Translator(model, TEXT, search, sampling).translate(number_lines(sources)):
+    for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
         pairs = [(result.line.text, one.text) for one in result.translations]
         scored = score_lines(model, TEXT, pairs, search)
         lines = zip(result.translations, forced(model, pairs), scored, strict=True)
@@ -137,9 +137,9 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, at
             assert expected is not None and score.hypothesis is not None
             for found in (one.hypothesis, score.hypothesis):
                 np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
-                np.testing.assert_allclose(found.believed[0], expected.beliefs[0], atol=1e-6)
-                assert bool(found.beliefs) == has_posterior
-            np.testing.assert_allclose(one.weights, expected.beliefs[0][:-1, 0], atol=1e-6)
+                np.testing.assert_allclose(found.posterior_attention[0], expected.posteriors[0], atol=1e-6)
+                assert bool(found.posteriors) == has_posterior
+            np.testing.assert_allclose(one.weights, expected.posteriors[0][:-1, 0], atol=1e-6)
             assert one.links == score.links
-            num_different += not np.allclose(expected.weights[0], expected.beliefs[0], atol=1e-2)
+            num_different += not np.allclose(expected.weights[0], expected.posteriors[0], atol=1e-2)
     assert bool(num_different) == has_posterior

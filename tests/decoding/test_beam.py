@@ -12,15 +12,15 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.decoding.forced import force
-from regard.decoding.penalties import Scorer
+from regard.decoding.config import GenerationConfig
+from regard.decoding.forced import force_decode
+from regard.decoding.penalties import HypothesisScorer
 from regard.errors import ConfigError, RegardError
 from regard.models.base import Prediction
 
 
-def config(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
 def token_lists(results):
@@ -46,10 +46,10 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
     source = [[5, 7, 6]]
     allowed = [UNK, *range(SINK + 1, vocab_size)]
     translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    scored = force(
+    scored = force_decode(
         model,
         collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
-        Scorer(alpha),
+        HypothesisScorer(alpha),
     )
     best = sorted(scored, key=lambda h: -h.score)[:20]
     found = beam_search(
@@ -131,7 +131,7 @@ def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         targets = [[*h.tokens, EOS] for h in found]
         pairs = collate([sentence] * len(found), targets, range(len(found)))
-        for hypothesis, expected in zip(found, force(model, pairs, Scorer(0.7)), strict=True):
+        for hypothesis, expected in zip(found, force_decode(model, pairs, HypothesisScorer(0.7)), strict=True):
             assert hypothesis.tokens == expected.tokens
             assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
             assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
@@ -202,7 +202,7 @@ def test_translation_continues_the_prefix(model, batch, sentences):
     for sentence, prefix, hypotheses in zip(sentences, prefixes, found, strict=True):
         assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
         pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
-        for ours, theirs in zip(hypotheses, force(model, pairs), strict=True):
+        for ours, theirs in zip(hypotheses, force_decode(model, pairs), strict=True):
             assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
     free = beam_search(model, batch(sentences), search)
     given_best = [list(hypotheses[0].tokens) for hypotheses in free]
@@ -242,7 +242,7 @@ def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, s
 
     search = config(beam=4, nbest=4, length_penalty=1.0)
     model = build()
-    found = beam_search(model, batch(sentences), search, scorer=Scorer(1.0, (coverage_term,)))
+    found = beam_search(model, batch(sentences), search, scorer=HypothesisScorer(1.0, (coverage_term,)))
     for hypotheses in found:
         for h in hypotheses:
             total = torch.from_numpy(h.attention[0].sum(axis=(0, 1)))

@@ -8,14 +8,14 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.forced import force
+from regard.decoding.forced import force_decode
 from regard.errors import UsageError
 
 
-def config(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
 def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
@@ -39,7 +39,7 @@ def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
     found = beam_search(Ensemble(models), batch(sentences), config(beam=4, nbest=2))
     for sentence, hypotheses in zip(sentences, found, strict=True):
         pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
-        members = [force(model, pairs) for model in models]
+        members = [force_decode(model, pairs) for model in models]
         for i, h in enumerate(hypotheses):
             each = np.exp([[*member[i].token_log_probs] for member in members])
             assert h.token_log_probs == pytest.approx(np.log(each.mean(axis=0)).tolist(), abs=1e-5)
@@ -52,7 +52,7 @@ def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
     for sentence, (h,) in zip(
         sentences, beam_search(ensemble, batch(sentences), config(beam=2)), strict=True
     ):
-        (again,) = force(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
+        (again,) = force_decode(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
         assert again.token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
         np.testing.assert_allclose(again.attention[0], h.attention[0], atol=1e-5)
 

@@ -8,12 +8,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.config import from_dict
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
-from regard.decoding.config import SamplingConfig, SearchConfig
-from regard.decoding.mbr import MbrConfig, expected_utilities, rank
-from regard.decoding.translate import Translator, number_lines
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.mbr import MbrConfig, expected_utilities, rank_candidates
+from regard.decoding.translate import Translator, enumerate_lines
 from regard.errors import UsageError
 
 CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]
@@ -24,16 +24,16 @@ def config(**options) -> MbrConfig:
     return from_dict(MbrConfig, options)
 
 
-def search(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"beam": 4, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def search(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"beam": 4, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
-def pair() -> TextPair:
+def pair() -> TextProcessor:
     sides = [
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e f g", "A B C D E F G")
     ]
-    return TextPair(*sides)
+    return TextProcessor(*sides)
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
@@ -48,21 +48,21 @@ def test_ranking_equals_the_definition(name, sampled):
         )
         for candidate in CANDIDATES
     ]
-    found = rank(CANDIDATES, log_probs, config(utility=name), sampled)
+    found = rank_candidates(CANDIDATES, log_probs, config(utility=name), sampled)
     assert [index for index, _ in found] == sorted(range(5), key=lambda i: -expected[i])
     assert [utility for _, utility in found] == pytest.approx(sorted(expected, reverse=True))
 
 
 def test_candidate_weights_are_configurable():
     logs = [math.log(0.6), math.log(0.2)]
-    assert config(weights="uniform").weigh(logs, sampled=False) == pytest.approx([0.5, 0.5])
-    assert config(weights="probability").weigh(logs, sampled=True) == pytest.approx([0.75, 0.25])
-    assert config().weigh([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
+    assert config(weights="uniform").reference_weights(logs, sampled=False) == pytest.approx([0.5, 0.5])
+    assert config(weights="probability").reference_weights(logs, sampled=True) == pytest.approx([0.75, 0.25])
+    assert config().reference_weights([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
 
 
 def test_duplicate_samples_count_twice_but_are_returned_once():
     texts = ["x y", "a b c d", "x y", "a b c e"]
-    found = rank(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
+    found = rank_candidates(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
     assert sorted(index for index, _ in found) == [0, 1, 3]
     expected = np.mean(
         [100.0, BLEU(effective_order=True).sentence_score("x y", ["a b c d"]).score, 100.0, 0.0]
@@ -71,9 +71,9 @@ def test_duplicate_samples_count_twice_but_are_returned_once():
 
 
 def test_ties_are_broken_by_candidate_order():
-    assert [index for index, _ in rank(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
-    assert rank(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
-    assert rank([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
+    assert [index for index, _ in rank_candidates(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
+    assert rank_candidates(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
+    assert rank_candidates([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
 
 
 def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
@@ -86,15 +86,15 @@ def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
 def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
-    wide = list(Translator(model, text, search(beam=8, nbest=8), sampling).translate(number_lines(lines)))
+    wide = list(Translator(model, text, search(beam=8, nbest=8), sampling).translate(enumerate_lines(lines)))
     chosen = Translator(model, text, search(beam=8, nbest=2), sampling, mbr=config(candidates=8))
-    for candidates, found in zip(wide, chosen.translate(number_lines(lines)), strict=True):
+    for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
         texts = [one.text for one in candidates.translations]
         if not texts:
             assert found.translations == ()
             continue
         log_probs = [one.hypothesis.log_probability for one in candidates.translations]
-        expected = rank(texts, log_probs, config(), sampling is not None)[:2]
+        expected = rank_candidates(texts, log_probs, config(), sampling is not None)[:2]
         assert [one.text for one in found.translations] == [texts[index] for index, _ in expected]
         assert [one.score for one in found.translations] == pytest.approx([u for _, u in expected])
         assert found.translations[0].hypothesis.log_probability in log_probs
@@ -105,7 +105,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
     sampler = Translator(
         model, text, search(beam=40, nbest=40, max_length_ratio=0.0, max_length_extra=1), SamplingConfig()
     )
-    (candidates,) = sampler.translate(number_lines(["a b"]))
+    (candidates,) = sampler.translate(enumerate_lines(["a b"]))
     distinct = {one.hypothesis.tokens: one for one in candidates.translations}
     assert len(distinct) < len(candidates.translations)
     probabilities = np.exp([one.hypothesis.log_probability for one in distinct.values()])
@@ -119,13 +119,13 @@ def test_samples_weighted_by_probability_are_counted_once(build):
         SamplingConfig(),
         mbr=setting,
     )
-    (found,) = chosen.translate(number_lines(["a b"]))
+    (found,) = chosen.translate(enumerate_lines(["a b"]))
     assert found.translations[0].score == pytest.approx(expected.max())
 
 
 def test_default_candidates_are_32_samples_or_the_whole_beam():
-    assert config().search(search(), sampled=True).nbest == 32
-    assert config().search(search(), sampled=False).nbest == 4
-    assert config(candidates=3).search(search(nbest=2), sampled=False).nbest == 3
+    assert config().candidate_search(search(), sampled=True).num_return == 32
+    assert config().candidate_search(search(), sampled=False).num_return == 4
+    assert config(candidates=3).candidate_search(search(nbest=2), sampled=False).num_return == 3
     with pytest.raises(UsageError, match="9 candidates"):
-        config(candidates=9).search(search(), sampled=False)
+        config(candidates=9).candidate_search(search(), sampled=False)

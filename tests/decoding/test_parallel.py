@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decoding.beam import evaluating
-from regard.decoding.parallel import each_batch
+from regard.decoding.beam import eval_mode
+from regard.decoding.parallel import map_batches
 
 
 @pytest.fixture(params=[1, 2, 3, 4])
@@ -20,8 +20,8 @@ def threads(request) -> Iterator[int]:
 
 
 def test_results_are_in_batch_order(threads) -> None:
-    assert each_batch(nn.Linear(1, 1), list(range(20)), lambda x: 2 * x) == [2 * x for x in range(20)]
-    assert each_batch(nn.Linear(1, 1), [], lambda x: x) == []
+    assert map_batches(nn.Linear(1, 1), list(range(20)), lambda x: 2 * x) == [2 * x for x in range(20)]
+    assert map_batches(nn.Linear(1, 1), [], lambda x: x) == []
 
 
 def test_threads_are_divided_and_restored(threads) -> None:
@@ -33,7 +33,7 @@ def test_threads_are_divided_and_restored(threads) -> None:
             barrier.wait()  # so that neither thread takes both batches
         seen[threading.current_thread().name] = torch.get_num_threads()
 
-    each_batch(nn.Linear(1, 1), [0, 1], record_threads)
+    map_batches(nn.Linear(1, 1), [0, 1], record_threads)
     # Two batches run in at most two threads, which share the intra-op threads of PyTorch.
     assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 1], 4: [2, 2]}[threads]
     assert torch.get_num_threads() == threads
@@ -47,7 +47,7 @@ def test_threads_are_divided_and_restored(threads) -> None:
 def test_errors_propagate_and_restore_the_state(threads) -> None:
     model = nn.Linear(1, 1).train()
     with pytest.raises(ZeroDivisionError):
-        each_batch(model, [1, 0, 1], lambda x: 1 / x)
+        map_batches(model, [1, 0, 1], lambda x: 1 / x)
     assert model.training and torch.get_num_threads() == threads
 
 
@@ -59,7 +59,7 @@ def test_new_threads_get_the_full_thread_count(threads) -> None:
         thread.start()
         thread.join()
 
-    each_batch(nn.Linear(1, 1), [0, 1, 2], search)
+    map_batches(nn.Linear(1, 1), [0, 1, 2], search)
     assert seen == [threads] * 3
 
 
@@ -67,11 +67,11 @@ def test_model_is_in_eval_mode_during_search(threads) -> None:
     model = nn.Linear(1, 1).train()
 
     def search(batch: int) -> bool:
-        with evaluating(model):
+        with eval_mode(model):
             pass
         return model.training  # the mode while the other batch may still be decoded
 
-    found = each_batch(model, [0, 1, 2], search)
+    found = map_batches(model, [0, 1, 2], search)
     assert found == [threads == 1] * 3 and model.training
 
 
@@ -79,5 +79,5 @@ def test_model_is_in_eval_mode_during_search(threads) -> None:
 def test_threads_inherit_the_callers_autocast(threads, enabled) -> None:
     x = torch.ones(2, 2)
     with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-        found = each_batch(nn.Linear(1, 1), [x, x, x], lambda x: (x @ x).dtype)
+        found = map_batches(nn.Linear(1, 1), [x, x, x], lambda x: (x @ x).dtype)
     assert found == [torch.bfloat16 if enabled else torch.float32] * 3

@@ -11,18 +11,18 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS, SINK, UNK
 from regard.decoding.beam import beam_search, beam_searches
-from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.forced import force
-from regard.decoding.penalties import CoveragePenalty, Scorer
+from regard.decoding.forced import force_decode
+from regard.decoding.penalties import CoveragePenalty, HypothesisScorer
 from regard.decoding.sampling import sample
 from regard.errors import ConfigError
 
 
-def config(weight: float = 0.7, floor: float = 0.1, unfinished: bool = False, **options) -> SearchConfig:
+def config(weight: float = 0.7, floor: float = 0.1, unfinished: bool = False, **options) -> GenerationConfig:
     penalty = {"weight": weight, "floor": floor, "unfinished": unfinished}
     limits = {"max_length_ratio": 1.0, "max_length_extra": 4, "length_penalty": 0.6}
-    return from_dict(SearchConfig, {**limits, "coverage_penalty": penalty, **options})
+    return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
 
 
 def penalty(hypothesis, words: int, weight: float = 0.7, floor: float = 0.1) -> float:
@@ -44,9 +44,9 @@ def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
 
 
 def test_zero_weight_adds_no_penalty():
-    assert Scorer.of(SearchConfig()) == Scorer(1.0)
-    assert Scorer.of(config(weight=0.0)).additions == ()
-    assert Scorer.of(config(0.3, 0.2)) == Scorer(0.6, (CoveragePenalty(0.3, 0.2),))
+    assert HypothesisScorer.from_config(GenerationConfig()) == HypothesisScorer(1.0)
+    assert HypothesisScorer.from_config(config(weight=0.0)).attention_terms == ()
+    assert HypothesisScorer.from_config(config(0.3, 0.2)) == HypothesisScorer(0.6, (CoveragePenalty(0.3, 0.2),))
 
 
 @pytest.mark.parametrize("unfinished", [False, True])
@@ -54,7 +54,7 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, u
     search = config(beam=4, nbest=4, unfinished=unfinished)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
-        for hypothesis, forced in zip(found, force(model, pairs, Scorer.of(search)), strict=True):
+        for hypothesis, forced in zip(found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True):
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
             expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
             assert hypothesis.score == pytest.approx(expected, abs=1e-5)
@@ -77,8 +77,8 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
         "max_length_extra": longest,
     }
     search = config(2.0, unfinished=unfinished, scheme={"stop": "certain"}, **size)
-    best = sorted(force(model, pairs, Scorer.of(search)), key=lambda h: -h.score)[:20]
-    without_penalty = sorted(force(model, pairs, Scorer(0.6)), key=lambda h: -h.score)[:20]
+    best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[:20]
+    without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
     assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
     (found,) = beam_search(model, batch(source), search)
     assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
@@ -118,7 +118,7 @@ def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sent
 def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
     options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
     configs = [config(beta, length_penalty=alpha, beam=4, nbest=2) for alpha, beta in options]
-    together = beam_searches(model, batch(sentences), configs[0], [Scorer.of(one) for one in configs])
+    together = beam_searches(model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs])
     for found, one in zip(together, configs, strict=True):
         assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
     assert len({str(tokens_and_scores(found)) for found in together}) > 1
@@ -126,7 +126,7 @@ def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
 
 def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, sentences):
     with pytest.raises(ConfigError, match="unfinished"):
-        beam_searches(model, batch(sentences), config(unfinished=True), [Scorer()])
+        beam_searches(model, batch(sentences), config(unfinished=True), [HypothesisScorer()])
 
 
 def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):

@@ -9,13 +9,13 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, SearchConfig
-from regard.decoding.forced import force
+from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.forced import force_decode
 from regard.decoding.sampling import sample
 
 
-def search(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def search(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
 def sampling(**options) -> SamplingConfig:
@@ -59,7 +59,7 @@ def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentenc
     )
     for sentence, found in zip(sentences, samples, strict=True):
         pairs = collate([sentence] * 3, [[*h.tokens, EOS] for h in found], range(3))
-        for ours, theirs in zip(found, force(model, pairs), strict=True):
+        for ours, theirs in zip(found, force_decode(model, pairs), strict=True):
             assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-5)
             torch.testing.assert_close(
                 torch.from_numpy(ours.attention[0]), torch.from_numpy(theirs.attention[0]), atol=1e-5, rtol=0

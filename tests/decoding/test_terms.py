@@ -10,35 +10,35 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.words import (
-    SPACE,
+    SPACE_MARK,
     CharactersConfig,
     CharactersTokenizer,
     WordsConfig,
     WordsTokenizer,
 )
-from regard.data.vocabulary import EOS, SINK, SPECIALS, UNK, Vocabulary
+from regard.data.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, SearchConfig
-from regard.decoding.forced import force
-from regard.decoding.penalties import Scorer
-from regard.decoding.terms import Boundaries, Terms, holds
-from regard.decoding.translate import Translator, number_lines
+from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.forced import force_decode
+from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.terms import WordBoundaries, TermConstraints, contains_term
+from regard.decoding.translate import Translator, enumerate_lines
 from regard.errors import DataError, RegardError, UsageError
 
 VOCAB_SIZE = 12
 
 
-def config(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
-def whole_words(vocab_size: int = VOCAB_SIZE) -> Boundaries:
+def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
     """Return the boundaries of a vocabulary in which every token is a word."""
     none = torch.zeros(vocab_size, dtype=torch.bool)
-    return Boundaries(none, none, ~none)
+    return WordBoundaries(none, none, ~none)
 
 
 def contains(tokens, term) -> bool:
@@ -65,7 +65,7 @@ REQUIRED = [
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_translations_contain_all_terms(model, batch, sentences, beam):
     search = config(beam=beam, nbest=min(beam, 3))
-    found = beam_search(model, batch(sentences), search, terms=Terms(REQUIRED, whole_words()))
+    found = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for hypotheses, terms in zip(found, REQUIRED, strict=True):
         assert hypotheses
         assert all(contains(h.tokens, term) for h in hypotheses for term in terms)
@@ -80,7 +80,7 @@ def test_translations_contain_all_terms(model, batch, sentences, beam):
 )
 def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, terms):
     search = config(beam=beam, max_length_ratio=0.0, max_length_extra=1)
-    model, required = build(seed, uniform=1.0), Terms([terms], whole_words())
+    model, required = build(seed, uniform=1.0), TermConstraints([terms], whole_words())
     found = beam_search(model, batch([[5, 6]]), search, terms=required)
     assert all(contains(found[0][0].tokens, term) for term in terms)
 
@@ -92,10 +92,10 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
     model = build(seed=1, vocab_size=vocab_size)
     allowed = [UNK, *range(SINK + 1, vocab_size)]
     translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    scored = force(
+    scored = force_decode(
         model,
         collate([[5, 7, 6]] * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
-        Scorer(alpha),
+        HypothesisScorer(alpha),
     )
     with_terms = [h for h in scored if all(contains(h.tokens, term) for term in terms)]
     best = sorted(with_terms, key=lambda h: -h.score)[:10]
@@ -107,7 +107,7 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
         max_length_extra=longest,
         scheme={"stop": "certain"},
     )
-    (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=Terms([terms], whole_words(vocab_size)))
+    (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size)))
     assert [h.tokens for h in found] == [h.tokens for h in best]
     assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
 
@@ -115,12 +115,12 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
     model, search = build(seed=3), config(beam=beam, nbest=min(beam, 2))
-    together = beam_search(model, batch(sentences, extra=2), search, terms=Terms(REQUIRED, whole_words()))
-    reversed_terms = Terms(REQUIRED[::-1], whole_words())
+    together = beam_search(model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words()))
+    reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
     reversed_order = beam_search(model, batch(sentences[::-1]), search, terms=reversed_terms)
     assert token_lists(together) == token_lists(reversed_order[::-1])
     for sentence, terms, expected in zip(sentences, REQUIRED, together, strict=True):
-        alone = Terms([terms], whole_words()) if terms else None
+        alone = TermConstraints([terms], whole_words()) if terms else None
         found = beam_search(model, batch([sentence]), search, terms=alone)
         assert token_lists(found) == token_lists([expected])
 
@@ -128,7 +128,7 @@ def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam)
 def test_sentences_without_terms_do_not_change(model, batch, sentences):
     search = config(beam=4, nbest=4, length_penalty=0.7)
     free = beam_search(model, batch(sentences), search)
-    with_others = beam_search(model, batch(sentences), search, terms=Terms(REQUIRED, whole_words()))
+    with_others = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for one, other, terms in zip(free, with_others, REQUIRED, strict=True):
         if not terms:
             assert [h.tokens for h in one] == [h.tokens for h in other]
@@ -140,7 +140,7 @@ def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sent
         beam=200, scheme={"stop": "certain"}, max_length_extra=1, max_length_ratio=0.5, min_length=1
     )
     free = beam_search(model, batch(sentences), search)
-    terms = Terms([[[h.tokens[-1]]] for (h,) in free], whole_words())
+    terms = TermConstraints([[[h.tokens[-1]]] for (h,) in free], whole_words())
     again = beam_search(model, batch(sentences), search, terms=terms)
     for (one,), (other,) in zip(free, again, strict=True):
         assert other.score >= one.score - 1e-5
@@ -149,7 +149,7 @@ def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sent
 def test_other_constraints_hold_together_with_terms(build, batch):
     search = config(beam=3, nbest=3, no_repeat_ngram=1, forbid_unknown=True, min_length=4)
     terms = [[[6, 7]], [[8], [9, 10]]]
-    required = Terms(terms, whole_words())
+    required = TermConstraints(terms, whole_words())
     found = beam_search(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
     for hypotheses, own, prefix in zip(found, terms, [(11,), ()], strict=True):
         for h in hypotheses:
@@ -161,7 +161,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_impossible_terms_are_skipped_and_the_others_are_generated(build, batch, beam):
     search = config(beam=beam, no_repeat_ngram=1)
-    required = Terms([[[6, 6], [9]], [[8]]], whole_words())
+    required = TermConstraints([[[6, 6], [9]], [[8]]], whole_words())
     found = beam_search(build(), batch([[5, 6], [7]]), search, terms=required)
     assert 9 in found[0][0].tokens and not contains(found[0][0].tokens, (6, 6))
     assert 8 in found[1][0].tokens
@@ -172,16 +172,16 @@ def test_nan_weights_raise_an_error_with_terms(build, batch):
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
     with pytest.raises(RegardError, match="log-probabilities are NaN"):
-        beam_search(model, batch([[5], [6]]), config(beam=3), terms=Terms([[[6]], []], whole_words()))
+        beam_search(model, batch([[5], [6]]), config(beam=3), terms=TermConstraints([[[6]], []], whole_words()))
 
 
-def characters() -> Side:
-    return Side(CharactersTokenizer(CharactersConfig()), Vocabulary((*SPECIALS, *"abc.\u2581")))
+def characters() -> TextSide:
+    return TextSide(CharactersTokenizer(CharactersConfig()), Vocabulary((*SPECIAL_TOKENS, *"abc.\u2581")))
 
 
-def pairs() -> Side:
+def pairs() -> TextSide:
     tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), learn_merges({}, 0))
-    return Side(tokenizer, Vocabulary((*SPECIALS, "a@@", "b@@", "c@@", "a", "b", "c")))
+    return TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c@@", "a", "b", "c")))
 
 
 @pytest.mark.parametrize(
@@ -199,16 +199,16 @@ def pairs() -> Side:
 )
 def test_terms_match_whole_words_only(side, text, term, contained):
     side = side()
-    boundaries = Boundaries.of(side)
+    boundaries = WordBoundaries.from_side(side)
     tokens, required = side.encode(text), side.encode(term)
     assert UNK not in tokens
-    assert holds(tokens, required, boundaries) == contained
+    assert contains_term(tokens, required, boundaries) == contained
     # The incremental progress in search agrees with `holds` on the finished translation.
-    progress, last = Terms([[required]], boundaries).start(), torch.tensor([2])
+    progress, last = TermConstraints([[required]], boundaries).initial_state(), torch.tensor([2])
     for token in [*tokens, EOS]:
-        progress = progress.after(last, torch.tensor([[token]]), torch.tensor([0]))
+        progress = progress.extend(last, torch.tensor([[token]]), torch.tensor([0]))
         last = torch.tensor([token])
-    assert bool(progress.held.all()) == contained
+    assert bool(progress.completed.all()) == contained
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_terms_match_whole_words_only(side, text, term, contained):
 )
 def test_word_boundaries_follow_the_script(text, term, contained):
     tokenizer = CharactersTokenizer(CharactersConfig())
-    target = Side(tokenizer, Vocabulary((*SPECIALS, *dict.fromkeys(text.replace(" ", SPACE)))))
-    assert holds(target.encode(text), target.encode(term), Boundaries.of(target)) == contained
+    target = TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys(text.replace(" ", SPACE_MARK)))))
+    assert contains_term(target.encode(text), target.encode(term), WordBoundaries.from_side(target)) == contained
 
 
 @settings(max_examples=100, deadline=None)
@@ -241,20 +241,20 @@ def test_word_boundaries_follow_the_script(text, term, contained):
     side=st.sampled_from([characters, pairs]),
 )
 def test_incremental_progress_agrees_with_whole_translations(tokens, terms, side):
-    tokens, boundaries = [min(t, len(side().vocabulary) - 1) for t in tokens], Boundaries.of(side())
+    tokens, boundaries = [min(t, len(side().vocabulary) - 1) for t in tokens], WordBoundaries.from_side(side())
     terms = [[min(t, len(side().vocabulary) - 1) for t in term] for term in terms]
-    progress, last = Terms([terms], boundaries).start(), torch.tensor([2])
+    progress, last = TermConstraints([terms], boundaries).initial_state(), torch.tensor([2])
     for token in [*tokens, EOS]:
-        progress = progress.after(last, torch.tensor([[token]]), torch.tensor([0]))
+        progress = progress.extend(last, torch.tensor([[token]]), torch.tensor([0]))
         last = torch.tensor([token])
     # Excluded: translations that end with a subword token which needs a continuation.
-    glued_end = bool(tokens) and bool(boundaries.glued[tokens[-1]])
+    glued_end = bool(tokens) and bool(boundaries.joins_next[tokens[-1]])
     if not glued_end:
-        assert progress.held[0].tolist() == [holds(tokens, term, boundaries) for term in terms]
+        assert progress.completed[0].tolist() == [contains_term(tokens, term, boundaries) for term in terms]
 
 
-def words(text: str) -> Side:
-    return Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *text.split())))
+def words(text: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
 
 
 @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ def words(text: str) -> Side:
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, beam, caplog):
     target = make()
-    text = TextPair(words("a b c d e f g"), target)
+    text = TextProcessor(words("a b c d e f g"), target)
     model = build(seed=2, words=len(target.vocabulary))
     required = ["ab\tcab", "", "c\ta b", " a \t\t"]
-    lines = number_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
+    lines = enumerate_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
     with caplog.at_level(logging.WARNING):
         found = list(Translator(model, text, config(beam=beam, forbid_unknown=True)).translate(lines))
     for result, terms in zip(found, required, strict=True):
@@ -276,8 +276,8 @@ def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, b
 
 
 def test_impossible_terms_are_logged(build, caplog):
-    text = TextPair(words("a b c d e f g"), words("A B C D E F G"))
-    lines = number_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
+    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
+    lines = enumerate_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
     with caplog.at_level(logging.WARNING):
         found = list(Translator(build(), text, config(beam=2, no_repeat_ngram=1)).translate(lines))
     assert "A" in found[0].text.split() and "C" in found[3].text.split()
@@ -287,11 +287,11 @@ def test_impossible_terms_are_logged(build, caplog):
 
 def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
     with pytest.raises(DataError, match=r"terms\.txt ends after line 1"):
-        list(number_lines(["a", "b"], terms=["A"], terms_name="terms.txt"))
+        list(enumerate_lines(["a", "b"], terms=["A"], terms_name="terms.txt"))
     with pytest.raises(DataError, match=r"terms\.txt has more lines"):
-        list(number_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
-    text = TextPair(words("a b c d e f g"), words("A B C D E F G"))
+        list(enumerate_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
+    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
         list(
-            Translator(build(), text, config(), SamplingConfig()).translate(number_lines(["a"], terms=["A"]))
+            Translator(build(), text, config(), SamplingConfig()).translate(enumerate_lines(["a"], terms=["A"]))
         )

@@ -8,34 +8,34 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, UNK, Vocabulary
-from regard.decoding.blocks import sorted_batches
-from regard.decoding.config import SamplingConfig, SearchBatchConfig, SearchConfig
-from regard.decoding.penalties import Scorer
+from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
+from regard.decoding.blocks import length_sorted_batches
+from regard.decoding.config import SamplingConfig, GenerationBatchConfig, GenerationConfig
+from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Line, Translator, number_lines
-from regard.decoding.unknown import replace_unknown
+from regard.decoding.translate import InputLine, Translator, enumerate_lines
+from regard.decoding.unknown import replace_unk_tokens
 from regard.errors import DataError
 from regard.models.registry import build_model
 from regard.models.transformer_config import TransformerConfig
 
 
-def side(words: str) -> Side:
-    return Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+def side(words: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
 
 
-TEXT = TextPair(side("a b c d e f g"), side("A B C D E F G"))
+TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 
 
-def search(**options) -> SearchConfig:
-    return from_dict(SearchConfig, {"beam": 3, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+def search(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"beam": 3, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
 def lines(texts=LINES):
-    return number_lines(texts)
+    return enumerate_lines(texts)
 
 
 def test_results_do_not_depend_on_blocks_and_batches(build):
@@ -61,8 +61,8 @@ def test_parallel_batches_are_deterministic(build, threads):
             results = list(translator.translate(lines(texts)))
             scores = [[one.score for one in result.translations] for result in results]
             found.append(([result.text for result in results], scores))
-        scorer = [Scorer.of(options)]
-        assert translator.variants(list(lines(texts)), scorer) == [found[0][0]]
+        scorer = [HypothesisScorer.from_config(options)]
+        assert translator.translate_with_scorers(list(lines(texts)), scorer) == [found[0][0]]
     finally:
         torch.set_num_threads(before)
     assert found[0] == found[1]
@@ -112,7 +112,7 @@ def test_all_learned_positions_are_usable():
     model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
     translator = Translator(model, TEXT, search(min_length=1))
     results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
-    assert [result.refused for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
+    assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
     assert 0 < len(results[0].translations[0].tokens) <= 4
     pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
     scored = list(score_lines(model, TEXT, pairs, search()))
@@ -121,18 +121,18 @@ def test_all_learned_positions_are_usable():
 
 def test_term_longer_than_the_limit_is_skipped(build):
     options = search(min_length=1, batch={"longest": 6})
-    line = Line(1, "a b", terms="A B A B A B A B\tE")
+    line = InputLine(1, "a b", terms="A B A B A B A B\tE")
     (result,) = Translator(build(), TEXT, options).translate([line])
-    assert result.refused is None and "E" in result.text.split()
-    assert result.lacking == ("'A B A B A B A B'",)
+    assert result.error is None and "E" in result.text.split()
+    assert result.missing_terms == ("'A B A B A B A B'",)
 
 
 def test_forbidden_term_does_not_change_the_translation(build):
     options = search(min_length=1, no_repeat_ngram=1)
     translator = Translator(build(), TEXT, options)
-    with_term, without = translator.translate([Line(1, "a b", terms="A A\tE"), Line(2, "a b", terms="E")])
-    assert with_term.lacking == ("'A A'",) and with_term.line.terms == "A A\tE"
-    assert with_term.text == without.text and "E" in without.text.split() and not without.lacking
+    with_term, without = translator.translate([InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")])
+    assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == "A A\tE"
+    assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
 
 
 def test_results_have_tokens_scores_attention_and_links(build):
@@ -164,7 +164,7 @@ def test_links_sum_attention_over_subword_tokens():
 
 def test_unknown_token_is_replaced_by_the_attended_source_word():
     links = frozenset({(2, 0), (0, 1), (2, 2)})
-    replaced = replace_unknown(
+    replaced = replace_unk_tokens(
         [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
     )
     assert replaced == ["A", "x", "z", "<unk>"]
@@ -184,7 +184,7 @@ def test_replacement_changes_the_text_but_not_the_tokens(build):
 
 
 def test_prefix_text_is_unchanged(build):
-    given = number_lines(["a b", "", "c"], ["A new", "B", ""])
+    given = enumerate_lines(["a b", "", "c"], ["A new", "B", ""])
     results = list(Translator(build(), TEXT, search(alignment={"replace_unknown": True})).translate(given))
     assert results[0].text.startswith("A new")
     assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
@@ -196,7 +196,7 @@ def test_prefix_text_is_unchanged(build):
 )
 def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
     with pytest.raises(DataError, match=message):
-        list(number_lines(texts, prefixes))
+        list(enumerate_lines(texts, prefixes))
 
 
 def test_samples_depend_on_the_line_number_not_on_the_block(build):
@@ -210,8 +210,8 @@ def test_samples_depend_on_the_line_number_not_on_the_block(build):
 def test_batches_contain_every_line_once_within_their_limits():
     generator = np.random.default_rng(0)
     lengths = generator.integers(0, 40, 200).tolist()
-    config = from_dict(SearchBatchConfig, {"sentences": 7, "tokens": 60})
-    made = list(sorted_batches(lengths, config))
+    config = from_dict(GenerationBatchConfig, {"sentences": 7, "tokens": 60})
+    made = list(length_sorted_batches(lengths, config))
     assert sorted(i for batch in made for i in batch) == [i for i, n in enumerate(lengths) if n]
     for batch in made:
         assert len(batch) <= 7
@@ -236,4 +236,4 @@ def test_scoring_returns_the_scores_of_search(build, caplog):
 
 
 def test_lines_are_numbered_from_one():
-    assert list(number_lines(["a", "b"])) == [Line(1, "a"), Line(2, "b")]
+    assert list(enumerate_lines(["a", "b"])) == [InputLine(1, "a"), InputLine(2, "b")]

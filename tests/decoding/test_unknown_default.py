@@ -3,7 +3,7 @@
 import pytest
 
 from regard.config import from_dict
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from regard.decoding.config import SearchConfig
     ],
 )
 def test_tokenizer_determines_the_default(settings, subword, forbidden):
-    assert from_dict(SearchConfig, settings).for_text(subword).forbid_unknown is forbidden
+    assert from_dict(GenerationConfig, settings).resolve_suppress_unk(subword).suppress_unk is forbidden

@@ -22,7 +22,7 @@ from regard.functional import (
     sparsemax,
     sparsemax_loss,
 )
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 Tensor = torch.Tensor
 
@@ -68,7 +68,7 @@ def main(version: str) -> None:
     transformations = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
     bounded = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
     scans = {"softmax_scan": constrained_softmax_scan, "sparsemax_scan": constrained_sparsemax_scan}
-    with using(version):
+    with use_backend(version):
         for name, each in transformations.items():
             check(name, lambda z, m, each=each: each(z, mask=m), [scores, mask])
         check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])

@@ -24,7 +24,7 @@ from regard.functional import (
     softmax,
     sparsemax,
 )
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
 WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
@@ -155,7 +155,7 @@ def test_modules_accept_dim_like_functions() -> None:
 def test_scalar_bound_applies_to_every_position(name, dtype, version) -> None:
     scores = torch.randn(6, 5).to(dtype)
     exact = dtype if dtype == torch.float64 else torch.float32
-    with using(version):
+    with use_backend(version):
         for upper, lower in ((0.3, None), (1, 0), (0.3, 0.05), (torch.inf, 0.1)):
             bounds = [torch.full((6, 5), one, dtype=exact) for one in (upper, lower or 0.0)]
             expected = BOUNDED[name](scores, bounds[0], None if lower is None else bounds[1])
@@ -174,7 +174,7 @@ def test_scalar_fertility_applies_to_every_word(scan) -> None:
 def test_scalar_score_gets_weight_one(name) -> None:
     scores = torch.tensor(0.3, requires_grad=True)
     for version in ("numba", "reference"):
-        with using(version):
+        with use_backend(version):
             weight = FREE[name](scores) if name in FREE else BOUNDED[name](scores, 1.0)
             assert (float(weight.detach()), weight.dim()) == (1.0, 0)
             assert float(torch.autograd.grad(weight, scores)[0]) == 0

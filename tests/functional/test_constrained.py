@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from problems import BOUNDED, FREE, Problem, bounded_problems
 
-from regard.errors import InfeasibleBounds
+from regard.errors import InfeasibleBoundsError
 from regard.functional import check_bounds
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 DOUBLE = torch.float64
 INF = torch.inf
@@ -56,7 +56,7 @@ def test_rows_are_distributions_within_the_bounds(name, problem) -> None:
 def test_kkt_conditions_hold(name, version, problem) -> None:
     # Karush-Kuhn-Tucker conditions: the derivative of the objective at positions that can increase is not
     # below that at positions that can decrease.
-    with using(version):
+    with use_backend(version):
         p = problem.apply(BOUNDED[name])
     # Weights below exp(-100) may have underflowed to 0.
     slope = p.log().clamp_min(-100) if name == "constrained_softmax" else p
@@ -73,7 +73,7 @@ def test_kkt_conditions_hold(name, version, problem) -> None:
 @given(problem=bounded_problems())
 @few
 def test_solution_equals_bisection(name, version, problem) -> None:
-    with using(version):
+    with use_backend(version):
         p = problem.apply(BOUNDED[name])
     expected = bisected(name, problem)
     there = problem.usable.any(-1)
@@ -113,7 +113,7 @@ def test_loose_bounds_give_the_unconstrained_transformation(name, version, probl
         z = problem.scores.clone().requires_grad_()
         u = torch.full_like(z, loose).requires_grad_()
         plain = FREE[name.removeprefix("constrained_")]
-        with using(version):
+        with use_backend(version):
             bounded, free = Problem(z, u, mask=problem.mask).apply(BOUNDED[name]), plain(z, mask=problem.mask)
             torch.testing.assert_close(bounded, free, atol=1e-12, rtol=0)
             upstream = torch.randn_like(free)
@@ -130,7 +130,7 @@ def test_gaps_beyond_the_range_of_exp_meet_bounds_exactly() -> None:
     for name in BOUNDED:
         for version in ("auto", "reference"):
             for dtype in (torch.float32, DOUBLE):
-                with using(version):
+                with use_backend(version):
                     found = BOUNDED[name](scores.to(dtype), upper.to(dtype))
                 torch.testing.assert_close(found, expected.to(dtype))
     # Within a group of low scores, the weights are those of a softmax over the group.
@@ -147,23 +147,23 @@ def test_infeasible_bounds_raise_with_the_row(name, version) -> None:
     upper = torch.ones(2, 3, 4)
     upper[1, 0] = 0.2
     upper[1, 2] = 0.1
-    with using(version):
-        with pytest.raises(InfeasibleBounds, match=r"row \[1, 0\] of \[2, 3\]: .* sum to 0\.8,"):
+    with use_backend(version):
+        with pytest.raises(InfeasibleBoundsError, match=r"row \[1, 0\] of \[2, 3\]: .* sum to 0\.8,"):
             BOUNDED[name](scores, upper)
-        with pytest.raises(InfeasibleBounds, match=r"row \[0, 1\] of \[2, 3\]: .*lower bounds sum to 1\.2,"):
+        with pytest.raises(InfeasibleBoundsError, match=r"row \[0, 1\] of \[2, 3\]: .*lower bounds sum to 1\.2,"):
             lower = torch.zeros(2, 3, 4)
             lower[0, 1] = 0.3
             BOUNDED[name](scores, torch.ones(4), lower)
-        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+        with pytest.raises(InfeasibleBoundsError, match="a bound is negative"):
             BOUNDED[name](scores[0, 0], torch.tensor([0.5, 1, 1, 1]), torch.tensor([0.6, 0, 0, 0]))
-        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+        with pytest.raises(InfeasibleBoundsError, match="a bound is negative"):
             BOUNDED[name](scores[0, 0], torch.ones(4), torch.tensor([-0.1, 0, 0, 0]))
-        with pytest.raises(InfeasibleBounds, match="the only row"):
+        with pytest.raises(InfeasibleBoundsError, match="the only row"):
             BOUNDED[name](scores[0, 0], torch.full((4,), 0.2))
         mask = torch.tensor([True, True, False, False])
-        with pytest.raises(InfeasibleBounds, match=r"sum to 0\.9,"):
+        with pytest.raises(InfeasibleBoundsError, match=r"sum to 0\.9,"):
             BOUNDED[name](scores, torch.full((4,), 0.45), mask=mask)
-        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+        with pytest.raises(InfeasibleBoundsError, match="a bound is negative"):
             BOUNDED[name](scores[0, 0], torch.tensor([-0.5, 1, 1, 1]))
 
 
@@ -173,7 +173,7 @@ def test_fully_masked_row_is_feasible(name, version) -> None:
     scores = torch.randn(3, 4, requires_grad=True)
     upper = torch.full((3, 4), 0.3).index_fill(0, torch.tensor([1]), 0.0).requires_grad_()
     mask = torch.tensor([[True], [False], [True]])
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper, mask=mask)
         by_scores, by_upper = torch.autograd.grad(weights, (scores, upper), torch.randn(3, 4))
     assert (weights[1] == 0).all()
@@ -188,14 +188,14 @@ def test_bounds_within_tolerance_of_feasible_are_rescaled(name, version) -> None
     for dtype, short in ((torch.float32, 5e-5), (DOUBLE, 5e-10)):
         upper = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=dtype) * (1 - short)
         scores = torch.tensor([-1.0, 5.0, 2.0, 9.0], dtype=dtype, requires_grad=True)
-        with using(version):
+        with use_backend(version):
             weights = BOUNDED[name](scores, upper)
             torch.testing.assert_close(
                 weights, upper / upper.sum(), atol=1e-7 if dtype == torch.float32 else 1e-12, rtol=0
             )
             (gradient,) = torch.autograd.grad(weights, scores, torch.randn(4, dtype=dtype))
             assert (gradient == 0).all()
-            with pytest.raises(InfeasibleBounds):
+            with pytest.raises(InfeasibleBoundsError):
                 BOUNDED[name](scores, upper * (1 - 3 * short))
 
 
@@ -206,7 +206,7 @@ def test_nan_stays_in_its_row(name, version) -> None:
     scores[2, 1], scores[5, 0], upper[11, 3] = torch.nan, INF, torch.nan
     bad = torch.zeros(20, dtype=torch.bool)
     bad[[2, 5, 11]] = True
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper)
         assert weights[bad].isnan().all()
         torch.testing.assert_close(weights[~bad], BOUNDED[name](scores[~bad], upper[~bad]))
@@ -219,9 +219,9 @@ def test_check_bounds_raises_with_the_row() -> None:
     upper = torch.full((2, 4), 0.3)
     check_bounds(upper)
     check_bounds(upper.T, dim=0)
-    with pytest.raises(InfeasibleBounds, match=r"row \[1\]"):
+    with pytest.raises(InfeasibleBoundsError, match=r"row \[1\]"):
         check_bounds(upper, mask=torch.tensor([[True] * 4, [True, True, True, False]]))
-    with pytest.raises(InfeasibleBounds, match="lower"):
+    with pytest.raises(InfeasibleBoundsError, match="lower"):
         check_bounds(upper, torch.tensor(0.3))
 
 

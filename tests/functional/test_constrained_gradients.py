@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from problems import BOUNDED, Problem, bounded_problems
 from torch.autograd import gradcheck, gradgradcheck
 
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", BOUNDED)
@@ -31,7 +31,7 @@ def smooth() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 @versions
 def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores, upper, lower, mask = smooth()
-    with using(version):
+    with use_backend(version):
         assert gradcheck(lambda z, u, low: BOUNDED[name](z, u, low, mask=mask), (scores, upper, lower))
         assert gradcheck(lambda z, u: BOUNDED[name](z, u, mask=mask), (scores, upper))
         again = (scores, upper, lower)
@@ -45,7 +45,7 @@ def test_broadcast_bounds_receive_summed_gradients(name, version) -> None:
     for shape in [(5,), (), (1,), (4, 1), (2, 1, 1, 5), (3, 1, 5), (2, 1, 4, 5), (2, 3, 1, 1)]:
         upper = (0.3 + 0.1 * torch.rand(shape, dtype=DOUBLE)).requires_grad_()
         lower = (0.05 * torch.rand(shape, dtype=DOUBLE)).requires_grad_()
-        with using(version):
+        with use_backend(version):
             assert gradcheck(BOUNDED[name], (scores, upper, lower), fast_mode=True)
             full = [each.detach().expand(2, 3, 4, 5).clone().requires_grad_() for each in (upper, lower)]
             upstream = torch.randn(2, 3, 4, 5, dtype=DOUBLE)
@@ -62,7 +62,7 @@ def test_broadcast_bounds_receive_summed_gradients(name, version) -> None:
 def test_constant_upstream_gradient_gives_zero(name, version, problem) -> None:
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
     inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
-    with using(version):
+    with use_backend(version):
         weights = problem.apply(BOUNDED[name])
         gradients = torch.autograd.grad(weights, inputs, torch.full_like(weights, 3.0))
     for gradient in gradients:
@@ -76,7 +76,7 @@ def test_constant_upstream_gradient_gives_zero(name, version, problem) -> None:
 def test_masked_positions_have_zero_gradient(name, version, problem) -> None:
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
     inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
-    with using(version):
+    with use_backend(version):
         weights = problem.apply(BOUNDED[name])
         gradients = torch.autograd.grad(weights, inputs, torch.randn_like(weights))
     for gradient in gradients:
@@ -110,7 +110,7 @@ def test_gradient_without_free_positions_is_the_one_sided_derivative(name, versi
     if upper[0] == 1.0:
         scores = (torch.tensor([[gap, 0.3, 0.1]] * 4, dtype=DOUBLE)).requires_grad_()
     upstream, direction = torch.randn(4, 3, dtype=DOUBLE), torch.rand(4, 3, dtype=DOUBLE)
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, bounds)
         by_scores, by_upper = torch.autograd.grad(weights, (scores, bounds), upstream)
         change = difference_quotient(name, Problem(scores.detach(), bounds.detach()), 1e-7, direction)
@@ -126,7 +126,7 @@ def test_exhausted_position_has_the_one_sided_derivative(name, version) -> None:
     scores = torch.tensor([[3.0, 0.5, 0.1, -9.0]], dtype=DOUBLE, requires_grad=True)
     upper = torch.tensor([[0.0, 0.9, 0.9, 0.0]], dtype=DOUBLE, requires_grad=True)
     upstream = torch.randn(1, 4, dtype=DOUBLE)
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper)
         _, by_upper = torch.autograd.grad(weights, (scores, upper), upstream)
         problem = Problem(scores.detach(), upper.detach())

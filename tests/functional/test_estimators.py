@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.estimators import gumbel_softmax, leave_one_out, reinforce, sample_categorical
+from regard.functional.estimators import gumbel_softmax, leave_one_out, reinforce_objective, sample_categorical
 
 COUNT = 40_000
 INF = float("inf")
@@ -42,7 +42,7 @@ def sampled_gradients(baseline) -> torch.Tensor:
     sampled = sample_categorical(log_probs, generator=seeded())
     log_policy = log_probs.gather(1, sampled.unsqueeze(1)).view(-1, 4)
     reward = REWARD[sampled].view(-1, 4)
-    reinforce(log_policy, reward, baseline(reward)).sum().backward()
+    reinforce_objective(log_policy, reward, baseline(reward)).sum().backward()
     assert scores.grad is not None
     return scores.grad.view(-1, 4, 5).mean(1)
 
@@ -75,7 +75,7 @@ def test_expected_reward_as_baseline_reduces_variance() -> None:
 def test_reward_and_baseline_receive_no_gradient() -> None:
     reward, baseline = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(2))
     log_policy = torch.randn(3, dtype=torch.float64, requires_grad=True)
-    reinforce(log_policy, reward, baseline).sum().backward()
+    reinforce_objective(log_policy, reward, baseline).sum().backward()
     assert reward.grad is None and baseline.grad is None
     torch.testing.assert_close(log_policy.grad, (reward - baseline).detach())
 

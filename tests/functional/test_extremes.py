@@ -24,7 +24,7 @@ from regard.functional import (
     entmax15_loss,
     sparsemax_loss,
 )
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 NORMALIZERS = {**FREE, **BOUNDED}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -74,7 +74,7 @@ def _solved(z: list[Fraction], upper: list[Fraction], lower: list[Fraction]) -> 
 def test_finite_scores_give_distributions_and_finite_gradients(name, version, data) -> None:
     problem = data.draw(extreme_problems(bounds=name in BOUNDED))
     scores = problem.scores.clone().requires_grad_()
-    with using(version):
+    with use_backend(version):
         weights = problem.apply(NORMALIZERS[name], scores)
         (gradient,) = torch.autograd.grad(weights, scores, torch.randn(weights.shape))
     assert_distributions(problem, weights.detach())
@@ -88,7 +88,7 @@ def test_kernel_equals_reference_at_any_magnitude(name, problem) -> None:
     found = []
     for version in ("numba", "reference"):
         made = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
-        with using(version):
+        with use_backend(version):
             weights = made.apply(BOUNDED[name])
             upstream = torch.linspace(1, 3, weights.shape[-1]).square().expand(weights.shape)
             found.append([weights, *torch.autograd.grad(weights, (made.scores, made.upper), upstream)])
@@ -100,7 +100,7 @@ def test_kernel_equals_reference_at_any_magnitude(name, problem) -> None:
 @given(problem=extreme_problems())
 @many
 def test_constrained_sparsemax_matches_exact_rational_solution(version, problem) -> None:
-    with using(version):
+    with use_backend(version):
         weights = problem.apply(constrained_sparsemax)
     torch.testing.assert_close(weights.double(), solved(problem), atol=1e-6, rtol=0)
 
@@ -113,7 +113,7 @@ def test_dtype_minimum_acts_as_a_mask_if_feasible(name, version, dtype) -> None:
     hidden = torch.rand(40, 12) < 0.4
     hidden[:, :3] = False
     upper = torch.full((40, 12), 0.4)
-    with using(version):
+    with use_backend(version):
         found = BOUNDED[name](scores.masked_fill(hidden, torch.finfo(dtype).min), upper)
         expected = BOUNDED[name](scores, upper, mask=~hidden)
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
@@ -125,7 +125,7 @@ def test_dtype_minimum_acts_as_a_mask_if_feasible(name, version, dtype) -> None:
 def test_mass_beyond_the_bounds_goes_to_arbitrarily_low_scores(name, version, minimum) -> None:
     scores = torch.tensor([0.3, 0.1, -0.2, minimum, minimum, minimum], requires_grad=True)
     upper = torch.tensor([0.3, 0.3, 0.25, 0.4, 0.4, 0.4])
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper)
         (gradient,) = torch.autograd.grad(weights[4], scores)
     torch.testing.assert_close(weights, torch.tensor([0.3, 0.3, 0.25, 0.05, 0.05, 0.05]))
@@ -140,7 +140,7 @@ def test_huge_score_keeps_precision_of_lower_scores(name, version) -> None:
     low = torch.tensor([0.3, 0.1, -0.2])
     scores = torch.cat([torch.tensor([1e20]), low])
     plain = FREE[name.removeprefix("constrained_")]
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, torch.tensor([0.5, 1.0, 1.0, 1.0]))
     expected = 0.5 * plain(low if name == "constrained_softmax" else 2 * low)
     torch.testing.assert_close(weights, torch.cat([torch.tensor([0.5]), expected]))
@@ -152,7 +152,7 @@ def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(name, ve
     """Every position is at a bound. The gradient of a bound refers to the position that would move first."""
     scores = torch.tensor([0.3, 0.5, -1e20, LARGEST])
     upper = torch.tensor([0.3, 0.3, 0.5, 0.4], requires_grad=True)
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper, mask=torch.tensor([True, True, False, True]))
         (gradient,) = torch.autograd.grad(weights, upper, torch.tensor([1.0, 2.0, 4.0, 8.0]))
     torch.testing.assert_close(weights, torch.tensor([0.3, 0.3, 0.0, 0.4]))
@@ -165,7 +165,7 @@ def test_float64_extremes_are_handled(name, version) -> None:
     greatest = torch.finfo(torch.float64).max
     scores = torch.tensor([greatest, -greatest, -greatest, 0.0], dtype=torch.float64)
     upper = torch.tensor([0.25, 1.0, 1.0, 0.25], dtype=torch.float64)
-    with using(version):
+    with use_backend(version):
         weights = BOUNDED[name](scores, upper)
     torch.testing.assert_close(weights, torch.full((4,), 0.25, dtype=torch.float64))
 
@@ -180,7 +180,7 @@ def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, ve
     fertility[..., 0] = torch.inf  # a sink
     mask = None if problem.mask is None else problem.mask[:1] | (torch.arange(scores.shape[-1]) == 0)
     operands = [one.clone().requires_grad_() for one in (scores, fertility)]
-    with using(version):
+    with use_backend(version):
         weights = scan(*operands, mask=mask)
         gradients = torch.autograd.grad(weights, operands, torch.randn(weights.shape))
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4), atol=2e-6, rtol=0)
@@ -194,7 +194,7 @@ def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, ve
 def test_losses_of_finite_scores_have_finite_gradients(loss, version, problem) -> None:
     scores = problem.scores.clone().requires_grad_()
     targets = torch.randint(scores.shape[-1], (len(scores),))
-    with using(version):
+    with use_backend(version):
         losses = loss(scores, targets, reduction="none")
         (gradient,) = torch.autograd.grad(losses.sum(), scores)
     assert (losses >= 0).all()  # infinite where the difference of two scores exceeds float32

@@ -15,8 +15,8 @@ from regard.functional import (
     softmax,
     sparsemax,
 )
-from regard.functional.scans import remaining
-from regard.kernels.versions import using
+from regard.functional.scans import remaining_bound
+from regard.kernels.versions import use_backend
 
 DOUBLE = torch.float64
 SCORES = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=DOUBLE)
@@ -48,7 +48,7 @@ def rounds(name: str) -> torch.Tensor:
 
 
 def bounds_of(name: str, round: int) -> torch.Tensor:
-    return remaining(torch.ones(3, dtype=DOUBLE), rounds(name)[:round].sum(0))
+    return remaining_bound(torch.ones(3, dtype=DOUBLE), rounds(name)[:round].sum(0))
 
 
 def close(found: torch.Tensor, printed: list) -> None:
@@ -58,7 +58,7 @@ def close(found: torch.Tensor, printed: list) -> None:
 @versions
 @pytest.mark.parametrize("name", ROUNDS)
 def test_rounds_and_their_sum_match_the_figure(name, version) -> None:
-    with using(version):
+    with use_backend(version):
         found = rounds(name)
     close(found, ROUNDS[name])
     close(found.sum(0), CUMULATIVE[name])
@@ -69,9 +69,9 @@ def test_rounds_and_their_sum_match_the_figure(name, version) -> None:
 @pytest.mark.parametrize("name", STEP)
 def test_single_steps_equal_the_scan(name, version) -> None:
     received = torch.zeros(3, dtype=DOUBLE)
-    with using(version):
+    with use_backend(version):
         for t, scores in enumerate(SCORES):
-            weights = STEP[name](scores, remaining(torch.ones(3, dtype=DOUBLE), received))
+            weights = STEP[name](scores, remaining_bound(torch.ones(3, dtype=DOUBLE), received))
             close(weights, ROUNDS[name][t])
             received = received + weights
 
@@ -81,7 +81,7 @@ def test_single_steps_equal_the_scan(name, version) -> None:
 def test_scores_have_zero_gradient_without_free_words(name, round, version) -> None:
     scores = SCORES[round].clone().requires_grad_()
     gradient = torch.tensor([0.3, -1.7, 0.9], dtype=DOUBLE)
-    with using(version):
+    with use_backend(version):
         STEP[name](scores, bounds_of(name, round)).backward(gradient)
     assert torch.equal(scores.grad, torch.zeros(3, dtype=DOUBLE))
 
@@ -90,7 +90,7 @@ def test_scores_have_zero_gradient_without_free_words(name, round, version) -> N
 @at_bound
 def test_bounds_have_zero_gradient_for_constant_upstream_without_free_words(name, round, version) -> None:
     bounds = bounds_of(name, round).requires_grad_()
-    with using(version):
+    with use_backend(version):
         STEP[name](SCORES[round], bounds).backward(torch.full((3,), 0.7, dtype=DOUBLE))
     assert torch.equal(bounds.grad, torch.zeros(3, dtype=DOUBLE))
 
@@ -100,7 +100,7 @@ def test_bounds_have_zero_gradient_for_constant_upstream_without_free_words(name
 def test_scan_rounds_without_free_words_have_zero_gradient(name, first, version) -> None:
     scores = SCORES.clone().requires_grad_()
     gradient = torch.tensor([[0.2, -0.4, 1.1], [0.8, 0.1, -0.6], [-0.9, 0.5, 0.3]], dtype=DOUBLE)
-    with using(version):
+    with use_backend(version):
         SCAN[name](scores, torch.ones(3, dtype=DOUBLE)).backward(gradient)
     assert (scores.grad[first:] == 0).all()
     assert (scores.grad[:first] != 0).any()

@@ -8,8 +8,8 @@ from problems import free_problems
 from torch.autograd import gradcheck
 
 from regard.functional import fusedmax, sparsemax
-from regard.functional.fusedmax import averaged, path, taut
-from regard.kernels.versions import using
+from regard.functional.fusedmax import group_means, fuse_by_path, fuse_by_taut_string
+from regard.kernels.versions import use_backend
 from regard.nn import Fusedmax
 
 DOUBLE = torch.float64
@@ -20,7 +20,7 @@ strengths = st.sampled_from([0.0, 0.05, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("version", ["auto", "reference"])
 def test_example_of_torchsparseattn(version) -> None:
     """The README of torchsparseattn (Niculae & Blondel 2017) has Fusedmax(alpha=.1) of (1, 2.1, 1.9)."""
-    with using(version):
+    with use_backend(version):
         found = fusedmax(torch.tensor([1.0, 2.1, 1.9], dtype=DOUBLE), 0.1)
     torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 0.5], dtype=DOUBLE))
 
@@ -32,9 +32,9 @@ def test_total_variation_solution_meets_optimality_conditions(problem, strength)
     usable = problem.usable
     scores = problem.scores.masked_fill(~usable, 0)
     scale = 1 + scores.abs().max()
-    for find in (path, taut):
+    for find in (fuse_by_path, fuse_by_taut_string):
         groups, changes = find(scores, usable, strength)
-        found = averaged(scores, groups) + changes
+        found = group_means(scores, groups) + changes
         for z, x, keep in zip(scores, found, usable, strict=True):
             if not keep.any():
                 continue
@@ -84,7 +84,7 @@ def test_kernel_equals_reference_in_value_and_gradient(strength, dtype) -> None:
     mask, upstream = torch.rand(200, 23) < 0.8, torch.randn(200, 23, dtype=dtype)
     results = []
     for version in ("numba", "reference"):
-        with using(version):
+        with use_backend(version):
             weights = fusedmax(scores, strength, mask=mask)
         results.append((weights, *torch.autograd.grad(weights, scores, upstream)))
     for one, other in zip(*results, strict=True):
@@ -111,7 +111,7 @@ def test_very_low_score_does_not_change_other_weights(version) -> None:
     results = []
     for lowest in (-1e6, -1e17, -1e30):
         scores[1] = lowest
-        with using(version):
+        with use_backend(version):
             results.append(fusedmax(scores))
     for one in results[1:]:
         torch.testing.assert_close(one, results[0])

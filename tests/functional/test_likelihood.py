@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.functional import linear_log_likelihood, linear_log_softmax
-from regard.kernels.likelihood import exponentials
+from regard.kernels.likelihood import exp_logits
 
 DOUBLE = torch.float64
 
@@ -22,7 +22,7 @@ def plain(hidden, weight, bias, targets):
 def test_values_and_gradients_match_log_softmax(budget) -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
     targets = torch.randint(11, (7,))
-    ours = linear_log_likelihood(*inputs, targets, average=True, budget=budget)
+    ours = linear_log_likelihood(*inputs, targets, return_mean=True, max_logits=budget)
     theirs = plain(*inputs, targets)
     goal = torch.randn(2, 7, dtype=DOUBLE)
     for a, b in zip(ours, theirs, strict=True):
@@ -39,7 +39,7 @@ def test_chunking_rows_does_not_change_the_result(hold, monkeypatch) -> None:
     targets = torch.randint(11, (7,))
 
     def found() -> tuple[torch.Tensor, ...]:
-        picked, mean = linear_log_likelihood(*inputs, targets, average=True, hold=hold)
+        picked, mean = linear_log_likelihood(*inputs, targets, return_mean=True, keep_exponentials=hold)
         return picked, mean, *torch.autograd.grad((picked - 2.0 * mean).square().sum(), inputs)
 
     at_once = found()
@@ -126,7 +126,7 @@ def test_kernels_match_log_softmax(size, dtype) -> None:
     inputs = [torch.randn(s).to(dtype).requires_grad_() for s in ((40, 6), (size, 6), (size,))]
     targets, goal = torch.randint(size, (40,)), torch.randn(2, 40)
     exact = [x.detach().double().requires_grad_() for x in inputs]
-    found = linear_log_likelihood(*inputs, targets, average=True)
+    found = linear_log_likelihood(*inputs, targets, return_mean=True)
     expected = plain(*exact, targets)
     # The logits are rounded to bfloat16 before the kernels, and their gradients after them.
     tolerance = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
@@ -147,7 +147,7 @@ def test_exponentials_do_not_depend_on_threads() -> None:
         for threads in (1, 3):
             torch.set_num_threads(threads)
             powers = logits.clone()
-            answers.append((*exponentials(powers), powers))
+            answers.append((*exp_logits(powers), powers))
     finally:
         torch.set_num_threads(before)
     for one, other in zip(*answers, strict=True):
@@ -163,7 +163,7 @@ def test_exponentials_do_not_depend_on_threads() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_exponentials_underflow_to_zero_and_propagate_nan(dtype) -> None:
     logits = torch.tensor([[0.0, -100.0, -torch.inf, -86.0], [1.0, torch.nan, 2.0, 3.0]]).to(dtype)
-    tops, _, sums = exponentials(logits)
+    tops, _, sums = exp_logits(logits)
     assert tops[0] == 0 and sums[0] == 1
     assert logits[0, :3].tolist() == [1, 0, 0]
     torch.testing.assert_close(

@@ -7,7 +7,7 @@ from problems import FREE, Problem, free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.functional import softmax, sparsemax
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", FREE)
@@ -64,7 +64,7 @@ def test_constant_upstream_gradient_gives_zero(name, problem) -> None:
 def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores = torch.randn(5, 6, dtype=DOUBLE, requires_grad=True)
     mask = torch.rand(5, 6) < 0.8
-    with using(version):
+    with use_backend(version):
         assert gradcheck(lambda z: FREE[name](z, mask=mask), scores)
         assert gradgradcheck(lambda z: FREE[name](z, mask=mask), scores, atol=1e-4)
 

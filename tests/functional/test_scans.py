@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from problems import BOUNDED
 from torch.autograd import gradcheck, gradgradcheck
 
-from regard.errors import InfeasibleBounds
+from regard.errors import InfeasibleBoundsError
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
-from regard.functional.scans import exhausted, remaining
-from regard.kernels.versions import using
+from regard.functional.scans import add_exhaustion, remaining_bound
+from regard.kernels.versions import use_backend
 
 DOUBLE = torch.float64
 SCANS = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
@@ -22,9 +22,9 @@ def loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
     """Compute the weights one step at a time: bound, exhaustion, transformation. The mask is [B, T, S]."""
     received, steps = torch.zeros_like(fertility), []
     for t in range(scores.shape[-2]):
-        bound = remaining(fertility, received)
+        bound = remaining_bound(fertility, received)
         usable = None if mask is None else mask[..., t, :]
-        steps.append(BOUNDED[name](exhausted(scores[..., t, :], bound, exhaustion), bound, mask=usable))
+        steps.append(BOUNDED[name](add_exhaustion(scores[..., t, :], bound, exhaustion), bound, mask=usable))
         received = received + steps[-1]
     return torch.stack(steps, -2)
 
@@ -64,7 +64,7 @@ def test_scan_equals_the_loop_in_value_and_gradients(name, version, sentence) ->
     def scan(z, f):
         return SCANS[name](z, f, exhaustion=exhaustion, mask=mask)
 
-    with using(version):
+    with use_backend(version):
         found = answers(scan, scores, fertility)
         expected = answers(lambda z, f: loop(name, z, f, exhaustion, mask), scores, fertility)
     for one, other in zip(found, expected, strict=True):
@@ -92,9 +92,9 @@ def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
     def scan(z, f):
         return SCANS[name](z, f, exhaustion=exhaustion, mask=mask)
 
-    with using("numba"):
+    with use_backend("numba"):
         found = answers(scan, scores.float(), fertility.float())
-    with using("reference"):
+    with use_backend("reference"):
         # The bounds f - beta of the reference cancel in float32, so it runs in float64.
         expected = answers(scan, scores.float().double(), fertility.float().double())
     torch.testing.assert_close(found[0].double(), expected[0], atol=1e-5, rtol=0)
@@ -107,7 +107,7 @@ def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
 def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores = torch.randn(2, 3, 4, dtype=DOUBLE, requires_grad=True)
     fertility = (0.6 + 0.9 * torch.rand(2, 4, dtype=DOUBLE)).requires_grad_()
-    with using(version):
+    with use_backend(version):
         assert gradcheck(SCANS[name], (scores, fertility))
         assert gradgradcheck(SCANS[name], (scores, fertility), fast_mode=True)
 
@@ -121,7 +121,7 @@ def test_masks_per_word_and_per_step_with_leading_dimensions(name, version) -> N
     steps = words.unsqueeze(-2) & (torch.rand(2, 3, 4, 6) < 0.9)
     steps[..., :5] = words.unsqueeze(-2)[..., :5]
     per_step = words.unsqueeze(-2).expand(2, 3, 4, 6)
-    with using(version):
+    with use_backend(version):
         expected = loop(name, scores, fertility.expand(2, 3, 6), 0.3, per_step)
         for mask in (words.expand(2, 3, 6), words, per_step):
             torch.testing.assert_close(SCANS[name](scores, fertility, exhaustion=0.3, mask=mask), expected)
@@ -137,8 +137,8 @@ def test_infeasible_step_raises_with_its_number(name, version) -> None:
     scores, fertility = torch.randn(3, 4, 5), torch.full((3, 5), 10.0)
     fertility[1] = 0.5  # 2.5 in total, enough for steps 0 and 1
     with (
-        using(version),
-        pytest.raises(InfeasibleBounds, match=r"step 2: .*row \[1\] of \[3\]: .* sum to 0\.5"),
+        use_backend(version),
+        pytest.raises(InfeasibleBoundsError, match=r"step 2: .*row \[1\] of \[3\]: .* sum to 0\.5"),
     ):
         SCANS[name](scores, fertility)
 
@@ -155,7 +155,7 @@ def test_half_precision_empty_input_and_broadcast_fertility(name) -> None:
     torch.testing.assert_close(SCANS[name](scores.float(), fertility), weights.float(), atol=4e-3, rtol=0)
     for shape in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
         for version in ("auto", "reference"):
-            with using(version):
+            with use_backend(version):
                 assert SCANS[name](torch.zeros(shape), torch.ones(shape[0], shape[2])).shape == shape
 
 
@@ -163,8 +163,8 @@ def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Ten
     """Compute the weights one step at a time, accumulating the mean of the heads. Scores: [B, H, T, S]."""
     received, steps = torch.zeros_like(scores[:, :, 0]), []
     for t in range(scores.shape[2]):
-        bound = remaining(fertility.unsqueeze(1).expand(received.shape), received)
-        steps.append(BOUNDED[name](exhausted(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t]))
+        bound = remaining_bound(fertility.unsqueeze(1).expand(received.shape), received)
+        steps.append(BOUNDED[name](add_exhaustion(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t]))
         received = received + steps[-1].mean(1, keepdim=True)
     return torch.stack(steps, 2)
 
@@ -183,9 +183,9 @@ def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sen
     mask = mask.unsqueeze(1).expand(scores.shape)
 
     def scan(z, f):
-        return SCANS[name](z, f.unsqueeze(1), exhaustion=exhaustion, mask=mask, shared=True)
+        return SCANS[name](z, f.unsqueeze(1), exhaustion=exhaustion, mask=mask, share_fertility=True)
 
-    with using(version):
+    with use_backend(version):
         found = answers(scan, scores, fertility)
         expected = answers(lambda z, f: shared_loop(name, z, f, exhaustion, mask), scores, fertility)
     for one, other in zip(found, expected, strict=True):
@@ -200,13 +200,13 @@ def test_gradcheck_and_gradgradcheck_with_shared_fertility(name, version) -> Non
     fertility = (0.7 + 0.9 * torch.rand(2, 1, 4, dtype=DOUBLE)).requires_grad_()
 
     def scan(z, f):
-        return SCANS[name](z, f, shared=True)
+        return SCANS[name](z, f, share_fertility=True)
 
-    with using(version):
+    with use_backend(version):
         assert gradcheck(scan, (scores, fertility))
         assert gradgradcheck(scan, (scores, fertility), fast_mode=True)
 
 
 def test_shared_fertility_requires_a_head_dimension() -> None:
     with pytest.raises(ValueError, match="heads"):
-        constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), shared=True)
+        constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), share_fertility=True)

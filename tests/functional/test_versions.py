@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 INF = torch.inf
 NORMALIZERS = {**FREE, **BOUNDED}
@@ -38,7 +38,7 @@ def answers(name: str, problem: Problem, version: str) -> list[torch.Tensor]:
     """Return the weights and the gradients of scores and bounds for a fixed upstream gradient."""
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.detach().requires_grad_())
     inputs = [one for one in (problem.scores, problem.upper, problem.lower) if one is not None]
-    with using(version):
+    with use_backend(version):
         weights = problem.apply(NORMALIZERS[name])
         generator = torch.Generator().manual_seed(7)
         upstream = torch.randn(weights.shape, generator=generator, dtype=torch.float64).to(weights.dtype)
@@ -125,7 +125,7 @@ def test_half_precision_is_computed_in_float32(name, dtype) -> None:
     assert torch.equal(found[0], answers(name, exact, "numba")[0].to(dtype))
     mixed = BOUNDED[name](scores, upper.float())
     assert torch.equal(mixed, found[0])
-    with using("reference"):
+    with use_backend("reference"):
         torch.testing.assert_close(BOUNDED[name](scores, upper), found[0], atol=4e-3, rtol=0)
 
 
@@ -159,7 +159,7 @@ def test_concurrent_calls_from_threads_are_correct(name) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with using("numba"), ThreadPoolExecutor(4) as pool:
+        with use_backend("numba"), ThreadPoolExecutor(4) as pool:
             found = list(pool.map(lambda seed: answers(name, problem(seed % 8), "numba"), range(64)))
     finally:
         torch.set_num_threads(before)

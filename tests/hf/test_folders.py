@@ -17,7 +17,7 @@ from tiny import ModelDir
 
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
-from regard.models.hf.folder import open_encoder
+from regard.models.hf.folder import load_encoder
 
 SMALL = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
@@ -31,7 +31,7 @@ def copied(model_dir: Path, into: Path) -> Path:
 
 
 def test_computed_positions_may_be_missing_from_the_weights(model_dir: ModelDir) -> None:
-    encoder = open_encoder(model_dir("marian"), weights=True)
+    encoder = load_encoder(model_dir("marian"), weights=True)
     whole = transformers.MarianMTModel.from_pretrained(model_dir("marian")).get_encoder()
     ids = torch.tensor([[3, 5, 4, 0]])
     with torch.no_grad():

@@ -22,7 +22,7 @@ from regard.api.loading import search_settings
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.translate import LineResult, Translator, number_lines
+from regard.decoding.translate import LineResult, Translator, enumerate_lines
 from regard.errors import CheckpointError
 from regard.experiment import load_model
 
@@ -112,7 +112,7 @@ def test_translations_equal_generate_for_each_line(
 ) -> None:
     made = with_settings(model_dir(name), tmp_path / name, SETTINGS[kind])
     one = loaded(made)
-    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.search)]
+    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
     theirs, scores = generated(made)
     assert_same(made, ours, theirs)
     if scores is not None:
@@ -126,7 +126,7 @@ def test_unforced_translations_end_where_generate_ends(
     settings = {"num_beams": 1, "max_length": 40}
     made = with_settings(model_dir(name), tmp_path / name, settings, ending=4.0)
     one = loaded(made)
-    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.search)]
+    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
     theirs, _ = generated(made)
     assert_same(made, ours, theirs)
     assert sum(len(own.tokens) < 37 for own in ours) >= 2
@@ -136,7 +136,7 @@ def test_flags_override_the_generation_settings(model_dir: ModelDir, tmp_path: P
     made = with_settings(model_dir("bart"), tmp_path / "bart", SETTINGS["bart-large-cnn"])
     one = loaded(made)
     flags = {"beam": 2, "length_penalty": 0.5, "no_repeat_ngram": 2, "min_length": 3, "nbest": 2}
-    search = search_settings(one.config.search, flags)
+    search = search_settings(one.config.generation, flags)
     found = beam_search(one.model, batch(one, LINES).source, search)
     options = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}
     theirs, _ = generated(made, **options, num_return_sequences=2)
@@ -161,8 +161,8 @@ def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_pa
 def translate_lines(model_dir: Path, **flags: Any) -> list[LineResult]:
     """Return the translations of `Translator`, configured as by the command line and the Python API."""
     one = loaded(model_dir)
-    search = search_settings(one.config.search, flags)
-    return list(Translator(one.model, one.text, search).translate(number_lines(LINES)))
+    search = search_settings(one.config.generation, flags)
+    return list(Translator(one.model, one.text, search).translate(enumerate_lines(LINES)))
 
 
 def test_settings_are_read_from_config_of_older_directories(model_dir: ModelDir, tmp_path: Path) -> None:
@@ -173,15 +173,15 @@ def test_settings_are_read_from_config_of_older_directories(model_dir: ModelDir,
     (made / "config.json").write_text(json.dumps(content | older | {"suppress_tokens": never}))
     (made / "generation_config.json").unlink()
     one = loaded(made)
-    assert (one.config.search.beam, one.config.search.length_penalty) == (3, 2.0)
-    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.search)]
+    assert (one.config.generation.beam_size, one.config.generation.length_penalty) == (3, 2.0)
+    ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
     assert_same(made, ours, generated(made)[0])
 
 
 def test_directory_without_settings_uses_defaults_of_regard(model_dir: ModelDir) -> None:
-    search = loaded(model_dir("t5")).config.search
-    assert (search.beam, search.max_length_ratio, search.max_length_extra) == (5, 2.0, 10)
-    assert search.scheme.transformers and not search.scheme.forced_end
+    search = loaded(model_dir("t5")).config.generation
+    assert (search.beam_size, search.max_length_ratio, search.max_length_offset) == (5, 2.0, 10)
+    assert search.scheme.hf_compatible and not search.scheme.forced_eos
 
 
 def test_unsupported_setting_is_logged_once(
@@ -241,5 +241,5 @@ def test_mbart_translation_starts_with_the_language_token_as_in_training(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"forced_bos_token_id": 0}))
     assert loaded(tmp_path).model.start == (2, 0)
     # ... and a user-specified language over both.
-    suppressed = load_model(tmp_path, "cpu", settings=["data.target_tokenizer.language=de_DE"])
+    suppressed = load_model(tmp_path, "cpu", overrides=["data.target_tokenizer.language=de_DE"])
     assert suppressed.model.start == (tokenizer.convert_tokens_to_ids("de_DE"),)

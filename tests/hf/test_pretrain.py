@@ -15,8 +15,8 @@ import torch
 import transformers
 
 from regard.config import from_dict
-from regard.data.monolingual import hidden_count, hide
-from regard.errors import ConfigError, DataError, TrainingDiverged
+from regard.data.monolingual import num_masked, mask_tokens
+from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.pretrain import PretrainConfig, pretrain
 from regard.training.store import read_tensors
 from regard.training.weights import MODEL_FILE
@@ -51,8 +51,8 @@ def test_masking_uses_80_percent_mask_10_random_10_unchanged() -> None:
     total = 0
     for length in (1, 2, 9, 40) * 500:
         ids = np.full(length, 7)
-        read, places = hide(ids, random, mask, others)
-        assert len(places) == hidden_count(length) == max(1, round(0.15 * length))
+        read, places = mask_tokens(ids, random, mask, others)
+        assert len(places) == num_masked(length) == max(1, round(0.15 * length))
         assert (np.delete(read, places) == 7).all() and (ids == 7).all()
         found = read[places]
         counts += [(found == mask).sum(), ((found != mask) & (found != 7)).sum(), (found == 7).sum()]
@@ -67,7 +67,7 @@ def test_pretrained_directory_loads_in_transformers(kind: str, tmp_path: Path) -
     auto = transformers.AutoModelForMaskedLM if kind == "masked" else transformers.AutoModelForCausalLM
     model = auto.from_pretrained(tmp_path / "out").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert result.progress.best is not None and result.progress.best < 0.5 * len(tokenizer)
+    assert result.progress.best_score is not None and result.progress.best_score < 0.5 * len(tokenizer)
     inputs = tokenizer(tiny.TEXT[0], return_tensors="pt")
     assert model(**inputs).logits.shape[-1] == len(tokenizer)
     if kind == "causal":
@@ -78,7 +78,7 @@ def test_pretrained_directory_loads_in_transformers(kind: str, tmp_path: Path) -
             with torch.no_grad():
                 loss = model(torch.tensor([ids]), labels=torch.tensor([ids])).loss
             total, tokens = total + float(loss) * (len(ids) - 1), tokens + len(ids) - 1
-        assert np.exp(total / tokens) == pytest.approx(result.progress.best, rel=1e-4)
+        assert np.exp(total / tokens) == pytest.approx(result.progress.best_score, rel=1e-4)
 
 
 def test_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 def test_pretraining_continues_from_a_directory(tmp_path: Path) -> None:
     first = pretrain(settings(tmp_path, "masked", 25), tmp_path / "first")
     more = pretrain(settings(tmp_path, "masked", 25, start=str(tmp_path / "first")), tmp_path / "more")
-    assert first.progress.best is not None and more.progress.best is not None
-    assert more.progress.best < first.progress.best
+    assert first.progress.best_score is not None and more.progress.best_score is not None
+    assert more.progress.best_score < first.progress.best_score
 
 
 def test_causal_model_from_half_precision_encoder_is_causal(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_diverged_run_writes_no_model_directory(tmp_path: Path) -> None:
     config = settings(tmp_path, "causal", 3)
     optimizer = dataclasses.replace(config.training.optimizer, rate=1e38)
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, optimizer=optimizer))
-    with pytest.raises(TrainingDiverged, match="after step 3"):
+    with pytest.raises(TrainingDivergedError, match="after step 3"):
         pretrain(config, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run"]
     assert not (tmp_path / "out" / "run" / MODEL_FILE).exists()

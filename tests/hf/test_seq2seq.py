@@ -19,18 +19,18 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.vocabulary import BOS, EOS, PAD
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig, SearchSchemeConfig
-from regard.decoding.forced import force
+from regard.decoding.config import GenerationConfig, SearchSchemeConfig
+from regard.decoding.forced import force_decode
 from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
 from regard.models.hf.seq2seq import HfSeq2Seq
-from regard.models.registry import assemble
+from regard.models.registry import build_for_text
 
 SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
 TARGETS = ["a small dog runs in the garden .", "the cat", "the man reads"]
@@ -79,7 +79,7 @@ def generated(model_dir: Path, beam: int) -> list[list[int]]:
 @whole
 def test_greedy_translations_equal_transformers(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    search = SearchConfig(beam=1, max_length_ratio=0, max_length_extra=LONGEST, forbid_unknown=True)
+    search = GenerationConfig(beam_size=1, max_length_ratio=0, max_length_offset=LONGEST, suppress_unk=True)
     found = beam_search(one.model, batch(one).source, search)
     wanted = generated(model_dir(name), 1)
     places = one.text.target.tokenizer.places
@@ -92,13 +92,13 @@ def test_greedy_translations_equal_transformers(name: str, model_dir: ModelDir) 
 @whole
 def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    search = SearchConfig(
-        beam=4,
+    search = GenerationConfig(
+        beam_size=4,
         length_penalty=0,
         max_length_ratio=0,
-        max_length_extra=40,
-        forbid_unknown=True,
-        scheme=SearchSchemeConfig(stop="certain"),
+        max_length_offset=40,
+        suppress_unk=True,
+        scheme=SearchSchemeConfig(stopping="certain"),
     )
     model, tokenizer = library(model_dir(name))
     never = suppressed_tokens(model, tokenizer)
@@ -136,7 +136,7 @@ def _promote_end_symbol(model: Any) -> None:
 @whole
 def test_log_likelihood_equals_loss_of_transformers(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    found = force(one.model, batch(one, targets=TARGETS))
+    found = force_decode(one.model, batch(one, targets=TARGETS))
     model, tokenizer = library(model_dir(name))
     for source, target, own in zip(SOURCES, TARGETS, found, strict=True):
         labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
@@ -167,15 +167,15 @@ def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
     for own, theirs in zip(outcome.decoder, made.decoder_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0, :, skipped:, skipped:], atol=1e-5)
     columns = data.source.tokens.shape[1]
-    assert len(one.text.sink) == layout.count and outcome.weights[0].shape[-1] == columns
+    assert len(one.text.sink_tokens) == layout.count and outcome.weights[0].shape[-1] == columns
 
 
 @whole
 def test_batch_equals_single(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    together = force(one.model, batch(one, targets=TARGETS))
+    together = force_decode(one.model, batch(one, targets=TARGETS))
     for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        (alone,) = force(one.model, batch(one, [source], [target]))
+        (alone,) = force_decode(one.model, batch(one, [source], [target]))
         assert alone.log_probability == pytest.approx(together[row].log_probability, abs=1e-4)
         for one_layer, other in zip(alone.attention, together[row].attention, strict=True):
             assert one_layer == pytest.approx(other, abs=1e-5)
@@ -197,9 +197,9 @@ def test_steps_of_selected_rows_equal_teacher_forcing(name: str, model_dir: Mode
             tokens = data.target.tokens[order, t]
             picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
             assert torch.allclose(picked, forced.log_likelihood[order, t], atol=1e-4)
-            for reading, weights in zip(prediction.readings, forced.weights, strict=True):
+            for reading, weights in zip(prediction.attention_steps, forced.weights, strict=True):
                 assert torch.allclose(reading.weights, weights[order, t], atol=1e-5)
-            state = one.model.observe(prediction, torch.arange(4), tokens)
+            state = one.model.update(prediction, torch.arange(4), tokens)
 
 
 @whole
@@ -215,14 +215,14 @@ def test_probabilities_sum_to_at_most_one(name: str, model_dir: ModelDir) -> Non
 
 def rebuilt(one: LoadedModel, model_dir: Path, attention: Any, **more: Any) -> HfSeq2Seq:
     """Return the model with another attention mechanism."""
-    config = HfConfig(folder=str(model_dir), attention=attention, **more)
+    config = HfConfig(path=str(model_dir), attention=attention, **more)
     return build_hf(config, one.text).eval()
 
 
 @whole
 def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    model = rebuilt(one, model_dir(name), SoftAttentionConfig(map="sparsemax"), layers=(1,))
+    model = rebuilt(one, model_dir(name), SoftAttentionConfig(normalizer="sparsemax"), layers=(1,))
     data = batch(one, targets=TARGETS)
     weights = model(data).weights
     longest = int(data.source.lengths.argmax())
@@ -246,28 +246,28 @@ def test_constrained_attention_respects_fertilities(model_dir: ModelDir) -> None
     one = loaded(model_dir("bart"))
     budget = Budget.constant(ConstantFertilityConfig(value=1.0), len(one.text.source.vocabulary))
     one = replace(one, text=replace(one.text, budget=budget))
-    config = ConstrainedAttentionConfig(map="sparsemax")
+    config = ConstrainedAttentionConfig(normalizer="sparsemax")
     model = rebuilt(one, model_dir("bart"), config).train()
     data = batch(one, targets=TARGETS)
     real = model(data).weights[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
-    words = data.source.words[:, None].expand(-1, 4, -1)
+    words = data.source.word_mask[:, None].expand(-1, 4, -1)
     assert (real.sum(1)[words] <= 1 + 1e-4).all()
     model.eval()
-    found = beam_search(model, data.source, SearchConfig(beam=2), upper=data.upper)
+    found = beam_search(model, data.source, GenerationConfig(beam_size=2), upper=data.upper_bounds)
     received = torch.from_numpy(found[0][0].attention[-1]).sum(0)
-    assert (received[:, : -len(one.text.sink)] <= 1 + 1e-3).all()
+    assert (received[:, : -len(one.text.sink_tokens)] <= 1 + 1e-3).all()
 
 
 def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
-    config = HfConfig(encoder=str(model_dir("bert")), decoder=str(model_dir("gpt2")))
+    config = HfConfig(encoder_path=str(model_dir("bert")), decoder_path=str(model_dir("gpt2")))
     sides = []
     for name, side in (("bert", "source"), ("gpt2", "target")):
-        tokenizer = PretrainedTokenizer.of_folder(
-            PretrainedTokenizerConfig(folder=str(model_dir(name))), side
+        tokenizer = PretrainedTokenizer.from_directory(
+            PretrainedTokenizerConfig(path=str(model_dir(name))), side
         )
-        sides.append(Side(tokenizer, tokenizer.vocabulary))
-    text = TextPair(*sides)
-    model = assemble(config, text).eval()
+        sides.append(TextSide(tokenizer, tokenizer.vocabulary))
+    text = TextProcessor(*sides)
+    model = build_for_text(config, text).eval()
     assert isinstance(model, HfSeq2Seq)
     target_ids = [[*text.target.encode(line), EOS] for line in TARGETS]
     data = text.batch([text.source.encode(line) for line in SOURCES], target_ids, range(3))
@@ -282,7 +282,7 @@ def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
             tokens = data.target.tokens[:, t]
             picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
             assert torch.allclose(picked, outcome.log_likelihood[:, t], atol=1e-4)
-            state = model.observe(prediction, torch.arange(3), tokens)
+            state = model.update(prediction, torch.arange(3), tokens)
     pretrained = {name for layer in model.pretrained_layers() for name in layer}
     others = {name for name, _ in model.named_parameters()} - pretrained
     assert others and all("cross" in name or "enc_to_dec" in name for name in others)
@@ -295,8 +295,8 @@ def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
 
 
 def test_source_prefix_is_encoded_but_not_counted_as_words(model_dir: ModelDir) -> None:
-    one = load_model(model_dir("t5"), "cpu", settings=['data.source_tokenizer.prefix="der Mann"'])
-    (found,) = force(one.model, batch(one, SOURCES[:1], TARGETS[:1]))
+    one = load_model(model_dir("t5"), "cpu", overrides=['data.source_tokenizer.prefix="der Mann"'])
+    (found,) = force_decode(one.model, batch(one, SOURCES[:1], TARGETS[:1]))
     model, tokenizer = library(model_dir("t5"))
     labels = tokenizer(text_target=TARGETS[0], return_tensors="pt")["input_ids"]
     made = model(**tokenizer(f"der Mann {SOURCES[0]}", return_tensors="pt"), labels=labels)
@@ -325,13 +325,13 @@ def test_languages_of_multilingual_model_can_be_set(
 ) -> None:
     own = loaded(model_dir(name))
     into = [f"data.target_tokenizer.language={german}"]
-    other = load_model(model_dir(name), "cpu", settings=into)
-    assert own.text.source.tokenizer.around == other.text.source.tokenizer.around
-    assert german in own.text.source.tokenizer.around[0]
+    other = load_model(model_dir(name), "cpu", overrides=into)
+    assert own.text.source.tokenizer.special_tokens == other.text.source.tokenizer.special_tokens
+    assert german in own.text.source.tokenizer.special_tokens[0]
     assert own.model.start[:-1] == other.model.start[:-1] == (2,)
     assert german in library(model_dir(name))[1].convert_ids_to_tokens(other.model.start[-1])
     with pytest.raises(UsageError, match="no language 'xx'"):
-        load_model(model_dir(name), "cpu", settings=["data.source_tokenizer.language=xx"])
+        load_model(model_dir(name), "cpu", overrides=["data.source_tokenizer.language=xx"])
     # Neither the files of the tokenizer nor those of the model specify the target language.
     copy = Path(shutil.copytree(model_dir(name), tmp_path / name))
     for file in ("tokenizer_config.json", "generation_config.json"):
@@ -340,7 +340,7 @@ def test_languages_of_multilingual_model_can_be_set(
         (copy / file).write_text(json.dumps(kept))
     with pytest.raises(ConfigError, match="target language is not specified"):
         loaded(copy)
-    load_model(copy, "cpu", settings=into)
+    load_model(copy, "cpu", overrides=into)
 
 
 def test_int8_is_rejected_for_hugging_face_models(model_dir: ModelDir) -> None:

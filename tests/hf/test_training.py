@@ -23,7 +23,7 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_model, train, write_config
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer import TransformerModel
-from regard.training.finetune import FinetuneConfig, Thaw, parameter_groups
+from regard.training.finetune import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.store import read_tensors
 from regard.training.weights import load_weights
 
@@ -104,7 +104,7 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
 def test_encoder_with_language_model_trains_and_is_averaged(model_dir: ModelDir, tmp_path: Path) -> None:
     model = {"kind": "hf", "encoder": str(model_dir("bert")), "decoder": str(model_dir("gpt2"))}
     config = run_config(tmp_path, model, 8, finetune={"frozen": 2, "every": 1, "rate": 0.5})
-    assert train(config, tmp_path / "run").progress.best is not None
+    assert train(config, tmp_path / "run").progress.best_score is not None
     found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1)
     average_models(tmp_path / "mean", [tmp_path / "run", tmp_path / "run"])
     mean = regard.load(tmp_path / "mean", device="cpu").translate(tiny.TEXT[0], beam=1)
@@ -160,15 +160,15 @@ def test_layers_unfreeze_from_the_output_down_with_scaled_rate(model_dir: ModelD
     )  # every parameter is in exactly one layer
     assert ["decoder.block.1" in layers[0][-1], "decoder.block.0" in layers[1][-1]] == [True, True]
     assert "encoder.block.1" in layers[2][-1] and layers[-1] == ("model.shared.weight",)
-    config = FinetuneConfig(every=3, rate=0.1)
-    schedule = Thaw(model, config)
-    sizes = [len(schedule.closed(update)) for update in (1, 3, 4, 12, 13, 100)]
+    config = FineTuningConfig(unfreeze_every=3, lr_factor=0.1)
+    schedule = UnfreezingSchedule(model, config)
+    sizes = [len(schedule.frozen_parameters(update)) for update in (1, 3, 4, 12, 13, 100)]
     left = [sum(len(layer) for layer in layers[opened:]) for opened in (1, 1, 2, 4, 5, 5)]
     assert sizes == left and sizes[-1] == 0
     (group,) = parameter_groups(model, config, list(named.values()))
     assert group["scale"] == 0.1
     with pytest.raises(ConfigError, match="first steps would train none"):
-        Thaw(model, FinetuneConfig(frozen=1))
+        UnfreezingSchedule(model, FineTuningConfig(freeze_steps=1))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.kernels.cached import fits, slot_attention, word_attention
-from regard.kernels.versions import using
+from regard.kernels.cached import supports_attention, slot_attention, source_attention
+from regard.kernels.versions import use_backend
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
 
@@ -24,7 +24,7 @@ def test_slot_attention_matches_the_formula(rows, heads, each, words, dtype):
     store = torch.randn(50, 2 * width).to(dtype)
     slots, queries = torch.randint(0, 50, (rows, words)), torch.randn(rows, width).to(dtype)
     with torch.inference_mode():
-        assert fits(queries, store)
+        assert supports_attention(queries, store)
         found = slot_attention(queries, store, slots, heads)
     keys, values = store.double()[slots].split(width, dim=2)
     for h in range(heads):
@@ -56,7 +56,7 @@ def test_word_attention_matches_the_formula(rows, sources, query, width, words, 
     owners = None if rows == sources else torch.randint(0, sources, (rows,))
     hidden = ~mask.unsqueeze(2)
     with torch.inference_mode():  # NaN at masked positions: the kernel must not read them
-        context, weights = word_attention(
+        context, weights = source_attention(
             queries,
             keys.masked_fill(hidden, torch.nan),
             values.masked_fill(hidden, torch.nan),
@@ -78,7 +78,7 @@ def test_word_attention_matches_the_formula(rows, sources, query, width, words, 
 def test_fully_masked_row_gets_zero():
     mask = torch.tensor([[True, False], [False, False]])
     with torch.inference_mode():
-        context, weights = word_attention(torch.ones(2, 3), torch.ones(2, 2, 3), torch.ones(2, 2, 4), mask)
+        context, weights = source_attention(torch.ones(2, 3), torch.ones(2, 2, 3), torch.ones(2, 2, 4), mask)
     assert weights.tolist() == [[1, 0], [0, 0]]
     assert context.tolist() == [[1] * 4, [0] * 4]
 
@@ -87,7 +87,7 @@ def test_nan_and_inf_scores_give_nan():
     mask = torch.ones(3, 2, dtype=torch.bool)
     keys = torch.tensor([[[1.0], [torch.nan]], [[torch.inf], [torch.inf]], [[0.0], [-torch.inf]]])
     with torch.inference_mode():
-        _, weights = word_attention(torch.ones(3, 1), keys, torch.ones(3, 2, 1), mask)
+        _, weights = source_attention(torch.ones(3, 1), keys, torch.ones(3, 2, 1), mask)
     assert weights[:2].isnan().all()
     assert weights[2].tolist() == [1, 0]
 
@@ -100,7 +100,7 @@ def test_result_does_not_depend_on_threads():
         for count in (1, 2):
             torch.set_num_threads(count)
             with torch.inference_mode():
-                found.append(word_attention(queries, keys, values, mask))
+                found.append(source_attention(queries, keys, values, mask))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
@@ -120,7 +120,7 @@ def test_strided_views_and_int32_indices_are_accepted():
         torch.testing.assert_close(
             found, slot_attention(queries.clone(), store.clone(), slots.long().clone(), 2), rtol=0, atol=0
         )
-        context, weights = word_attention(queries, keys, values, mask, owners)
+        context, weights = source_attention(queries, keys, values, mask, owners)
         expected, mean = attend(
             (keys[owners.long()] @ queries.unsqueeze(2)).squeeze(2), values[owners.long()]
         )
@@ -135,7 +135,7 @@ def test_row_index_out_of_range_raises():
             with pytest.raises(IndexError, match=f"row index {wrong} is out of range for 2 rows"):
                 slot_attention(x[:, :2], torch.ones(2, 4), torch.tensor([[0], [wrong]]), 1)
             with pytest.raises(IndexError):
-                word_attention(
+                source_attention(
                     x, torch.ones(2, 1, 3), torch.ones(2, 1, 3), x[:, :1] > 0, torch.tensor([0, wrong])
                 )
 
@@ -149,7 +149,7 @@ def test_result_does_not_depend_on_the_default_dtype():
         torch.set_default_dtype(dtype)
         try:
             with torch.inference_mode():
-                found.append(word_attention(x, keys, keys, mask))
+                found.append(source_attention(x, keys, keys, mask))
         finally:
             torch.set_default_dtype(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
@@ -157,9 +157,9 @@ def test_result_does_not_depend_on_the_default_dtype():
 
 def test_kernel_is_disabled_for_unsupported_inputs():
     x = torch.ones(2, 3)
-    assert not fits(x)  # a gradient may be required
+    assert not supports_attention(x)  # a gradient may be required
     with torch.inference_mode():
-        assert fits(x)
-        assert not fits(x.double()) and not fits(x, x.bfloat16()) and not fits(x[:0])
-        with using("reference"):
-            assert not fits(x)
+        assert supports_attention(x)
+        assert not supports_attention(x.double()) and not supports_attention(x, x.bfloat16()) and not supports_attention(x[:0])
+        with use_backend("reference"):
+            assert not supports_attention(x)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.kernels import products
-from regard.kernels.products import linear, product
+from regard.kernels.products import linear, matmul
 
 SHAPES = [
     ((3, 4), (4, 5)),
@@ -22,18 +22,18 @@ def test_float32_product_matches_float64(shapes) -> None:
     x, matrix = (torch.randn(shape) for shape in shapes)
     bias = torch.randn(shapes[1][-1])
     exact = x.double() @ matrix.double() + bias.double()
-    torch.testing.assert_close(product(x, matrix, bias), exact.float(), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(product(x, matrix), (exact - bias).float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(matmul(x, matrix, bias), exact.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(matmul(x, matrix), (exact - bias).float(), rtol=1e-5, atol=1e-5)
 
 
 def test_transposed_operands_are_accepted() -> None:
     x, matrix = torch.randn(40, 30), torch.randn(50, 40)
-    torch.testing.assert_close(product(x.t(), matrix.t()), x.t() @ matrix.t(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(matmul(x.t(), matrix.t()), x.t() @ matrix.t(), rtol=1e-5, atol=1e-5)
 
 
 def test_float64_product_is_that_of_pytorch() -> None:
     x, matrix = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)
-    assert torch.equal(product(x, matrix), x @ matrix)
+    assert torch.equal(matmul(x, matrix), x @ matrix)
 
 
 @pytest.mark.parametrize("slow", [True, False])
@@ -43,7 +43,7 @@ def test_bfloat16_product_is_the_rounded_exact_product(shapes, slow, monkeypatch
     monkeypatch.setattr(products, "_SLOW_HALVES", slow)
     x, matrix, bias = (torch.randn(shape).bfloat16() for shape in (*shapes, shapes[1][-1:]))
     exact = x.double() @ matrix.double() + bias.double()
-    found = product(x, matrix, bias)
+    found = matmul(x, matrix, bias)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), exact, rtol=2**-7, atol=2**-6)
 
@@ -63,15 +63,15 @@ FLAGS = "vendor_id : {}\nflags\t\t: fpu avx512f {}\nvendor_id : {}\n"
     ],
 )
 def test_slow_bfloat16_is_detected_from_processor_flags(processor, slow) -> None:
-    assert products._slow_halves(processor) == slow
+    assert products._has_slow_bfloat16(processor) == slow
 
 
 def test_product_without_onednn_is_the_same(monkeypatch) -> None:
-    monkeypatch.setattr(products, "_LINEAR", products._onednn())
+    monkeypatch.setattr(products, "_LINEAR", products._onednn_linear())
     x, matrix, bias = torch.randn(6, 4), torch.randn(4, 5), torch.randn(5)
-    with_it = product(x, matrix, bias)
+    with_it = matmul(x, matrix, bias)
     monkeypatch.setattr(products, "_LINEAR", None)
-    torch.testing.assert_close(product(x, matrix, bias), with_it, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(matmul(x, matrix, bias), with_it, rtol=1e-5, atol=1e-5)
 
 
 def test_gradcheck_of_linear() -> None:
@@ -83,8 +83,8 @@ def test_gradcheck_of_linear() -> None:
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
 def test_environment_variable_overrides_the_default_cache_size(name, monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", {name: "7"})
-    products.bound_memory()
+    products.limit_kernel_caches()
     assert os.environ[name] == "7"
     monkeypatch.setattr(os, "environ", {})
-    products.bound_memory()
+    products.limit_kernel_caches()
     assert os.environ[name] == "16"

@@ -22,7 +22,7 @@ from regard.functional import (  # noqa: E402
     sparsemax,
 )
 from regard.kernels.triton_reductions import INTERPRETED  # noqa: E402
-from regard.kernels.versions import using  # noqa: E402
+from regard.kernels.versions import use_backend  # noqa: E402
 
 FREE = [sparsemax, entmax15]
 BOUNDED = [constrained_softmax, constrained_sparsemax]
@@ -51,7 +51,7 @@ def answers(version: str, device: str, map: Callable[..., torch.Tensor], operand
     """Return the weights and the gradients of all operands, on the CPU."""
     made = [one.detach().to(device).requires_grad_() for one in operands]
     options = {key: one.to(device) if isinstance(one, torch.Tensor) else one for key, one in options.items()}
-    with using(version):  # pyright: ignore[reportArgumentType]
+    with use_backend(version):  # pyright: ignore[reportArgumentType]
         weights = map(*made, **options)
         upstream = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
         found = torch.autograd.grad(weights, made, upstream.to(weights))
@@ -190,7 +190,7 @@ def test_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dt
     lower = 0.5 * upper * torch.rand(40, 6).to(dtype) / upper.sum(-1, keepdim=True)
     for bounds in [()] if map in FREE else [(upper,), (upper, lower), (torch.full_like(upper, 0.25),)]:
         check(device, map, scores, *bounds)
-        with using("triton"):
+        with use_backend("triton"):
             weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
         torch.testing.assert_close(weights.double().sum(-1), torch.ones(40).double(), atol=2e-6, rtol=0)
 
@@ -222,7 +222,7 @@ def test_fully_masked_rows_are_zero_and_nan_scores_give_nan(device: str, map) ->
     mask[0] = False
     mask[1, 0] = False
     bounds = () if map in FREE else (torch.full((6,), 0.5, device=device),)
-    with using("triton"):
+    with use_backend("triton"):
         weights = map(scores.to(device), *bounds, mask=mask.to(device)).cpu()
     assert (weights[0] == 0).all()
     assert weights[1].isnan().tolist() == [False, True, True, True, True, True]
@@ -239,7 +239,7 @@ def test_infeasible_rows_are_nan_and_do_not_affect_others(device: str, map) -> N
     lower[2] = 0.3
     lower[3, 1], upper[3, 1] = 0.4, 0.3
     upper[4, 0] = torch.nan
-    with using("triton"):
+    with use_backend("triton"):
         weights = map(scores.to(device), upper.to(device), lower.to(device)).cpu()
     assert weights[1:].isnan().all()
     torch.testing.assert_close(weights[0].sum(), torch.tensor(1.0))
@@ -275,7 +275,7 @@ def test_exhausted_budget_leaves_no_position_free(device: str, map) -> None:
 @devices
 @pytest.mark.parametrize("map", SCANS)
 def test_scan_is_nan_after_the_budget_is_exhausted(device: str, map) -> None:
-    with using("triton"):
+    with use_backend("triton"):
         weights = map(torch.randn(1, 4, 3).to(device), torch.full((1, 3), 0.7, device=device)).cpu()
     assert weights[0].isnan().any(-1).tolist() == [False, False, True, True]
 
@@ -286,7 +286,7 @@ def test_scan_is_nan_after_the_budget_is_exhausted(device: str, map) -> None:
 def test_empty_tensors_stay_empty(device: str, map, shape: tuple[int, int]) -> None:
     scores = torch.randn(shape, device=device, requires_grad=True)
     bounds = () if map in FREE else (torch.ones(shape, device=device),)
-    with using("triton"):
+    with use_backend("triton"):
         weights = map(scores, *bounds)
         (gradient,) = torch.autograd.grad(weights.sum(), scores)
     assert weights.shape == gradient.shape == shape

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.kernels.lstm import fits
+from regard.kernels.lstm import supports_lstm
 from regard.layers.cells import CELLS, gru_cell, lstm_cell
-from regard.layers.recurrent import Recurrence, RecurrentLayer
+from regard.layers.recurrent import RecurrentWeights, RecurrentLayer
 
 DOUBLE = torch.float64
 
@@ -36,11 +36,11 @@ def test_gradcheck_of_gru_cell() -> None:
 def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
     """Return PyTorch's layer with the same weights. Its LSTM gates are i, f, g, o and regard's i, f, o, g."""
     ours = layer.recurrence
-    width, directions = ours.width, ours.directions
+    width, directions = ours.hidden_size, ours.num_directions
     peer = (nn.LSTM if kind == "lstm" else nn.GRU)(
         inputs, width, batch_first=True, bidirectional=directions == 2, dtype=DOUBLE
     )
-    gates = ours.cell.gates
+    gates = ours.cell.num_gates
 
     def arranged(matrix: torch.Tensor) -> torch.Tensor:
         parts = list(matrix.chunk(gates, dim=0))
@@ -102,8 +102,8 @@ def test_padding_does_not_change_states() -> None:
 
 
 def test_lstm_memory_is_float32_in_half_precision() -> None:
-    recurrence = Recurrence("lstm", 4, 6)
-    hidden, memory = recurrence.zeros(2, like=torch.zeros(1, dtype=torch.bfloat16))
+    recurrence = RecurrentWeights("lstm", 4, 6)
+    hidden, memory = recurrence.initial_state(2, like=torch.zeros(1, dtype=torch.bfloat16))
     assert hidden.dtype == torch.bfloat16 and memory.dtype == torch.float32
 
 
@@ -115,7 +115,7 @@ def test_lstm_kernels_equal_the_reference(shape, dtype) -> None:
     shares = [(3 * torch.randn(*rows, 4 * width)).to(dtype) for _ in range(2)]
     memory = torch.randn(*shape)
     goals = [torch.randn(*shape).to(dtype), torch.randn(*shape)]
-    assert fits(*shares, memory)
+    assert supports_lstm(*shares, memory)
 
     def answers(*inputs: torch.Tensor) -> list[torch.Tensor]:
         inputs = tuple(x.clone().requires_grad_() for x in inputs)

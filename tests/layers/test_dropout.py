@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.kernels.dropout import LEVELS, dropped, fits
-from regard.kernels.versions import using
+from regard.kernels.dropout import DROPOUT_RESOLUTION, fused_dropout, supports_dropout
+from regard.kernels.versions import use_backend
 from regard.layers.dropout import add_dropout, dropout, relu_dropout
 
 PRECISIONS = [torch.float32, torch.bfloat16]
@@ -25,9 +25,9 @@ def expected(x: torch.Tensor, probability: float) -> torch.Tensor:
     """Compute the kernel's output number by number, with a seed sampled in the same way."""
     seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
     words = splitmix64(seed, (x.numel() + 3) // 4)
-    level = round(probability * LEVELS)
-    kept = [(words[i // 4] >> (16 * (i % 4))) % LEVELS >= level for i in range(x.numel())]
-    return x.float() * torch.tensor(kept).view(x.shape) * (LEVELS / (LEVELS - level))
+    level = round(probability * DROPOUT_RESOLUTION)
+    kept = [(words[i // 4] >> (16 * (i % 4))) % DROPOUT_RESOLUTION >= level for i in range(x.numel())]
+    return x.float() * torch.tensor(kept).view(x.shape) * (DROPOUT_RESOLUTION / (DROPOUT_RESOLUTION - level))
 
 
 def test_splitmix64_matches_published_values() -> None:
@@ -39,7 +39,7 @@ def test_splitmix64_matches_published_values() -> None:
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 1024), (5, 7, 61), (40, 1025)])
 def test_kernel_matches_the_generator(shape, dtype) -> None:
     x = torch.randn(shape).to(dtype)
-    assert fits(x)
+    assert supports_dropout(x)
     torch.manual_seed(5)
     found = dropout(x, 0.3, training=True)
     torch.manual_seed(5)
@@ -87,7 +87,7 @@ def test_evaluation_and_probability_zero_return_the_input() -> None:
 @pytest.mark.parametrize("version", ["auto", "reference"])
 def test_noise_comes_from_the_global_generator(version) -> None:
     x = torch.randn(5, 7)
-    with using(version):
+    with use_backend(version):
         torch.manual_seed(3)
         first = dropout(x, 0.5, training=True)
         torch.manual_seed(3)
@@ -126,7 +126,7 @@ def test_add_dropout_adds_to_the_residual(dtype) -> None:
     found = add_dropout(residual, x, 0.3, training=True)
     by_x, by_residual = torch.autograd.grad(found, (x, residual), gradient)
     torch.manual_seed(2)
-    noise = dropped(torch.ones(50, 31), 0.3)
+    noise = fused_dropout(torch.ones(50, 31), 0.3)
     assert found.dtype == by_residual.dtype == torch.float32 and by_x.dtype == dtype
     torch.testing.assert_close(found, residual + x.float() * noise, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(by_x, (gradient * noise).to(dtype))
@@ -142,7 +142,7 @@ def test_add_dropout_broadcasts() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 3.3e38])
 def test_nan_and_inf_are_propagated(value) -> None:
     x = torch.full((64,), value, dtype=torch.bfloat16)
-    found = dropped(x, 0.25)
+    found = fused_dropout(x, 0.25)
     kept = found[found != 0].float()
     assert kept.isnan().all() if value != value else kept.isinf().all()
 
@@ -166,16 +166,16 @@ def test_probability_near_one_drops_nearly_everything() -> None:
 
 
 def test_kernel_is_not_used_on_other_devices() -> None:
-    with using("numba"):
+    with use_backend("numba"):
         assert dropout(torch.empty(5000, device="meta"), 0.5, training=True).device.type == "meta"
-        assert not fits(torch.empty(5, device="meta"), torch.empty(5))
+        assert not supports_dropout(torch.empty(5, device="meta"), torch.empty(5))
 
 
 def test_kernel_is_not_used_under_torch_compile(monkeypatch) -> None:
     x = torch.ones(100)
-    assert fits(x)
+    assert supports_dropout(x)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert not fits(x)
+    assert not supports_dropout(x)
     assert set(dropout(x, 0.5, training=True).tolist()) == {0.0, 2.0}
 
 

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.rows import Rows, select_rows
+from regard.layers.rows import BatchedState, select_rows
 
 
 @dataclass(frozen=True)
-class Inner(Rows):
+class Inner(BatchedState):
     number: torch.Tensor
     name: str = "inner"
 
@@ -22,7 +22,7 @@ class Inner(Rows):
 
 
 @dataclass(frozen=True)
-class Outer(Rows):
+class Outer(BatchedState):
     first: torch.Tensor
     inner: tuple[Inner, ...]
     absent: torch.Tensor | None = None
@@ -41,13 +41,13 @@ def test_repeated_selection_equals_repeated_indexing(indices) -> None:
     assert isinstance(found, Outer) and found.absent is None
     assert torch.equal(found.first, expected)
     assert torch.equal(found.inner[0].double, 20 * expected) and found.inner[1].name == "other"
-    whole, index = found.shared()
-    assert whole.shared() == (whole, None) and index is not None and torch.equal(index, expected)
+    whole, index = found.base_and_index()
+    assert whole.base_and_index() == (whole, None) and index is not None and torch.equal(index, expected)
 
 
 def test_unread_tensors_are_not_copied() -> None:
     @dataclass(frozen=True)
-    class Counting(Rows):
+    class Counting(BatchedState):
         part: torch.Tensor
 
     with torch.no_grad():
@@ -71,7 +71,7 @@ def test_selection_is_immediate_if_gradients_are_recorded() -> None:
     found = Inner(number).select(torch.tensor([2, 2]))
     with torch.no_grad():
         reselected = found.select(torch.tensor([0]))
-        assert found.number.requires_grad and found.shared() == (found, None)
+        assert found.number.requires_grad and found.base_and_index() == (found, None)
         assert reselected.number.tolist() == [1]
     found.double.sum().backward()
     assert number.grad is not None and number.grad.tolist() == [0, 0, 4]
@@ -85,7 +85,7 @@ def test_selected_rows_stay_frozen() -> None:
 
 
 def test_subclass_must_be_a_dataclass() -> None:
-    class Plain(Rows):
+    class Plain(BatchedState):
         pass
 
     with pytest.raises(TypeError, match="Plain is not a dataclass"):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.layers.steps import StepProduct
+from regard.layers.steps import StepLinear
 
 
 def recurrence(x: Tensor, product) -> Tensor:
@@ -20,7 +20,7 @@ def both(x: Tensor, matrix: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
     # `open` collects the gradient of the matrix over all steps; the reference is plain autograd.
     for opened in (True, False):
         x_, matrix_ = x.clone().requires_grad_(), matrix.clone().requires_grad_()
-        product = StepProduct.open(matrix_) if opened else lambda v, m=matrix_: v @ m
+        product = StepLinear.prepare(matrix_) if opened else lambda v, m=matrix_: v @ m
         value = recurrence(x_, product)
         value.backward()
         results.append((value.detach(), x_.grad, matrix_.grad))
@@ -41,15 +41,15 @@ def test_gradients_of_repeated_and_direct_use_are_summed() -> None:
     grads = []
     for opened in (True, False):
         leaf = matrix.clone().requires_grad_()
-        product = StepProduct.open(leaf) if opened else StepProduct(leaf)
-        (product(product(x)).sum() + (product.matrix**2).sum()).backward()
+        product = StepLinear.prepare(leaf) if opened else StepLinear(leaf)
+        (product(product(x)).sum() + (product.weight**2).sum()).backward()
         grads.append(leaf.grad)
     torch.testing.assert_close(grads[0], grads[1], rtol=1e-12, atol=1e-12)
 
 
 def test_second_backward_pass_gives_the_same_gradient() -> None:
     leaf = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
-    product = StepProduct.open(leaf)
+    product = StepLinear.prepare(leaf)
     value = product(torch.tanh(product(torch.randn(2, 4, dtype=torch.float64)))).sum()
     value.backward(retain_graph=True)
     first = leaf.grad.clone()
@@ -60,14 +60,14 @@ def test_second_backward_pass_gives_the_same_gradient() -> None:
 def test_select_indexes_per_row_matrices_and_keeps_a_shared_one() -> None:
     own, shared = torch.randn(3, 4, 5), torch.randn(4, 5)
     index = torch.tensor([2, 0, 0])
-    assert torch.equal(StepProduct.open(own).select(index).matrix, own[index])
-    assert StepProduct.open(shared).select(index).matrix is shared
+    assert torch.equal(StepLinear.prepare(own).select(index).weight, own[index])
+    assert StepLinear.prepare(shared).select(index).weight is shared
 
 
 def test_autocast_sets_the_dtype_of_the_product() -> None:
     weight = torch.randn(8, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        product = StepProduct.open(weight)
+        product = StepLinear.prepare(weight)
         result = product(torch.randn(2, 8))
     assert result.dtype == torch.bfloat16
     result.float().sum().backward()

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.data.links import GoldLinks, parse_gold, parse_links
+from regard.data.links import GoldLinks, parse_gold_links, parse_links
 from regard.errors import DataError
 from regard.metrics.alignment import (
     AlignmentScore,
-    alignment_error,
+    aer_from_counts,
     alignment_score,
     count_links,
     is_selection,
@@ -22,14 +22,14 @@ from regard.metrics.significance import bootstrap
 
 def test_aer_of_a_worked_example():
     # A has 4 links: 2 of the 3 sure ones, 1 more that is possible, 1 wrong.
-    gold = parse_gold("0-0 1-1 2-2 3p2")
+    gold = parse_gold_links("0-0 1-1 2-2 3p2")
     links = parse_links("0-0 1-1 3-2 3-3")
     # precision 3/4, recall 2/3, AER 1 - (2 + 3) / (4 + 3).
     assert alignment_score([links], [gold]) == AlignmentScore(3 / 4, 2 / 3, 1 - 5 / 7)
 
 
 def test_counts_are_summed_over_the_corpus():
-    gold = [parse_gold("0-0 1-1 2-2 3p2"), parse_gold("0-0"), parse_gold("0p0")]
+    gold = [parse_gold_links("0-0 1-1 2-2 3p2"), parse_gold_links("0-0"), parse_gold_links("0p0")]
     links = [parse_links("0-0 1-1 3-2 3-3"), parse_links(""), parse_links("0-0 0-1")]
     # |A| = 4 + 0 + 2, |S| = 3 + 1 + 0, |A & S| = 2, |A & P| = 3 + 0 + 1.
     assert alignment_score(links, gold) == AlignmentScore(4 / 6, 2 / 4, 1 - (2 + 4) / (6 + 4))
@@ -52,26 +52,26 @@ def test_aer_from_counts_equals_aer_from_links(sentences):
     gold = [GoldLinks(sure, sure | more) for _, sure, more in sentences]
     score = alignment_score(links, gold)
     summed = count_links(links, gold).sum(axis=0, keepdims=True)
-    assert alignment_error(summed)[0] == pytest.approx(score.aer)
+    assert aer_from_counts(summed)[0] == pytest.approx(score.aer)
     assert all(0 <= part <= 1 for part in (score.precision, score.recall, score.aer))
 
 
 def test_empty_alignment_has_recall_zero():
-    assert alignment_score([frozenset()], [parse_gold("0-0")]) == AlignmentScore(1.0, 0.0, 1.0)
-    assert alignment_score([frozenset()], [parse_gold("")]) == AlignmentScore(1.0, 1.0, 0.0)
+    assert alignment_score([frozenset()], [parse_gold_links("0-0")]) == AlignmentScore(1.0, 0.0, 1.0)
+    assert alignment_score([frozenset()], [parse_gold_links("")]) == AlignmentScore(1.0, 1.0, 0.0)
 
 
 def test_bootstrap_of_aer():
-    gold = [parse_gold("0-0 1-1")] * 20
+    gold = [parse_gold_links("0-0 1-1")] * 20
     links = [parse_links("0-0 1-1"), parse_links("0-1 1-0")] * 10
-    estimate = bootstrap(count_links(links, gold), alignment_error, resamples=100)
+    estimate = bootstrap(count_links(links, gold), aer_from_counts, resamples=100)
     assert estimate.value == 0.5
     assert 0.2 < estimate.low < 0.5 < estimate.high < 0.8
 
 
 def test_different_numbers_of_sentence_pairs_raise():
     with pytest.raises(DataError, match="links of 1 sentence pairs, gold links of 2"):
-        alignment_score([frozenset()], [parse_gold(""), parse_gold("")])
+        alignment_score([frozenset()], [parse_gold_links(""), parse_gold_links("")])
 
 
 def test_link_is_the_argmax_of_attention():

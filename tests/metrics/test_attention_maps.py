@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.errors import DataError
-from regard.metrics.maps import SINK_LABEL, AttentionMap, map_difference, match_maps
+from regard.metrics.maps import SINK_LABEL, AttentionMap, map_difference, match_columns
 
 SOURCE, TARGET = ("der", "Hund"), ("the", "dog")
 SOFT = AttentionMap(SOURCE, TARGET, np.array([[0.75, 0.25], [0.5, 0.5]]))
@@ -34,9 +34,9 @@ def test_difference_is_antisymmetric_and_zero_for_equal_maps(one, other, first, 
 
 
 def test_matched_maps_have_a_sink_column_if_any_has_one():
-    matched = match_maps({"soft": SOFT, "bound": BOUND})
+    matched = match_columns({"soft": SOFT, "bound": BOUND})
     assert {one.columns for one in matched.values()} == {("der", "Hund", SINK_LABEL)}
-    assert match_maps({"one": SOFT, "two": SOFT})["one"].columns == SOURCE
+    assert match_columns({"one": SOFT, "two": SOFT})["one"].columns == SOURCE
 
 
 def test_source_word_spelled_like_the_sink_label_is_a_word():

@@ -12,13 +12,13 @@ from hypothesis.extra.numpy import arrays
 from regard.errors import DataError
 from regard.metrics.alignment import AlignmentScore
 from regard.metrics.attention import (
-    AttentionFigures,
-    Bins,
+    AttentionStatistics,
+    Histogram,
     SentenceAttention,
     coverage,
     entropy,
-    look,
-    summarise,
+    attention_statistics,
+    summarize,
     support,
 )
 
@@ -76,7 +76,7 @@ def test_coverage_is_at_most_steps_divided_by_words(weights):
 
 def test_eos_counts_in_entropy_but_not_in_coverage_and_links():
     weights = np.array([[1.0, 0, 0], [0, 1.0, 0], [1 / 3, 1 / 3, 1 / 3]])[:, None]
-    found = look(weights, np.array([True, False, True]), [0, 1, 2], [0, 1])
+    found = attention_statistics(weights, np.array([True, False, True]), [0, 1, 2], [0, 1])
     assert found.entropies == pytest.approx([0, 0, math.log(3)])
     assert found.coverage == pytest.approx(2 / 3)
     assert found.links == {(0, 0), (1, 1)}
@@ -84,7 +84,7 @@ def test_eos_counts_in_entropy_but_not_in_coverage_and_links():
 
 def test_entropy_is_per_head_and_coverage_is_of_the_mean():
     heads = np.array([[[1.0, 0], [0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])  # (T, H, S)
-    found = look(heads, np.array([True, True]), [0, 1], [0])
+    found = attention_statistics(heads, np.array([True, True]), [0, 1], [0])
     assert found.entropies == pytest.approx([0, math.log(2)])
     assert found.support.tolist() == [1, 2]
     assert found.coverage == pytest.approx(0.5)
@@ -93,13 +93,13 @@ def test_entropy_is_per_head_and_coverage_is_of_the_mean():
 def test_coverage_is_of_words_without_the_sink():
     # Source: a word of two subword tokens, a word, the sink. Target: one word of two subword tokens.
     weights = np.array([[0.5, 0.5, 0, 0], [0.5, 0, 0, 0.5], [0, 0, 0, 1.0]])[:, None]
-    found = look(weights, np.array([True] * 3), [0, 0, 1, -1], [0, 0])
+    found = attention_statistics(weights, np.array([True] * 3), [0, 0, 1, -1], [0, 0])
     assert found.coverage == pytest.approx((0.75 + 0) / 2)
     assert found.links == {(0, 0)}
 
 
 def test_coverage_without_target_words_is_zero():
-    found = look(np.array([[[0.5, 0.5]]]), np.array([True]), [0, 1], [])
+    found = attention_statistics(np.array([[[0.5, 0.5]]]), np.array([True]), [0, 1], [])
     assert (found.coverage, found.links) == (0.0, frozenset())
 
 
@@ -113,12 +113,12 @@ def sentence(entropies, right, covered=0.5):
 def test_binned_accuracy_of_a_worked_example():
     one = sentence([0.0, 0.1, 0.3, 0.5], [True, False, True, True], 1.0)
     other = sentence([0.19, 0.7], [False, False], 0.52)
-    found = summarise([one, other], width=0.25)
+    found = summarize([one, other], width=0.25)
     assert (found.sentences, found.steps) == (2, 6)
     assert found.accuracy == pytest.approx(3 / 6)
     assert found.entropy == pytest.approx(1.79 / 6)
     assert found.coverage == pytest.approx(0.76)
-    assert found.entropies == Bins((0.0, 0.25, 0.5, 0.75), (3, 1, 2), (1, 1, 1))
+    assert found.entropies == Histogram((0.0, 0.25, 0.5, 0.75), (3, 1, 2), (1, 1, 1))
     assert found.entropies.accuracy == pytest.approx([1 / 3, 1, 1 / 2])
     assert found.entropies.shares == pytest.approx([3 / 6, 1 / 6, 2 / 6])
     assert found.coverages.counts[10] == found.coverages.counts[19] == 1
@@ -128,39 +128,39 @@ def test_binned_accuracy_of_a_worked_example():
 def test_rounding_does_not_change_the_bin():
     """0.6 nats and 15 % coverage are bin edges that sums of floats do not hit exactly."""
     for value in (0.6 - 1e-9, 0.6, 0.6 + 1e-9):
-        found = summarise([sentence([value, 0.7], [True, True], value / 4)], width=0.2)
+        found = summarize([sentence([value, 0.7], [True, True], value / 4)], width=0.2)
         assert found.entropies.counts == (0, 0, 0, 2)
         assert found.coverages.counts[3] == 1
     # The overall maximum lies on the last edge.
-    assert summarise([sentence([0.6], [True])], width=0.2).entropies.counts == (0, 0, 1)
+    assert summarize([sentence([0.6], [True])], width=0.2).entropies.counts == (0, 0, 1)
 
 
 def test_zero_entropy_gives_one_bin():
-    assert summarise([sentence([0.0], [True])]).entropies == Bins((0.0, 0.2), (1,), (1,))
+    assert summarize([sentence([0.0], [True])]).entropies == Histogram((0.0, 0.2), (1,), (1,))
 
 
 def test_intervals_are_wilson_intervals():
     """Brown, Cai & DasGupta (2001), Eq. 4, for 8 of 10: 0.4902 to 0.9433."""
-    found = Bins((0.0, 1.0, 2.0), (10, 0), (8, 0))
-    assert found.interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
-    assert np.isnan(found.interval[1]).all() and np.isnan(found.accuracy[1])
+    found = Histogram((0.0, 1.0, 2.0), (10, 0), (8, 0))
+    assert found.accuracy_interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
+    assert np.isnan(found.accuracy_interval[1]).all() and np.isnan(found.accuracy[1])
 
 
 def test_figures_survive_serialization():
     score = AlignmentScore(precision=0.5, recall=0.25, aer=0.6)
     for alignment in (None, score):
-        found = summarise([sentence([0.3], [True])], alignment)
+        found = summarize([sentence([0.3], [True])], alignment)
         record = json.loads(json.dumps(found.record()))
-        assert AttentionFigures.from_record(record) == found
+        assert AttentionStatistics.from_record(record) == found
     assert record["aer"] == 0.6 and record["one_minus_aer"] == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
 def test_invalid_record_raises(record):
     with pytest.raises(DataError, match="does not contain attention statistics"):
-        AttentionFigures.from_record(record)
+        AttentionStatistics.from_record(record)
 
 
 def test_empty_corpus_raises():
     with pytest.raises(DataError, match="at least one sentence"):
-        summarise([])
+        summarize([])

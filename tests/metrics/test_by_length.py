@@ -12,7 +12,7 @@ from regard.metrics.by_length import (
     BucketScore,
     count_lengths,
     count_system,
-    cut_by_length,
+    bucket_by_length,
     score_by_length,
 )
 from regard.metrics.coverage import drop, rep
@@ -48,12 +48,12 @@ def as_score(estimate):
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=60), st.integers(1, 20), st.integers(0, 8))
 def test_buckets_partition_the_text_by_length(lengths, width, closed):
-    buckets = cut_by_length(lengths, width, closed)
+    buckets = bucket_by_length(lengths, width, closed)
     assert len(buckets) == closed + 1
-    rows = np.concatenate([bucket.rows for bucket in buckets])
+    rows = np.concatenate([bucket.sentence_ids for bucket in buckets])
     assert sorted(rows.tolist()) == list(range(len(lengths)))
     for bucket in buckets:
-        for row in bucket.rows.tolist():
+        for row in bucket.sentence_ids.tolist():
             assert bucket.low <= lengths[row] <= (bucket.high or lengths[row])
     for one, following in pairwise(buckets):
         assert one.high is not None and following.low == one.high + 1
@@ -62,20 +62,20 @@ def test_buckets_partition_the_text_by_length(lengths, width, closed):
 def test_default_buckets_are_those_of_the_paper():
     """Indurthi et al. (2019), Table 2."""
     ends = [1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51, 60, 61, 250]
-    buckets = cut_by_length(ends)
+    buckets = bucket_by_length(ends)
     assert [bucket.label for bucket in buckets] == [
         *("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+"),
     ]
-    assert [bucket.rows.tolist() for bucket in buckets] == [[2 * b, 2 * b + 1] for b in range(7)]
+    assert [bucket.sentence_ids.tolist() for bucket in buckets] == [[2 * b, 2 * b + 1] for b in range(7)]
 
 
 def test_empty_sentence_is_in_the_first_bucket_and_its_label():
-    buckets = cut_by_length([0, 11])
-    assert buckets[0].label == "0-10" and buckets[0].rows.tolist() == [0]
+    buckets = bucket_by_length([0, 11])
+    assert buckets[0].label == "0-10" and buckets[0].sentence_ids.tolist() == [0]
 
 
 def test_label_of_a_bucket_of_one_length_is_the_length():
-    assert [bucket.label for bucket in cut_by_length([1, 2, 3], 1, 2)] == ["1", "2", "3+"]
+    assert [bucket.label for bucket in bucket_by_length([1, 2, 3], 1, 2)] == ["1", "2", "3+"]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_label_of_a_bucket_of_one_length_is_the_length():
 )
 def test_invalid_buckets_raise(lengths, width, closed, error):
     with pytest.raises(error):
-        cut_by_length(lengths, width, closed)
+        bucket_by_length(lengths, width, closed)
 
 
 def test_single_bucket_has_the_score_of_the_corpus():
-    buckets = cut_by_length(count_lengths(REFERENCES), 100)
+    buckets = bucket_by_length(count_lengths(REFERENCES), 100)
     counts = count_system(OUTPUTS, REFERENCES)
     expected = {
         "bleu": bleu(OUTPUTS, [REFERENCES]),
@@ -104,25 +104,25 @@ def test_single_bucket_has_the_score_of_the_corpus():
 
 def test_bucket_has_the_score_of_its_sentences():
     lengths = count_lengths(REFERENCES)
-    buckets = cut_by_length(lengths, 5, 3)
-    assert [len(bucket.rows) for bucket in buckets] == [2, 2, 1, 1]
+    buckets = bucket_by_length(lengths, 5, 3)
+    assert [len(bucket.sentence_ids) for bucket in buckets] == [2, 2, 1, 1]
     counts = count_system(OUTPUTS, REFERENCES)
     for metric in counts:
         found = score_by_length(counts[metric], buckets, resamples=20)
         for bucket, score in zip(buckets, found.buckets, strict=True):
             # The oracle scores a corpus that contains only the sentences of the bucket.
-            own = [[lines[row] for row in bucket.rows] for lines in (OUTPUTS, REFERENCES)]
+            own = [[lines[row] for row in bucket.sentence_ids] for lines in (OUTPUTS, REFERENCES)]
             alone = count_system(*own)[metric]
             assert score is not None
             expected = as_score(bootstrap(alone.rows, alone.aggregate, resamples=20))
             assert score.value == expected.value
-            assert score.interval == (None if len(bucket.rows) == 1 else expected.interval)
+            assert score.interval == (None if len(bucket.sentence_ids) == 1 else expected.interval)
 
 
 def test_drop_is_scored_if_links_are_given():
     lines = ["a b c"] * 4 + ["a b c d e f"] * 4
     counts = count_system(lines, lines, links=LINKS)
-    found = score_by_length(counts["drop"], cut_by_length(count_lengths(lines), 5, 1), resamples=10)
+    found = score_by_length(counts["drop"], bucket_by_length(count_lengths(lines), 5, 1), resamples=10)
     for score, rows in zip(found.buckets, (slice(4), slice(4, 8)), strict=True):
         assert score is not None
         assert score.value == pytest.approx(drop(LINKS[0][rows], LINKS[1][rows]).score)
@@ -130,27 +130,27 @@ def test_drop_is_scored_if_links_are_given():
 
 
 def test_every_bucket_is_compared_with_the_first_system():
-    buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
+    buckets = bucket_by_length(count_lengths(REFERENCES), 5, 3)
     first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
     found = score_by_length(other, buckets, first, resamples=50)
     alone = score_by_length(other, buckets, resamples=50)
     for bucket, one, same in zip(buckets, found.buckets, alone.buckets, strict=True):
         assert one is not None and same is not None
         assert (one.value, one.interval) == (same.value, same.interval) and same.difference is None
-        if len(bucket.rows) > 1:
-            pair = paired_bootstrap(first.rows[bucket.rows], other.rows[bucket.rows], other.aggregate, 50)
+        if len(bucket.sentence_ids) > 1:
+            pair = paired_bootstrap(first.rows[bucket.sentence_ids], other.rows[bucket.sentence_ids], other.aggregate, 50)
             assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
 
 
 def test_bucket_with_one_sentence_has_no_interval_and_p_value():
     first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
-    last = score_by_length(other, cut_by_length(count_lengths(REFERENCES), 5, 3), first).buckets[-1]
+    last = score_by_length(other, bucket_by_length(count_lengths(REFERENCES), 5, 3), first).buckets[-1]
     assert last is not None and last.value > 0
     assert last.interval is last.difference is last.p_value is None
 
 
 def test_equal_systems_have_difference_zero_in_every_bucket():
-    buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
+    buckets = bucket_by_length(count_lengths(REFERENCES), 5, 3)
     counts = count_system(OUTPUTS, REFERENCES)["bleu"]
     for one in score_by_length(counts, buckets, counts, resamples=20).buckets[:2]:
         assert one is not None and one.difference is not None
@@ -160,7 +160,7 @@ def test_equal_systems_have_difference_zero_in_every_bucket():
 def test_counts_of_another_corpus_raise():
     counts = count_system(OUTPUTS, REFERENCES)["bleu"]
     with pytest.raises(DataError, match="6 sentences, but lengths of 2"):
-        score_by_length(counts, cut_by_length([1, 2]))
+        score_by_length(counts, bucket_by_length([1, 2]))
 
 
 def test_length_is_the_number_of_bleu_tokens():

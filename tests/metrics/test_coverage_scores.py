@@ -12,12 +12,12 @@ from regard.errors import DataError, UsageError
 from regard.metrics.coverage import (
     count_drops,
     count_repetitions,
-    doubled_words,
+    immediate_repetitions,
     drop,
     dropped_words,
     rep,
     repeated_ngrams,
-    repetition,
+    repetition_sigma,
 )
 from regard.metrics.significance import paired_bootstrap
 
@@ -52,7 +52,7 @@ def appendix():
     ("reference", "output", "sigma"), [("a b", "a a", 2), ("a b", "a a a", 6), ("a a b", "a a a", 3)]
 )
 def test_worked_examples(reference, output, sigma):
-    assert repetition(output.split(), reference.split()) == sigma
+    assert repetition_sigma(output.split(), reference.split()) == sigma
 
 
 def test_sigma_of_the_outputs_printed_in_appendix_b(appendix):
@@ -60,7 +60,7 @@ def test_sigma_of_the_outputs_printed_in_appendix_b(appendix):
     for reference, outputs in appendix:
         assert tuple(outputs) == SYSTEMS
         for output, sigma in outputs.values():
-            assert repetition(output, reference) == sigma, output
+            assert repetition_sigma(output, reference) == sigma, output
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_rep_of_appendix_b(appendix, system, expected):
 def test_parameters_scale_their_terms():
     output, reference = "a a a b a a a b".split(), "a b".split()
     # (a a) occurs 4 times and (a b) twice, against once in the reference; "a a" is doubled 4 times.
-    assert repetition(output, reference, lambda1=1.0, lambda2=0.0) == 4 + 1
-    assert repetition(output, reference, lambda1=0.0, lambda2=1.0) == 4
-    assert repetition(output, reference, n=3, lambda1=1.0, lambda2=0.0) == 2 + 2
+    assert repetition_sigma(output, reference, lambda1=1.0, lambda2=0.0) == 4 + 1
+    assert repetition_sigma(output, reference, lambda1=0.0, lambda2=1.0) == 4
+    assert repetition_sigma(output, reference, n=3, lambda1=1.0, lambda2=0.0) == 2 + 2
     assert rep([output], [reference], n=4, lambda1=3.0, lambda2=0.5).score == 100 * (3 * 2 + 0.5 * 4) / 2
     assert repeated_ngrams(output, reference) == {("a", "a"): 4, ("a", "b"): 1}
-    assert doubled_words(output, reference) == {"a": 4}
+    assert immediate_repetitions(output, reference) == {"a": 4}
 
 
 @given(sentences, st.integers(1, 4))
 def test_reference_has_sigma_zero(words, n):
-    assert repetition(words, words, n) == 0
+    assert repetition_sigma(words, words, n) == 0
 
 
 @given(sentences, sentences, st.data())
@@ -94,26 +94,26 @@ def test_doubling_a_word_never_lowers_sigma(output, reference, data):
     place = data.draw(st.integers(0, len(output)))
     # Repeat the word before `place`.
     doubled = output[:place] + output[max(place - 1, 0) : place] + output[place:]
-    assert repetition(doubled, reference) >= repetition(output, reference)
+    assert repetition_sigma(doubled, reference) >= repetition_sigma(output, reference)
 
 
 @given(sentences, sentences, sentences, st.integers(1, 4))
 def test_appending_words_never_lowers_sigma(output, more, reference, n):
-    assert repetition(output + more, reference, n) >= repetition(output, reference, n)
+    assert repetition_sigma(output + more, reference, n) >= repetition_sigma(output, reference, n)
 
 
 @given(sentences, sentences)
 def test_output_without_repetition_has_sigma_zero(output, reference):
     once = list(dict.fromkeys(output))
-    assert repetition(once, reference) == 0
+    assert repetition_sigma(once, reference) == 0
 
 
 def test_corpus_score_is_a_ratio_of_sums():
     outputs, references = [["a", "a"], [], ["b"]], [["a", "b"], ["c"], []]
     counts = count_repetitions(outputs, references)
     np.testing.assert_array_equal(counts.rows, [[2, 2], [0, 1], [0, 0]])
-    assert counts.total().score == pytest.approx(100 * 2 / 3)
-    np.testing.assert_array_equal(counts.each(), [100, 0, 0])
+    assert counts.corpus_score().score == pytest.approx(100 * 2 / 3)
+    np.testing.assert_array_equal(counts.sentence_scores(), [100, 0, 0])
 
 
 def test_drop_of_a_worked_example():
@@ -123,7 +123,7 @@ def test_drop_of_a_worked_example():
     assert [dropped_words(r, m) for r, m in zip(references, outputs, strict=True)] == [[1, 3], [], []]
     score = drop(references, outputs)
     assert (score.name, score.score) == ("DROP", 50)
-    np.testing.assert_allclose(count_drops(references, outputs).each(), [100 * 2 / 3, 0, 0])
+    np.testing.assert_allclose(count_drops(references, outputs).sentence_scores(), [100 * 2 / 3, 0, 0])
 
 
 @given(st.lists(st.tuples(links, links), min_size=1, max_size=4))

@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
 from regard.metrics.significance import bootstrap, paired_bootstrap
-from regard.metrics.translation import count
+from regard.metrics.translation import count_statistics
 
 WORDS = "the a cat dog bird house garden sees hears likes old new green small big under over behind".split()
 
@@ -70,7 +70,7 @@ def test_single_run_equals_a_corpus():
 
 
 def test_identical_outputs_have_difference_zero(references):
-    rows = count("bleu", corrupted(references, 0.3, 1), [references])
+    rows = count_statistics("bleu", corrupted(references, 0.3, 1), [references])
     result = paired_bootstrap(rows.rows, rows.rows.copy(), rows.aggregate, resamples=100)
     assert result.p_value == 1.0
     assert (result.difference.value, result.difference.low, result.difference.high) == (0, 0, 0)
@@ -79,8 +79,8 @@ def test_identical_outputs_have_difference_zero(references):
 
 @pytest.mark.parametrize(("metric", "sign"), [("bleu", 1), ("chrf", 1), ("ter", -1)])
 def test_clearly_better_output_is_significant(references, metric, sign):
-    worse = count(metric, corrupted(references, 0.5, 1), [references])
-    better = count(metric, corrupted(references, 0.2, 2), [references])
+    worse = count_statistics(metric, corrupted(references, 0.5, 1), [references])
+    better = count_statistics(metric, corrupted(references, 0.2, 2), [references])
     result = paired_bootstrap(worse.rows, better.rows, worse.aggregate, resamples=200)
     assert result.p_value < 0.05
     assert sign * result.difference.value > 0
@@ -94,7 +94,7 @@ def test_significance_agrees_with_sacrebleu(references, fraction, significant):
     metric = sacrebleu.BLEU(force=True)
     _, scores = PairedTest([("first", first), ("other", other)], {"BLEU": metric}, [references], "bs", 300)()
     theirs = scores["BLEU"][1]
-    rows, other_rows = count("bleu", first, [references]), count("bleu", other, [references])
+    rows, other_rows = count_statistics("bleu", first, [references]), count_statistics("bleu", other, [references])
     result = paired_bootstrap(rows.rows, other_rows.rows, rows.aggregate, resamples=300)
     assert result.other.value == pytest.approx(theirs.score)
     assert (result.p_value < 0.05) == (theirs.p_value < 0.05) == significant

@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import DataError, UsageError
-from regard.metrics.translation import bleu, chrf, count, looks_tokenized, ter
+from regard.metrics.translation import bleu, chrf, count_statistics, looks_tokenized, ter
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog barks loudly at night!", "", "It's 5.3 km away, he said."]
 REFERENCES = [
@@ -73,10 +73,10 @@ def test_empty_outputs_score_zero():
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
 def test_subset_of_counts_has_the_score_of_the_subset(metric):
-    whole = count(metric, HYPOTHESES, [REFERENCES])
-    part = count(metric, HYPOTHESES[:2], [REFERENCES[:2]])
+    whole = count_statistics(metric, HYPOTHESES, [REFERENCES])
+    part = count_statistics(metric, HYPOTHESES[:2], [REFERENCES[:2]])
     np.testing.assert_array_equal(whole.rows[:2], part.rows)
-    assert whole.aggregate(whole.rows[:2].sum(0, keepdims=True))[0] == part.total().score
+    assert whole.aggregate(whole.rows[:2].sum(0, keepdims=True))[0] == part.corpus_score().score
 
 
 def test_length_mismatch_raises():
@@ -90,9 +90,9 @@ def test_length_mismatch_raises():
 
 def test_unknown_names_raise_with_the_valid_ones():
     with pytest.raises(UsageError, match=r"'bleurt'.*bleu, chrf, ter"):
-        count("bleurt", ["a"], [["a"]])
+        count_statistics("bleurt", ["a"], [["a"]])
     with pytest.raises(UsageError, match=r"'moses'.*13a, none"):
-        count("bleu", ["a"], [["a"]], tokenize="moses")
+        count_statistics("bleu", ["a"], [["a"]], tokenize="moses")
 
 
 def test_tokenized_text_is_detected_and_scored_without_warning(caplog):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.metrics.coverage import repetition
+from regard.metrics.coverage import repetition_sigma
 from regard.metrics.translation import split_words
 from regard.metrics.utility import utilities
 
@@ -49,7 +49,7 @@ def test_bleu_and_chrf_match_sacrebleu_for_random_sentences(name, sentences):
 @given(sentences=texts | st.just(SENTENCES))
 def test_rep_is_100_minus_repetitions_per_100_reference_words(sentences):
     words = split_words(sentences)
-    expected = [[100 - 100 * repetition(t, r) / max(len(r), 1) for r in words] for t in words]
+    expected = [[100 - 100 * repetition_sigma(t, r) / max(len(r), 1) for r in words] for t in words]
     np.testing.assert_allclose(utilities("rep", sentences), expected, rtol=1e-12)
 
 

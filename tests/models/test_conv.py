@@ -16,23 +16,23 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError, InfeasibleBounds
-from regard.layers.convolution import NormalisedLinear
-from regard.layers.position import LearnedConfig
+from regard.decoding.config import GenerationConfig
+from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.layers.convolution import WeightNormLinear
+from regard.layers.position import LearnedPositionConfig
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvSideConfig
 from regard.models.conv_layers import scale_gradient
 
 
-def _linear(layer: NormalisedLinear, x: torch.Tensor) -> torch.Tensor:
+def _linear(layer: WeightNormLinear, x: torch.Tensor) -> torch.Tensor:
     """Apply a weight-normalized layer, g v / |v|, to `x` of shape [D] or [kernel, D]."""
-    columns = layer.direction.t()
-    weight = torch.stack([g * v / (v * v).sum().sqrt() for g, v in zip(layer.length, columns, strict=True)])
+    columns = layer.weight_v.t()
+    weight = torch.stack([g * v / (v * v).sum().sqrt() for g, v in zip(layer.weight_g, columns, strict=True)])
     return weight @ x.flatten() + (0 if layer.bias is None else layer.bias)
 
 
-def _gated(layer: NormalisedLinear, window: torch.Tensor) -> torch.Tensor:
+def _gated(layer: WeightNormLinear, window: torch.Tensor) -> torch.Tensor:
     passed, gate = _linear(layer, window).chunk(2)
     return passed / (1 + torch.exp(-gate))
 
@@ -43,7 +43,7 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
     embedded = [
         model.source_embedding.weight[w] + model.source_positions.table[i] for i, w in enumerate(source)
     ]
-    states = [_linear(model.encoder_enter, e) for e in embedded]
+    states = [_linear(model.encoder_input_proj, e) for e in embedded]
     for layer in model.encoder:
         side = layer.kernel // 2
         zeros = [torch.zeros(depth).double()] * side
@@ -52,14 +52,14 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
             _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel])) for i in range(len(states))
         ]
         states = [half * (h + x) for h, x in zip(found, states, strict=True)]
-    keys = torch.stack([_linear(model.encoder_leave, z) for z in states])
+    keys = torch.stack([_linear(model.encoder_output_proj, z) for z in states])
     values = half * (keys + torch.stack(embedded))
 
     before = [BOS, *target[:-1]]
     embeds = [
         model.target_embedding.weight[w] + model.target_positions.table[i] for i, w in enumerate(before)
     ]
-    states = [_linear(model.decoder_enter, g) for g in embeds]
+    states = [_linear(model.decoder_input_proj, g) for g in embeds]
     for layer in model.decoder:
         padded = [torch.zeros_like(states[0])] * (layer.kernel - 1) + states
         outputs = []
@@ -73,7 +73,7 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
             h = half * (h + _linear(layer.context, context))
             outputs.append(half * (h + states[i]))
         states = outputs
-    logits = torch.stack([_linear(model.output, _linear(model.decoder_leave, h)) for h in states])
+    logits = torch.stack([_linear(model.output, _linear(model.decoder_output_proj, h)) for h in states])
     log_probs = (logits + model.output_bias).log_softmax(-1)
     return log_probs.gather(1, torch.tensor(target).unsqueeze(1)).squeeze(1)
 
@@ -81,7 +81,7 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
 @pytest.mark.parametrize("kernels", [(3, 3), (5, 2), (1, 1)])
 def test_model_matches_the_equations_of_the_paper(kernels) -> None:
     sides = [
-        ConvSideConfig(layers=2, width=width, kernel=k) for width, k in zip((8, 4), kernels, strict=True)
+        ConvSideConfig(num_layers=2, hidden_size=width, kernel_size=k) for width, k in zip((8, 4), kernels, strict=True)
     ]
     model, data = build(conv(encoder=sides[0], decoder=sides[1])).eval(), batch()
     assert isinstance(model, ConvModel)
@@ -158,8 +158,8 @@ def test_tied_embeddings_share_one_parameter() -> None:
 
 
 def test_default_scorer_is_the_dot_product_of_the_paper() -> None:
-    config = conv(attentions=(SoftAttentionConfig(map="sparsemax"), SoftAttentionConfig(scorer="additive")))
-    assert [one.scorer for one in config.source_attentions] == ["dot", "additive"]
+    config = conv(attentions=(SoftAttentionConfig(normalizer="sparsemax"), SoftAttentionConfig(score_function="additive")))
+    assert [one.score_function for one in config.source_attentions] == ["dot", "additive"]
 
 
 def test_bfloat16_approximates_float32() -> None:
@@ -177,7 +177,7 @@ def test_bfloat16_approximates_float32() -> None:
     ("wrong", "named"),
     [
         (
-            conv(encoder=ConvSideConfig(layers=1, width=4, kernel=2)),
+            conv(encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=2)),
             "model.encoder.kernel must be odd.*got 2",
         ),
         (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
@@ -202,16 +202,16 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
         [40, 41],
         [np.full(2, 9, np.float32), np.ones(1, np.float32)],
     )
-    with pytest.raises(InfeasibleBounds, match="sentence 42 of the prepared text"):
+    with pytest.raises(InfeasibleBoundsError, match="sentence 42 of the prepared text"):
         model(short)
 
 
 def test_search_ends_at_the_last_position() -> None:
     # Nine positions: eight tokens and EOS.
-    model = build(conv(positions=LearnedConfig(length=9)))
+    model = build(conv(positions=LearnedPositionConfig(max_length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
-    config = SearchConfig(beam=2, length_penalty=0.0, min_length=20, max_length_extra=30)
-    assert model.longest == 9
+    config = GenerationConfig(beam_size=2, length_penalty=0.0, min_length=20, max_length_offset=30)
+    assert model.max_length == 9
     assert [len(h.tokens) for h in beam_search(model, source, config)[0]] == [8]
 
 
@@ -219,12 +219,12 @@ def test_search_ends_at_the_last_position() -> None:
 def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(CONVS[name]).eval(), batch()
     source = pairs.source
-    config = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
-    together = beam_search(model, source, config, upper=pairs.upper)
+    config = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    together = beam_search(model, source, config, upper=pairs.upper_bounds)
     for row, length in enumerate(source.lengths.tolist()):
         sentence = source.tokens[row, :length].tolist()
         single = collate([sentence], None, [0], [bounds(length)])
-        (alone,) = beam_search(model, single.source, config, upper=single.upper)
+        (alone,) = beam_search(model, single.source, config, upper=single.upper_bounds)
         assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
         for mine, other in zip(alone, together[row], strict=True):
             assert mine.score == pytest.approx(other.score, abs=1e-6)

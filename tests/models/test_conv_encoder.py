@@ -8,15 +8,15 @@ from wirings import LSTMS, SOURCE, TARGET, batch, build, config, decoder
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.errors import ConfigError
-from regard.layers.position import LearnedConfig
+from regard.layers.position import LearnedPositionConfig
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig, ConvStack
 from regard.models.lstm import LstmModel
 
 
 def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:
     """Apply the published stack to one sentence [S, E], with the convolution of PyTorch."""
-    if stack.enter is not None:
-        x = x @ stack.enter.weight + stack.enter.bias
+    if stack.input_proj is not None:
+        x = x @ stack.input_proj.weight + stack.input_proj.bias
     for layer in stack.layers:
         width = layer.weight.shape[1]
         kernel = layer.weight.view(-1, width, width).permute(2, 1, 0)  # (out, in, kernel)
@@ -27,7 +27,7 @@ def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_stacks_match_the_published_equations_per_sentence(kernel) -> None:
-    settings = ConvEncoderConfig(layers=3, value_layers=2, width=8, kernel=kernel)
+    settings = ConvEncoderConfig(num_layers=3, num_value_layers=2, hidden_size=8, kernel_size=kernel)
     encoder, x = ConvEncoder(settings, 6).double(), torch.randn(3, 5, 6).double()
     lengths = torch.tensor([5, 2, 1])
     values, keys, ((first,),) = encoder(x, lengths)
@@ -64,13 +64,13 @@ def test_scores_use_the_key_stack_and_contexts_the_value_stack() -> None:
 
 
 def test_longest_is_the_number_of_positions() -> None:
-    assert build(LSTMS["convolutional encoder"]).longest == 9
-    assert build(LSTMS["luong"]).longest is None
+    assert build(LSTMS["convolutional encoder"]).max_length == 9
+    assert build(LSTMS["luong"]).max_length is None
 
 
 def test_flops_match_a_manual_count() -> None:
     encoder = ConvEncoderConfig(
-        layers=2, value_layers=1, width=4, kernel=3, positions=LearnedConfig(length=9)
+        num_layers=2, num_value_layers=1, hidden_size=4, kernel_size=3, position_encoding=LearnedPositionConfig(max_length=9)
     )
     plain = {"embedding": 4, "decoder": decoder(layers=1, width=4, bridge="zero")}
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
@@ -85,9 +85,9 @@ def test_flops_match_a_manual_count() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (config(encoder=ConvEncoderConfig(width=8)), "'copy' needs an encoder with a final state"),
+        (config(encoder=ConvEncoderConfig(hidden_size=8)), "'copy' needs an encoder with a final state"),
         (
-            config(encoder=ConvEncoderConfig(width=8, kernel=4), decoder=decoder(bridge="zero")),
+            config(encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(bridge="zero")),
             "model.encoder.kernel must be odd.*got 4",
         ),
     ],

@@ -6,18 +6,18 @@ from regard.layers.feedforward import FeedForwardConfig
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import DecoderConfig, LstmConfig
-from regard.models.recurrent import EncoderConfig
+from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.recurrent import RnnEncoderConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 
 
 def test_flops_of_an_lstm_match_a_manual_count() -> None:
     model = LstmModel(
-        LstmConfig(
-            embedding=3,
-            encoder=EncoderConfig(layers=1, width=4),
-            decoder=DecoderConfig(layers=1, width=4),
+        RnnConfig(
+            embedding_size=3,
+            encoder=RnnEncoderConfig(num_layers=1, hidden_size=4),
+            decoder=RnnDecoderConfig(num_layers=1, hidden_size=4),
             dropout=0.0,
         ),
         10,
@@ -33,9 +33,9 @@ def test_flops_of_an_lstm_match_a_manual_count() -> None:
 
 
 def test_flops_of_a_transformer_match_a_manual_count() -> None:
-    side = TransformerSideConfig(layers=2)
+    side = TransformerSideConfig(num_layers=2)
     config = TransformerConfig(
-        width=4, heads=2, feed_forward=FeedForwardConfig(width=6), encoder=side, decoder=side
+        d_model=4, num_heads=2, feed_forward=FeedForwardConfig(ffn_size=6), encoder=side, decoder=side
     )
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
@@ -49,9 +49,9 @@ def test_flops_of_a_transformer_match_a_manual_count() -> None:
 
 def test_flops_of_a_convolutional_model_match_a_manual_count() -> None:
     config = ConvConfig(
-        embedding=4,
-        encoder=ConvSideConfig(layers=2, width=6, kernel=3),
-        decoder=ConvSideConfig(layers=3, width=5, kernel=2),
+        embedding_size=4,
+        encoder=ConvSideConfig(num_layers=2, hidden_size=6, kernel_size=3),
+        decoder=ConvSideConfig(num_layers=3, hidden_size=5, kernel_size=2),
     )
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3

@@ -5,7 +5,7 @@ import pytest
 import torch
 from wirings import CONVS, LSTMS, MODELS, TRANSFORMERS, batch, bounds
 
-from regard.attention.registry import MECHANISMS
+from regard.attention.registry import ATTENTION_CLASSES
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.functional import linear_log_likelihood
@@ -17,7 +17,7 @@ every = pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
 def test_every_supported_mechanism_is_tested(wirings) -> None:
     chosen = [getattr(one, "attentions", None) or (one.attention,) for one in wirings.values()]
-    taken = {config for config, made in MECHANISMS.items() if wirings is LSTMS or not made.enters}
+    taken = {config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance}
     assert {type(config) for own in chosen for config in own} == taken
 
 
@@ -25,7 +25,7 @@ def test_every_supported_mechanism_is_tested(wirings) -> None:
 def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
     model, data = MODELS[name]().eval(), batch()
     outcome = model(data, average=True)
-    memories, state = model.begin(data.source, data.upper)
+    memories, state = model.begin(data.source, data.upper_bounds)
     tokens = torch.full((3,), BOS)
     rows = torch.arange(3)
     for t in range(data.target.tokens.shape[1]):
@@ -52,7 +52,7 @@ def test_distributions_are_float32_and_normalized_under_autocast(name) -> None:
     """
     model, data = MODELS[name]().float().eval(), batch()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        memories, state = model.begin(data.source, None if data.upper is None else data.upper.float())
+        memories, state = model.begin(data.source, None if data.upper_bounds is None else data.upper_bounds.float())
         prediction = model.step(torch.full((3,), BOS), memories, state)
     found, weights = prediction.log_probs, prediction.readings[-1].log_weights
     assert found.dtype == torch.float32
@@ -124,7 +124,7 @@ def test_reordering_rows_commutes_with_a_step(name) -> None:
     # Search can drop hypotheses and duplicate others.
     order = torch.tensor([2, 0, 0])
     tokens = torch.tensor([6, 7, 8])
-    memories, state = model.begin(data.source, data.upper)
+    memories, state = model.begin(data.source, data.upper_bounds)
     state = model.observe(model.step(tokens, memories, state), torch.arange(3), tokens)
     after = model.step(tokens, memories, state)
     chosen = tuple(memory.select(order) for memory in memories)

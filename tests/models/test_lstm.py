@@ -12,9 +12,9 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
-from regard.errors import ConfigError, InfeasibleBounds
+from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.models.lstm import LstmModel
-from regard.models.recurrent import EncoderConfig
+from regard.models.recurrent import RnnEncoderConfig
 
 
 def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:
@@ -23,7 +23,7 @@ def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:
     assert torch.equal(
         outcome.log_likelihood[~data.target.mask], torch.zeros_like(outcome.penalty)[~data.target.mask]
     )
-    memories, state = model.begin(data.source, data.upper)
+    memories, state = model.begin(data.source, data.upper_bounds)
     prediction = model.step(torch.full((3,), BOS), memories, state)
     torch.testing.assert_close(prediction.log_probs.exp().sum(-1), torch.ones(3, dtype=torch.float64))
 
@@ -62,8 +62,8 @@ def test_bfloat16_approximates_float32() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (config(encoder=EncoderConfig(width=7)), "model.encoder.width"),
-        (config(encoder=EncoderConfig(width=6)), "model.decoder.bridge"),
+        (config(encoder=RnnEncoderConfig(hidden_size=7)), "model.encoder.width"),
+        (config(encoder=RnnEncoderConfig(hidden_size=6)), "model.decoder.bridge"),
         (config(decoder=decoder(query="previous")), "model.decoder.feed"),
         (
             config(decoder=decoder(query="previous", feed="context", readout="linear")),
@@ -73,9 +73,9 @@ def test_bfloat16_approximates_float32() -> None:
         (config(embedding=8, tied="all"), "one vocabulary"),
         (
             config(
-                encoder=EncoderConfig(width=6),
+                encoder=RnnEncoderConfig(hidden_size=6),
                 decoder=decoder(bridge="dense"),
-                attention=SoftAttentionConfig(scorer="dot"),
+                attention=SoftAttentionConfig(score_function="dot"),
             ),
             "dot",
         ),
@@ -87,20 +87,20 @@ def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
 
 
 def test_every_cell_and_query_is_tested() -> None:
-    wired = {(c.decoder.cell, c.decoder.query) for c in LSTMS.values()}
+    wired = {(c.decoder.rnn_type, c.decoder.query) for c in LSTMS.values()}
     assert wired >= set(itertools.product(["lstm"], ["current", "previous"])) | {("gru", "current")}
 
 
 def test_cross_entropy_matches_pytorch() -> None:
     model, data = build(config()).eval(), batch()
-    memories, state = model.begin(data.source, data.upper)
+    memories, state = model.begin(data.source, data.upper_bounds)
     logits = []
     tokens = torch.full((3,), BOS)
     for t in range(data.target.tokens.shape[1]):
         prediction = model.step(tokens, memories, state)
         tokens = data.target.tokens[:, t]
         logits.append(prediction.log_probs)
-        state = model.observe(prediction, torch.arange(3), tokens)
+        state = model.update(prediction, torch.arange(3), tokens)
     expected = F.nll_loss(
         torch.stack(logits, 1).flatten(0, 1), data.target.tokens.flatten(), ignore_index=0, reduction="sum"
     )
@@ -115,5 +115,5 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
         [40, 41],
         [np.full(2, 9, np.float32), np.ones(1, np.float32)],
     )
-    with pytest.raises(InfeasibleBounds, match="sentence 42 of the prepared text, time step 1"):
+    with pytest.raises(InfeasibleBoundsError, match="sentence 42 of the prepared text, time step 1"):
         model(short)

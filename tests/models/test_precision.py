@@ -7,11 +7,11 @@ from wirings import CONVS, LSTMS, TRANSFORMERS, batch, bounds, build, config
 
 from regard.data.batch import collate
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.errors import UsageError
-from regard.kernels.int8 import is_kept
+from regard.kernels.int8 import is_int8_registered
 from regard.models import precision
-from regard.models.precision import as_precision, set_precision
+from regard.models.precision import parse_precision, set_precision
 
 pytestmark = pytest.mark.usefixtures("exact_int8")
 
@@ -46,12 +46,12 @@ def test_int8_approximates_float32(wiring) -> None:
 def test_int8_beam_search_is_batch_invariant(wiring) -> None:
     model, pairs = build(wiring).eval(), batch()
     set_precision(model, "int8")
-    search = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
-    together = beam_search(model, pairs.source, search, upper=pairs.upper)
+    search = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    together = beam_search(model, pairs.source, search, upper=pairs.upper_bounds)
     for row, length in enumerate(pairs.source.lengths.tolist()):
         sentence = pairs.source.tokens[row, :length].tolist()
         single = collate([sentence], None, [0], [bounds(length)])
-        (alone,) = beam_search(model, single.source, search, upper=single.upper)
+        (alone,) = beam_search(model, single.source, search, upper=single.upper_bounds)
         assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
         for mine, other in zip(alone, together[row], strict=True):
             assert mine.score == pytest.approx(other.score, abs=1e-5)
@@ -62,18 +62,18 @@ def test_small_matrices_and_vectors_are_not_quantized() -> None:
         {"wide": nn.Linear(16, 20), "narrow": nn.Linear(16, 15), "normed": nn.LayerNorm(16)}
     )
     set_precision(model, "int8")
-    kept = {name for name, one in model.named_parameters() if is_kept(one)}
+    kept = {name for name, one in model.named_parameters() if is_int8_registered(one)}
     assert kept == {"wide.weight"}
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
 def test_other_precisions_set_the_dtype_of_all_parameters(name, dtype) -> None:
     model = build(config())
-    set_precision(model, as_precision(name))
+    set_precision(model, parse_precision(name))
     assert {one.dtype for one in model.parameters()} == {dtype}
-    assert not any(is_kept(one) for one in model.parameters())
+    assert not any(is_int8_registered(one) for one in model.parameters())
 
 
 def test_unknown_precision_raises_with_the_valid_ones() -> None:
     with pytest.raises(UsageError, match="'float8': expected float32, bfloat16 or int8"):
-        as_precision("float8")
+        parse_precision("float8")

@@ -6,7 +6,7 @@ from wirings import MODELS, batch
 
 from regard.data.vocabulary import BOS
 from regard.functional import linear_log_softmax
-from regard.models.base import marginalise
+from regard.models.base import marginalize
 
 LINEAR = ("postr-joint, mean of the tail", "linear output layer")
 ROWS = ([0, 1, 2], [0, 0, 1, 1, 2, 2], [1, 1, 2, 2], [0, 0, 0, 2], [2, 0, 0, 1])
@@ -29,7 +29,7 @@ def test_mixture_equals_one_softmax_per_context(name, rows, recorded) -> None:
         both = torch.cat([reading.contexts, top.unsqueeze(1).expand(-1, reading.contexts.shape[1], -1)], -1)
         each = linear_log_softmax(both @ model.combine, model.output, model.output_bias)  # (N, K, V)
         weights = reading.log_weights.unsqueeze(1).expand(-1, each.shape[2], -1)
-        torch.testing.assert_close(prediction.log_probs, marginalise(weights, each.transpose(1, 2)))
+        torch.testing.assert_close(prediction.log_probs, marginalize(weights, each.transpose(1, 2)))
         chosen = torch.tensor([len(rows) - 1, 0, 0])
         found = prediction.likelihood(chosen, torch.tensor([4, 5, 3]))
         torch.testing.assert_close(found, each[chosen, :, torch.tensor([4, 5, 3])])

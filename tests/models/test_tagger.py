@@ -9,27 +9,27 @@ import torch
 from torch.nn import functional as F
 
 from regard.data.batch import BatchConfig, collate
-from regard.data.phrasebook import split
+from regard.data.phrasebook import generate_split
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.checkpoint import state_files
 from regard.training.config import StopConfig, TrainingConfig
 from regard.training.objectives import marginal
 from regard.training.optimizer import AdamConfig
-from regard.training.predictor import FertilityPredictor, Tagged, train_predictor
-from regard.training.record import read_record
+from regard.training.predictor import FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.record import read_metrics
 from regard.training.schedule import ConstantConfig
 from regard.training.weights import load_weights
 
-SMALL = TaggerConfig(embedding=64, width=32)
+SMALL = TaggerConfig(embedding_size=64, hidden_size=32)
 
 
 def settings(epochs=3, updates=0):
     return TrainingConfig(
-        batch=BatchConfig(size=8),
-        optimizer=AdamConfig(rate=0.02),
-        schedule=ConstantConfig(),
-        stop=StopConfig(epochs=epochs, updates=updates),
+        batch=BatchConfig(batch_size=8),
+        optimizer=AdamConfig(learning_rate=0.02),
+        lr_scheduler=ConstantConfig(),
+        stop=StopConfig(max_epochs=epochs, max_steps=updates),
     )
 
 
@@ -43,8 +43,8 @@ def _one_thread():
 
 
 def tagged(name, size):
-    pairs = split(name, size, seed=1)
-    return Tagged([pair.source for pair in pairs], [pair.fertilities for pair in pairs])
+    pairs = generate_split(name, size, seed=1)
+    return TaggedSentences([pair.source for pair in pairs], [pair.fertilities for pair in pairs])
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +71,16 @@ def test_expectation_of_a_uniform_distribution_is_the_middle_class():
     torch.nn.init.zeros_(model.output.weight)
     torch.nn.init.zeros_(model.output.bias)
     source = collate([[5, 6], [7]], None, [0, 1]).source
-    torch.testing.assert_close(model.expected(source), torch.tensor([[5.5, 5.5], [5.5, 0.0]]))
+    torch.testing.assert_close(model.expected_fertility(source), torch.tensor([[5.5, 5.5], [5.5, 0.0]]))
 
 
 def test_accuracy_and_f1_of_a_tagger_that_always_predicts_2(trained_dir):
     predictor = FertilityPredictor.load(trained_dir)
     with torch.no_grad():
         predictor.model.output.weight.zero_()
-        predictor.model.output.bias.copy_(10.0 * F.one_hot(torch.tensor(1), predictor.model.classes))
-    score = predictor.score(Tagged([["a", "b"], ["c", "d", "e"]], [[0, 2], [2, 3, 99]]))
-    assert score.words == 5
+        predictor.model.output.bias.copy_(10.0 * F.one_hot(torch.tensor(1), predictor.model.num_classes))
+    score = predictor.score(TaggedSentences([["a", "b"], ["c", "d", "e"]], [[0, 2], [2, 3, 99]]))
+    assert score.num_words == 5
     assert score.accuracy == pytest.approx(2 / 5)
     assert score.f1 == pytest.approx(2 * 2 / (5 + 4))
 
@@ -88,14 +88,14 @@ def test_accuracy_and_f1_of_a_tagger_that_always_predicts_2(trained_dir):
 def test_prediction_is_batch_invariant(trained_dir):
     predictor = FertilityPredictor.load(trained_dir)
     sentences = [*tagged("test", 90).sentences, []]
-    together = predictor.expected(sentences)
+    together = predictor.expected_fertilities(sentences)
     assert [len(own) for own in together] == [len(words) for words in sentences]
     for words, own in zip(sentences, together, strict=True):
-        assert predictor.expected([words])[0] == pytest.approx(own, abs=1e-5)
+        assert predictor.expected_fertilities([words])[0] == pytest.approx(own, abs=1e-5)
 
 
 def test_best_epoch_by_f1_is_kept_and_has_its_recorded_score(trained_dir):
-    entries = [entry for entry in read_record(trained_dir) if entry["kind"] == "validation"]
+    entries = [entry for entry in read_metrics(trained_dir) if entry["kind"] == "validation"]
     assert len(entries) == 3
     best = max(entries, key=lambda entry: entry["f1"])
     score = FertilityPredictor.load(trained_dir).score(tagged("valid", 100))
@@ -119,13 +119,13 @@ def test_resumed_run_reaches_the_same_weights(trained_dir, tmp_path):
 
 
 def test_number_of_classes_is_the_largest_fertility(tmp_path):
-    small = Tagged([["a", "b"]] * 2, [[12, 1]] * 2)
+    small = TaggedSentences([["a", "b"]] * 2, [[12, 1]] * 2)
     train_predictor(tmp_path / "p", small, small, SMALL, settings(epochs=1))
-    assert FertilityPredictor.load(tmp_path / "p").model.classes == 12
+    assert FertilityPredictor.load(tmp_path / "p").model.num_classes == 12
 
 
 def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
-    small = Tagged([["a", "b"]] * 2, [[1, 2]] * 2)
+    small = TaggedSentences([["a", "b"]] * 2, [[1, 2]] * 2)
     partial = tmp_path / "p" / ".predictor.json.0123abcd.partial"
     partial.mkdir(parents=True)
     (partial / "predictor.json").write_bytes(b"{")
@@ -155,7 +155,7 @@ def test_directory_with_other_content_is_not_modified(trained_dir, tmp_path):
 
 
 def test_invalid_input_raises_with_a_clear_message(trained_dir, tmp_path):
-    nothing = Tagged([[]], [[]])
+    nothing = TaggedSentences([[]], [[]])
     with pytest.raises(DataError, match=r"the training text .* contains no word"):
         train_predictor(tmp_path / "p", nothing, tagged("valid", 10))
     with pytest.raises(DataError, match=r"the validation text .* contains no word"):

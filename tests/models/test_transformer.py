@@ -17,9 +17,9 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError, InfeasibleBounds
-from regard.layers.position import LearnedConfig, Positions, SinusoidalConfig
+from regard.decoding.config import GenerationConfig
+from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.layers.position import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerSideConfig
 
@@ -79,10 +79,10 @@ def _copy_rest(feed, theirs, around) -> None:
     assert len(around) == len([name for name, _ in theirs.named_children() if name.startswith("norm")])
 
 
-@pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax")])
+@pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax")])
 @pytest.mark.parametrize("layers", [0, 1])
 def test_returning_attention_does_not_change_the_likelihood(attention, layers) -> None:
-    side = TransformerSideConfig(layers=2, local=layers)
+    side = TransformerSideConfig(num_layers=2, num_localness_layers=layers)
     model, data = build(transformer(attention=attention, encoder=side, decoder=side)), batch()
     outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
     for outcome in outcomes.values():
@@ -93,7 +93,7 @@ def test_returning_attention_does_not_change_the_likelihood(attention, layers) -
 
 
 def test_attention_of_every_layer_and_head_is_returned() -> None:
-    model, data = build(transformer(encoder=TransformerSideConfig(layers=3))), batch()
+    model, data = build(transformer(encoder=TransformerSideConfig(num_layers=3))), batch()
     outcome = model(data, look="all")
     assert [w.shape for w in outcome.weights] == [(3, 7, 2, 5)] * 2
     assert [w.shape for w in outcome.encoder] == [(3, 2, 5, 5)] * 3
@@ -111,10 +111,10 @@ def test_localness_matches_the_printed_gaussian() -> None:
     localness = Localness(4, 2).double()
     queries, lengths = torch.randn(1, 3, 4).double(), torch.tensor([[5.0]]).double()
     found = localness(queries, lengths, 5)
-    hidden = torch.tanh(queries[0] @ localness.hidden.weight)
+    hidden = torch.tanh(queries[0] @ localness.hidden_proj.weight)
     for head in range(2):
-        center = 5 * torch.sigmoid(hidden @ localness.places.weight[:, head])
-        window = 5 * torch.sigmoid(hidden @ localness.places.weight[:, 2 + head])
+        center = 5 * torch.sigmoid(hidden @ localness.center_window_proj.weight[:, head])
+        window = 5 * torch.sigmoid(hidden @ localness.center_window_proj.weight[:, 2 + head])
         for i in range(3):
             for j in range(5):
                 expected = -((j - center[i]) ** 2) / (2 * (window[i] / 2) ** 2)
@@ -122,14 +122,14 @@ def test_localness_matches_the_printed_gaussian() -> None:
 
 
 def test_positions_do_not_depend_on_the_start_of_the_chunk() -> None:
-    positions, like = Positions(SinusoidalConfig(), 6), torch.zeros(1)
+    positions, like = PositionEncoding(SinusoidalPositionConfig(), 6), torch.zeros(1)
     whole = positions(0, 700, like)
     for start in (0, 1, 255, 256, 300, 511, 699):
         assert torch.equal(positions(start, 1, like), whole[start : start + 1])
 
 
 def test_export_does_not_cache_traced_positions() -> None:
-    positions, x = Positions(SinusoidalConfig(), 10), torch.zeros(3, 10)
+    positions, x = PositionEncoding(SinusoidalPositionConfig(), 10), torch.zeros(3, 10)
 
     class Module(torch.nn.Module):
         def forward(self, x):
@@ -140,7 +140,7 @@ def test_export_does_not_cache_traced_positions() -> None:
 
 
 def test_sinusoids_match_the_printed_formula() -> None:
-    found = Positions(SinusoidalConfig(), 6)(2, 2, torch.zeros(1, dtype=torch.float64))
+    found = PositionEncoding(SinusoidalPositionConfig(), 6)(2, 2, torch.zeros(1, dtype=torch.float64))
     for row, place in enumerate((2, 3)):
         for i in range(3):
             angle = place / 10000 ** (2 * i / 6)
@@ -173,9 +173,9 @@ def test_bfloat16_approximates_float32() -> None:
 
 
 def test_attention_and_attentions_are_mutually_exclusive() -> None:
-    each = (SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax"))
+    each = (SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax"))
     with pytest.raises(ValidationError, match="attention and attentions are both set"):
-        transformer(attention=SoftAttentionConfig(map="sparsemax"), attentions=each)
+        transformer(attention=SoftAttentionConfig(normalizer="sparsemax"), attentions=each)
 
 
 @pytest.mark.parametrize(
@@ -204,20 +204,20 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
         [40, 41],
         [np.full(2, 9, np.float32), np.ones(1, np.float32)],
     )
-    with pytest.raises(InfeasibleBounds, match="sentence 42 of the prepared text"):
+    with pytest.raises(InfeasibleBoundsError, match="sentence 42 of the prepared text"):
         model(short)
 
 
 def test_longest_is_the_number_of_learned_positions() -> None:
-    assert build(transformer(positions=LearnedConfig(length=9))).longest == 9
-    assert build(transformer()).longest is None
+    assert build(transformer(positions=LearnedPositionConfig(max_length=9))).max_length == 9
+    assert build(transformer()).max_length is None
 
 
 def test_search_ends_at_the_last_learned_position() -> None:
     # Nine positions: eight tokens and EOS.
-    model = build(transformer(positions=LearnedConfig(length=9)))
+    model = build(transformer(positions=LearnedPositionConfig(max_length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
-    config = SearchConfig(beam=2, length_penalty=0.0, min_length=20, max_length_extra=30)
+    config = GenerationConfig(beam_size=2, length_penalty=0.0, min_length=20, max_length_offset=30)
     found = beam_search(model, source, config)
     assert [len(h.tokens) for h in found[0]] == [8]
 
@@ -228,12 +228,12 @@ def test_search_ends_at_the_last_learned_position() -> None:
 def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(TRANSFORMERS[name]).eval(), batch()
     source = pairs.source
-    config = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
-    together = beam_search(model, source, config, upper=pairs.upper)
+    config = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    together = beam_search(model, source, config, upper=pairs.upper_bounds)
     for row, length in enumerate(source.lengths.tolist()):
         sentence = source.tokens[row, :length].tolist()
         single = collate([sentence], None, [0], [bounds(length)])
-        (alone,) = beam_search(model, single.source, config, upper=single.upper)
+        (alone,) = beam_search(model, single.source, config, upper=single.upper_bounds)
         assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
         for mine, other in zip(alone, together[row], strict=True):
             assert mine.score == pytest.approx(other.score, abs=1e-6)

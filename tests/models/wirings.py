@@ -15,15 +15,15 @@ from regard.attention.variational import VariationalAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
 from regard.layers.feedforward import FeedForwardConfig
-from regard.layers.position import LearnedConfig
+from regard.layers.position import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.conv_encoder import ConvEncoderConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import DecoderConfig, LstmConfig
-from regard.models.recurrent import EncoderConfig
+from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.recurrent import RnnEncoderConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from toys import TwoContexts
@@ -47,81 +47,81 @@ __all__ = [
 SOURCE, TARGET = 13, 11
 
 
-def config(**changes) -> LstmConfig:
+def config(**changes) -> RnnConfig:
     settings = {
         "embedding": 6,
-        "encoder": EncoderConfig(layers=2, width=8),
-        "decoder": DecoderConfig(layers=2, width=8),
+        "encoder": RnnEncoderConfig(num_layers=2, hidden_size=8),
+        "decoder": RnnDecoderConfig(num_layers=2, hidden_size=8),
         "dropout": 0.0,
         "uniform": 0.5,
     }
-    return LstmConfig(**{**settings, **changes})
+    return RnnConfig(**{**settings, **changes})
 
 
-def decoder(**changes) -> DecoderConfig:
-    return DecoderConfig(**{"layers": 2, "width": 8, **changes})
+def decoder(**changes) -> RnnDecoderConfig:
+    return RnnDecoderConfig(**{"layers": 2, "width": 8, **changes})
 
 
 LSTMS = {
     "luong": config(),
     "bahdanau": config(
-        decoder=decoder(query="previous", feed="context"), attention=SoftAttentionConfig(scorer="additive")
+        decoder=decoder(query="previous", feed="context"), attention=SoftAttentionConfig(score_function="additive")
     ),
-    "context feeding": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(scorer="dot")),
+    "context feeding": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(score_function="dot")),
     "no input feeding": config(decoder=decoder(feed="none")),
-    "sparse": config(attention=SoftAttentionConfig(map="sparsemax")),
-    "fused": config(attention=SoftAttentionConfig(map="fusedmax")),
-    "gru": config(encoder=EncoderConfig(width=8, cell="gru"), decoder=decoder(cell="gru")),
+    "sparse": config(attention=SoftAttentionConfig(normalizer="sparsemax")),
+    "fused": config(attention=SoftAttentionConfig(normalizer="fusedmax")),
+    "gru": config(encoder=RnnEncoderConfig(hidden_size=8, rnn_type="gru"), decoder=decoder(cell="gru")),
     "backward without attention": config(
-        encoder=EncoderConfig(width=8, direction="reversed"), attention=NoAttentionConfig()
+        encoder=RnnEncoderConfig(hidden_size=8, direction="reversed"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
-        encoder=EncoderConfig(layers=1, width=4, cell="gru"), decoder=decoder(bridge="dense")
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"), decoder=decoder(bridge="dense")
     ),
     "learned initial state": config(decoder=decoder(bridge="learned")),
     "zero initial state": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
-    "constrained softmax": config(attention=ConstrainedAttentionConfig(map="softmax")),
+    "constrained softmax": config(attention=ConstrainedAttentionConfig(normalizer="softmax")),
     "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
-    "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3, beyond="drop")),
+    "prior-joint": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=3, tail="drop")),
     "postr-joint": config(
         decoder=decoder(feed="context"),
-        attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9, beyond="drop"),
+        attention=PosteriorAttentionConfig(coupling="monotonic", top_k=9, tail="drop"),
     ),
-    "prior-joint, mean of the tail": config(attention=PosteriorAttentionConfig(passes="prior", contexts=2)),
+    "prior-joint, mean of the tail": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=2)),
     "postr-joint, mean of the tail": config(
         decoder=decoder(feed="context", readout="linear"),
-        attention=PosteriorAttentionConfig(coupling="proximity", contexts=1),
+        attention=PosteriorAttentionConfig(coupling="proximity", top_k=1),
     ),
     "linear output layer": config(
         decoder=decoder(readout="linear"),
-        attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, beyond="renormalise"),
+        attention=PosteriorAttentionConfig(coupling="proximity", top_k=2, tail="renormalise"),
     ),
     "hard": config(
-        encoder=EncoderConfig(layers=1, width=6),
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=6),
         decoder=decoder(bridge="dense"),
         attention=HardAttentionConfig(),
     ),
     "linear output layer, one context": config(decoder=decoder(readout="linear")),
     "convolutional encoder": config(
-        encoder=ConvEncoderConfig(layers=2, value_layers=1, width=8, positions=LearnedConfig(length=9)),
+        encoder=ConvEncoderConfig(num_layers=2, num_value_layers=1, hidden_size=8, position_encoding=LearnedPositionConfig(max_length=9)),
         decoder=decoder(bridge="dense"),
     ),
     "constrained over a convolutional encoder": config(
         encoder=ConvEncoderConfig(
-            layers=1, value_layers=1, width=6, kernel=5, positions=LearnedConfig(length=9)
+            num_layers=1, num_value_layers=1, hidden_size=6, kernel_size=5, position_encoding=LearnedPositionConfig(max_length=9)
         ),
         decoder=decoder(bridge="zero", query="previous", feed="context"),
-        attention=ConstrainedAttentionConfig(scorer="additive"),
+        attention=ConstrainedAttentionConfig(score_function="additive"),
     ),
-    "coverage": config(attention=CoverageAttentionConfig(map="sparsemax")),
+    "coverage": config(attention=CoverageAttentionConfig(normalizer="sparsemax")),
     "variational": config(attention=VariationalAttentionConfig()),
-    "local": config(decoder=decoder(feed="context"), attention=LocalAttentionConfig(window=1)),
-    "local, monotonic": config(attention=LocalAttentionConfig(window=2, variant="monotonic")),
+    "local": config(decoder=decoder(feed="context"), attention=LocalAttentionConfig(window_size=1)),
+    "local, monotonic": config(attention=LocalAttentionConfig(window_size=2, variant="monotonic")),
     "hard monotonic": config(
         decoder=decoder(feed="none"),
-        attention=PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
+        attention=PosteriorAttentionConfig(coupling="forward", top_k=0, posterior_weight=1.0),
     ),
 }
 
@@ -146,9 +146,9 @@ def transformer(**changes) -> TransformerConfig:
     settings = {
         "width": 8,
         "heads": 2,
-        "feed_forward": FeedForwardConfig(width=12),
-        "encoder": TransformerSideConfig(layers=1),
-        "decoder": TransformerSideConfig(layers=2),
+        "feed_forward": FeedForwardConfig(ffn_size=12),
+        "encoder": TransformerSideConfig(num_layers=1),
+        "decoder": TransformerSideConfig(num_layers=2),
         "dropout": 0.0,
     }
     return TransformerConfig(**{**settings, **changes})
@@ -157,45 +157,45 @@ def transformer(**changes) -> TransformerConfig:
 TRANSFORMERS = {
     "post-norm": transformer(),
     "pre-norm": transformer(
-        norm="pre", tied="none", feed_forward=FeedForwardConfig(width=12, activation="gelu")
+        norm="pre", tied="none", feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu")
     ),
-    "learned positions": transformer(positions=LearnedConfig(length=9)),
+    "learned positions": transformer(positions=LearnedPositionConfig(max_length=9)),
     "one head": transformer(heads=1),
     "localness": transformer(
-        encoder=TransformerSideConfig(layers=1, local=1), decoder=TransformerSideConfig(layers=2, local=1)
+        encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1), decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1)
     ),
     "no attention to the source": transformer(attention=NoAttentionConfig()),
-    "sparsemax": transformer(attention=SoftAttentionConfig(map="sparsemax")),
-    "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),
-    "additive": transformer(attention=SoftAttentionConfig(scorer="additive")),
+    "sparsemax": transformer(attention=SoftAttentionConfig(normalizer="sparsemax")),
+    "entmax, bilinear": transformer(attention=SoftAttentionConfig(normalizer="entmax15", score_function="general")),
+    "additive": transformer(attention=SoftAttentionConfig(score_function="additive")),
     "constrained": transformer(attention=ConstrainedAttentionConfig()),
-    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(budget="layer")),
-    "constrained softmax": transformer(attention=ConstrainedAttentionConfig(map="softmax")),
+    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(fertility_sharing="layer")),
+    "constrained softmax": transformer(attention=ConstrainedAttentionConfig(normalizer="softmax")),
     "coverage": transformer(attention=CoverageAttentionConfig()),
-    "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window=2)),
-    "local-p": transformer(attention=LocalAttentionConfig(window=2)),
+    "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
+    "local-p": transformer(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": transformer(
         attentions=(
-            SoftAttentionConfig(map="sparsemax"),
-            PosteriorAttentionConfig(passes="prior", contexts=3),
+            SoftAttentionConfig(normalizer="sparsemax"),
+            PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
     ),
-    "prior-joint": transformer(attention=PosteriorAttentionConfig(passes="prior", contexts=0)),
+    "prior-joint": transformer(attention=PosteriorAttentionConfig(state_attention="prior", top_k=0)),
     "prox-joint": transformer(
-        norm="pre", attention=PosteriorAttentionConfig(coupling="proximity", contexts=3)
+        norm="pre", attention=PosteriorAttentionConfig(coupling="proximity", top_k=3)
     ),
-    "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", contexts=2)),
+    "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", top_k=2)),
     "hard": transformer(attention=HardAttentionConfig()),
-    "variational": transformer(attention=VariationalAttentionConfig(contexts=3)),
+    "variational": transformer(attention=VariationalAttentionConfig(top_k=3)),
 }
 
 
 def conv(**changes) -> ConvConfig:
     settings = {
         "embedding": 6,
-        "encoder": ConvSideConfig(layers=2, width=8),
-        "decoder": ConvSideConfig(layers=2, width=8),
-        "positions": LearnedConfig(length=9),
+        "encoder": ConvSideConfig(num_layers=2, hidden_size=8),
+        "decoder": ConvSideConfig(num_layers=2, hidden_size=8),
+        "positions": LearnedPositionConfig(max_length=9),
         "dropout": 0.0,
         "shared_gradient": False,  # differs from finite differences: see `test_conv`
     }
@@ -205,40 +205,40 @@ def conv(**changes) -> ConvConfig:
 CONVS = {
     "gehring": conv(),
     "wide kernels": conv(
-        encoder=ConvSideConfig(layers=1, width=4, kernel=5),
-        decoder=ConvSideConfig(layers=2, width=6, kernel=4),
+        encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=5),
+        decoder=ConvSideConfig(num_layers=2, hidden_size=6, kernel_size=4),
         tied="target",
     ),
     "kernel size 1": conv(
-        encoder=ConvSideConfig(layers=1, width=4, kernel=1),
-        decoder=ConvSideConfig(layers=1, width=4, kernel=1),
+        encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),
+        decoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),
     ),
     "no attention to the source": conv(attention=NoAttentionConfig()),
-    "sparsemax": conv(attention=SoftAttentionConfig(map="sparsemax")),
-    "additive": conv(attention=SoftAttentionConfig(scorer="additive")),
+    "sparsemax": conv(attention=SoftAttentionConfig(normalizer="sparsemax")),
+    "additive": conv(attention=SoftAttentionConfig(score_function="additive")),
     "constrained": conv(attention=ConstrainedAttentionConfig()),
     "coverage": conv(attention=CoverageAttentionConfig()),
-    "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window=2)),
-    "local-p": conv(attention=LocalAttentionConfig(window=2)),
+    "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
+    "local-p": conv(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": conv(
         attentions=(
-            ConstrainedAttentionConfig(map="softmax"),
-            PosteriorAttentionConfig(passes="prior", contexts=3),
+            ConstrainedAttentionConfig(normalizer="softmax"),
+            PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
     ),
-    "prior-joint": conv(attention=PosteriorAttentionConfig(passes="prior", contexts=0)),
-    "mono-joint": conv(attention=PosteriorAttentionConfig(coupling="monotonic", contexts=2)),
+    "prior-joint": conv(attention=PosteriorAttentionConfig(state_attention="prior", top_k=0)),
+    "mono-joint": conv(attention=PosteriorAttentionConfig(coupling="monotonic", top_k=2)),
     "hard": conv(attention=HardAttentionConfig()),
-    "variational": conv(attention=VariationalAttentionConfig(contexts=3)),
+    "variational": conv(attention=VariationalAttentionConfig(top_k=3)),
 }
 
 
-def build(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
+def build(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     torch.manual_seed(1)
     return build_model(wiring, SOURCE, TARGET).double()
 
 
-def with_two_contexts(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
+def with_two_contexts(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     """Return a model with a toy mechanism of two contexts that is updated with each generated token."""
     model = build(wiring)
     if isinstance(model, LstmModel):

@@ -5,11 +5,11 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from regard.metrics.by_length import BucketScore, LengthScores, cut_by_length
-from regard.report.by_length import svg_by_length
+from regard.metrics.by_length import BucketScore, LengthScores, bucket_by_length
+from regard.report.by_length import plot_by_length
 
 SVG = "{http://www.w3.org/2000/svg}"
-BUCKETS = cut_by_length([3] * 1200 + [15] * 5 + [70])
+BUCKETS = bucket_by_length([3] * 1200 + [15] * 5 + [70])
 
 
 def scores(name, *values):
@@ -18,7 +18,7 @@ def scores(name, *values):
 
 
 def plot(systems):
-    return ET.fromstring(svg_by_length(systems, BUCKETS))
+    return ET.fromstring(plot_by_length(systems, BUCKETS))
 
 
 def words(root):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.metrics.attention import AttentionFigures, Bins
-from regard.report.attention import svg_coverage, svg_entropy
-from regard.report.charts import Panel, Series, svg_panels
+from regard.metrics.attention import AttentionStatistics, Histogram
+from regard.report.attention import plot_coverage, plot_entropy
+from regard.report.charts import Panel, Series, plot_panels
 
 SVG = "{http://www.w3.org/2000/svg}"
 EDGES = (0.0, 0.5, 1.0, 1.5)
@@ -22,7 +22,7 @@ def panel(*series, kind="curve", edges=EDGES, note=""):
 
 
 def plot(*panels):
-    return ET.fromstring(svg_panels(panels, "name", "description"))
+    return ET.fromstring(plot_panels(panels, "name", "description"))
 
 
 def tooltips(root):
@@ -121,12 +121,12 @@ def test_any_chart_is_well_formed_and_within_its_borders(shares, width, name):
 
 
 def figures(entropies, coverages=(0.5, 1.0)):
-    share = Bins((0.0, 0.5, 1.0), tuple(int(100 * x) for x in coverages))
-    return AttentionFigures(9, 90, 0.5, 0.7, 3.0, 0.8, entropies, share)
+    share = Histogram((0.0, 0.5, 1.0), tuple(int(100 * x) for x in coverages))
+    return AttentionStatistics(9, 90, 0.5, 0.7, 3.0, 0.8, entropies, share)
 
 
 def test_bins_of_few_steps_show_their_share_but_no_accuracy():
-    svg = svg_entropy({"m": figures(Bins((0.0, 0.2, 0.4), (91, 9), (91, 9)))})
+    svg = plot_entropy({"m": figures(Histogram((0.0, 0.2, 0.4), (91, 9), (91, 9)))})
     tips = tooltips(ET.fromstring(svg))
     assert [tip.split(" (")[0] for tip in tips] == [
         "m, 0 to 0.2: 100.0%",
@@ -136,11 +136,11 @@ def test_bins_of_few_steps_show_their_share_but_no_accuracy():
 
 
 def test_models_with_different_bins_are_rejected():
-    one, other = figures(Bins((0.0, 0.2), (5,), (5,))), figures(Bins((0.0, 0.25), (5,), (5,)))
+    one, other = figures(Histogram((0.0, 0.2), (5,), (5,))), figures(Histogram((0.0, 0.25), (5,), (5,)))
     with pytest.raises(DataError, match="bins of different widths"):
-        svg_entropy({"one": one, "other": other})
+        plot_entropy({"one": one, "other": other})
 
 
 def test_coverage_chart_has_a_text_description():
-    root = ET.fromstring(svg_coverage({"soft": figures(Bins((0.0, 0.2), (5,), (5,)))}))
+    root = ET.fromstring(plot_coverage({"soft": figures(Histogram((0.0, 0.2), (5,), (5,)))}))
     assert root.findtext(f"{SVG}desc") == "soft: 80.0% on average."

@@ -8,20 +8,20 @@ import torch
 
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import Side, TextPair
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
-from regard.decoding.analysis import force_lines
-from regard.decoding.config import SearchConfig
-from regard.decoding.translate import Translator, number_lines
-from regard.metrics.alignment import join_words
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.decoding.analysis import force_decode_lines
+from regard.decoding.config import GenerationConfig
+from regard.decoding.translate import Translator, enumerate_lines
+from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
-from regard.models.lstm_config import LstmConfig
-from regard.report.collect import collect_lines, collect_model, link_system, system_maps
+from regard.models.lstm_config import RnnConfig
+from regard.report.collect import collect_translations, collect_model, add_word_links, system_maps
 from regard.report.curves import read_curves
 from regard.report.maps import MapKind
-from regard.report.scores import score_systems
+from regard.report.scores import compute_scores
 from regard.report.worst import corpus_scores
 
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
@@ -30,17 +30,17 @@ PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), 
 def make_translator(attention=None, fertility=None) -> Translator:
     """Return a translator with random weights, with other attention or with bounds, if given."""
     sides = [
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e", "A B C D E")
     ]
     settings = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
     if fertility is not None:
         settings["attention"] = {"kind": "constrained"}
-    config = from_dict(LstmConfig, settings)
+    config = from_dict(RnnConfig, settings)
     if attention is not None:
         settings["decoder"]["feed"] = "context"
         settings["attention"] = attention
-        config = from_dict(LstmConfig, settings)
+        config = from_dict(RnnConfig, settings)
     budget = None
     if fertility is not None:
         budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
@@ -49,7 +49,7 @@ def make_translator(attention=None, fertility=None) -> Translator:
     search = {"beam": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 2}
     search["batch"] = {"longest": 20}
     return Translator(
-        build_model(config, size, size).eval(), TextPair(*sides, budget), from_dict(SearchConfig, search)
+        build_model(config, size, size).eval(), TextProcessor(*sides, budget), from_dict(GenerationConfig, search)
     )
 
 
@@ -79,7 +79,7 @@ def test_every_line_is_included_even_if_empty_or_too_long(soft):
 
 def test_own_maps_equal_maps_of_translations(soft):
     translator, system = soft
-    results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
+    results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
         assert shown.text == result.text
         if shown.own is not None:
@@ -92,11 +92,11 @@ def test_own_maps_equal_maps_of_translations(soft):
 
 def test_forced_maps_equal_maps_of_forced_decoding(soft):
     translator, system = soft
-    lines = force_lines(translator.model, translator.text, PAIRS, translator.search.batch)
+    lines = force_decode_lines(translator.model, translator.text, PAIRS, translator.search.batch)
     for shown, line in zip(system.sentences, lines, strict=True):
         assert (shown.forced is None) == (line is None)
         if line is not None and shown.forced is not None:
-            words = join_words(line.beliefs[-1][:-1].mean(axis=1), line.source_words, line.target_words)
+            words = merge_subwords(line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words)
             assert abs(shown.forced.weights[0] / 255 - words).max() <= 1 / 255
             assert shown.forced.rows == tuple(line.target)
 
@@ -106,14 +106,14 @@ def test_posterior_and_prior_are_kept_on_request():
     system = collect(translator, every=True)
     kinds = (MapKind(), MapKind(prior=True))
     assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds
-    results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
+    results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
-        if shown.own is not None:
+        if shown.own_maps is not None:
             best = result.translations[0]
             prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
-            assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
-            assert abs(shown.own.weights[1] / 255 - prior).max() <= 1 / 255
-    assert any((one.own.weights[0] != one.own.weights[1]).any() for one in system.sentences if one.own)
+            assert abs(shown.own_maps.weights[0] / 255 - best.weights).max() <= 1 / 255
+            assert abs(shown.own_maps.weights[1] / 255 - prior).max() <= 1 / 255
+    assert any((one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps)
     assert system_maps(collect(translator), forced=False) == (MapKind(),)
 
 
@@ -124,41 +124,41 @@ def test_soft_model_has_one_map_on_any_request(soft):
 def test_maps_of_a_bounded_model_have_a_sink_column():
     system = collect(make_translator(fertility=1.0))
     shown = system.sentences[0]
-    assert system.bounded and shown.own is not None and shown.own.columns == ("a", "b", "c", "<sink>")
+    assert system.has_fertilities and shown.own_maps is not None and shown.own_maps.columns == ("a", "b", "c", "<sink>")
     received = shown.sentence.received
     assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
-    totals = shown.own.weights[0].sum(axis=0) / 255
+    totals = shown.own_maps.weights[0].sum(axis=0) / 255
     assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
 
 
 def test_scores_equal_the_metrics(soft):
     _, system = soft
     # Each word is linked to the word at the same position; words without a link count as dropped.
-    linked = link_system(
+    linked = add_word_links(
         system, lambda pairs: [frozenset((i, i) for i in range(min(map(len, pair)))) for pair in pairs]
     )
-    copied = collect_lines("copy", Path("out.txt"), [reference for _, reference in PAIRS], PAIRS)
-    copied = link_system(copied, lambda pairs: [frozenset({(0, 0)})] * len(pairs))
-    scores = score_systems([linked, copied], PAIRS, "none", resamples=20)
+    copied = collect_translations("copy", Path("out.txt"), [reference for _, reference in PAIRS], PAIRS)
+    copied = add_word_links(copied, lambda pairs: [frozenset({(0, 0)})] * len(pairs))
+    scores = compute_scores([linked, copied], PAIRS, "none", num_resamples=20)
     outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
     for key, score in (("bleu", bleu(outputs, references, "none")), ("chrf", chrf(outputs, references))):
         assert scores.table[key][0].estimate.value == pytest.approx(score.score)
         assert scores.table[key][1].estimate.value == pytest.approx(100)
         assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
     # Sentence scores of a copy are 100, even for short sentences.
-    assert scores.each["bleu"][1] == pytest.approx([100] * len(PAIRS))
+    assert scores.sentence_scores["bleu"][1] == pytest.approx([100] * len(PAIRS))
     expected = corpus_scores([one.sentence for one in linked.sentences])
     assert {key: scores.table[key][0].estimate.value for key in expected} == pytest.approx(expected)
     assert set(expected) == {"rep", "drop"}
     assert scores.attention[1] is None and scores.attention[0].sentences == 3
-    assert len(scores.missing) == 1 and "--gold" in scores.missing[0]
+    assert len(scores.missing_reasons) == 1 and "--gold" in scores.missing_reasons[0]
 
 
 def test_translations_from_a_file_are_tokenized_like_the_model(soft):
     translator, _ = soft
     lines = [reference for _, reference in PAIRS]
     for text in (None, translator.text):
-        system = collect_lines("file", Path("out.txt"), lines, PAIRS, text)
+        system = collect_translations("file", Path("out.txt"), lines, PAIRS, text)
         assert [one.sentence.output for one in system.sentences] == [tuple(line.split()) for line in lines]
         assert system.attention == () and system_maps(system, forced=False) == ()
 
@@ -170,9 +170,9 @@ def test_damaged_lines_of_a_record_are_skipped(tmp_path):
     bad = b'{"kind": "tr\n\n[1]\n\xff\xfe\n{"kind": "train", "update": "x", "perplexity": NaN}\n{"kind"'
     (tmp_path / "record.jsonl").write_bytes((good + valid).encode() + bad)
     curves = read_curves(tmp_path)
-    assert curves is not None and curves.broken == 4
+    assert curves is not None and curves.num_malformed_lines == 4
     assert curves.train == ((50.0, 9.5),) and curves.valid == ((60.0, 8.0),)
-    assert curves.scores == (("bleu", ((60.0, 20.5),)),) and curves.best == 60
+    assert curves.scores == (("bleu", ((60.0, 20.5),)),) and curves.best_step == 60
 
 
 def test_long_record_is_thinned_and_keeps_its_last_entry(tmp_path):

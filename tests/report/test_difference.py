@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from regard.data.links import parse_gold
+from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.difference import svg_difference
+from regard.report.difference import plot_difference
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("new", "old")
@@ -21,7 +21,7 @@ def fills(svg):
 
 def plot(values, **options):
     values = np.array([values], dtype=float)
-    return svg_difference(values, ["w"] * values.shape[-1], ["x"], NAMES, **options)
+    return plot_difference(values, ["w"] * values.shape[-1], ["x"], NAMES, **options)
 
 
 def test_greater_is_red_smaller_is_blue_and_equal_is_white():
@@ -44,7 +44,7 @@ def test_nan_has_a_color_of_its_own():
 
 
 def test_legend_names_the_systems_and_gold_links():
-    root = ET.fromstring(plot([0.5], gold=parse_gold("0-0")))
+    root = ET.fromstring(plot([0.5], gold=parse_gold_links("0-0")))
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert texts[-3:] == ["more in old", "more in new", "gold link"]
     assert float(root.get("width")) > 250
@@ -52,4 +52,4 @@ def test_legend_names_the_systems_and_gold_links():
 
 def test_equal_names_are_rejected():
     with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
-        svg_difference(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
+        plot_difference(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from regard.data.links import parse_gold
+from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.grid import Ramp
-from regard.report.heatmap import svg_map
+from regard.report.grid import Colormap
+from regard.report.heatmap import plot_attention
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -22,25 +22,25 @@ def cells(svg):
 
 
 def test_only_exact_zeros_are_white():
-    found = cells(svg_map(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
+    found = cells(plot_attention(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
     assert [fill == "#ffffff" for fill, _ in found] == [True, False, False]
 
 
 def test_greater_weights_are_darker():
     weights = np.linspace(0, 1, 21)[None]
-    fills = [fill for fill, _ in cells(svg_map(weights, ["w"] * 21, ["x"]))]
+    fills = [fill for fill, _ in cells(plot_attention(weights, ["w"] * 21, ["x"]))]
     light = [sum(int(fill[i : i + 2], 16) for i in (1, 3, 5)) for fill in fills]
     assert light == sorted(light, reverse=True) and len(set(light)) == 21
 
 
 def test_tooltip_shows_words_and_weight_to_four_digits():
-    found = cells(svg_map(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
+    found = cells(plot_attention(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
     tips = [tip for _, tip in found]
     assert tips == ["the → das: 0.1235", "the → Haus: 2e-07", "house → das: 0", "house → Haus: 1"]
 
 
 def test_markup_in_words_is_escaped():
-    svg = svg_map(np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"])
+    svg = plot_attention(np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"])
     root = ET.fromstring(svg)
     assert "<script" not in svg
     texts = [text.text for text in root.iter(f"{SVG}text")]
@@ -51,12 +51,12 @@ def test_markup_in_words_is_escaped():
 @given(st.text(max_size=40), st.text(max_size=40))
 @example("\ud800\udfff\ufffe", "\x00\x1b\x7f\u2028\u202e")
 def test_any_words_give_well_formed_xml(source, target):
-    ET.fromstring(svg_map(np.array([[0.5]]), [source], [target], title=source))
+    ET.fromstring(plot_attention(np.array([[0.5]]), [source], [target], title=source))
 
 
 def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
     word = "Donaudampfschifffahrtsgesellschaftskapitän"
-    root = ET.fromstring(svg_map(np.array([[1.0]]), [word], ["x"]))
+    root = ET.fromstring(plot_attention(np.array([[1.0]]), [word], ["x"]))
     label = next(text for text in root.iter(f"{SVG}text") if (text.text or "").endswith("…"))
     assert word.startswith(label.text[:-1])
     assert label.findtext(f"{SVG}title") == word
@@ -64,7 +64,7 @@ def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
 
 def test_labels_lie_within_the_picture():
     words = ["internationalization"] * 3
-    root = ET.fromstring(svg_map(np.full((2, 1, 3), 0.5), words, ["x"]))
+    root = ET.fromstring(plot_attention(np.full((2, 1, 3), 0.5), words, ["x"]))
     width = float(root.get("width"))
     panels = [group for group in root.findall(f"{SVG}g") if group.get("transform")][:2]
     for panel in panels:
@@ -74,7 +74,7 @@ def test_labels_lie_within_the_picture():
 
 
 def test_gold_links_are_outlined_and_possible_links_dashed():
-    svg = svg_map(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold("0-0 1p1 7-7"))
+    svg = plot_attention(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold_links("0-0 1p1 7-7"))
     outlines = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.get("x") in ("2", "26")]
     assert [(rect.get("x"), rect.get("stroke-dasharray") is not None) for rect in outlines] == [
         ("2", False),
@@ -83,33 +83,33 @@ def test_gold_links_are_outlined_and_possible_links_dashed():
 
 
 def test_each_head_has_a_map_and_a_caption():
-    svg = svg_map(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
+    svg = plot_attention(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
     assert len(cells(svg)) == 12
     assert all(f">head {head}<" in svg for head in (0, 1, 2))
 
 
 def test_invalid_weights_have_a_color_of_their_own():
     fills = [
-        fill for fill, _ in cells(svg_map(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"]))
+        fill for fill, _ in cells(plot_attention(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"]))
     ]
     assert fills[0] == fills[1] == fills[2] != fills[3] == fills[4]
 
 
 def test_empty_sentence_gives_a_picture():
-    ET.fromstring(svg_map(np.zeros((0, 2)), ["a", "b"], []))
-    ET.fromstring(svg_map(np.zeros((2, 0)), [], ["a", "b"]))
+    ET.fromstring(plot_attention(np.zeros((0, 2)), ["a", "b"], []))
+    ET.fromstring(plot_attention(np.zeros((2, 0)), [], ["a", "b"]))
 
 
 def test_mismatched_shapes_are_rejected_and_named():
     with pytest.raises(DataError, match=r"shape \(2, 3\): expected target x source, 3 x 2"):
-        svg_map(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
+        plot_attention(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
     with pytest.raises(DataError, match="1 captions for 2 heads"):
-        svg_map(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
+        plot_attention(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
 
 
 def test_color_ramp_passes_through_its_stops():
-    ramp = Ramp(((0, 0, 0), (100, 200, 50), (255, 255, 255)))
-    assert [ramp.colour(weight) for weight in (0.0, 0.25, 0.5, 1.0, 7.0)] == [
+    ramp = Colormap(((0, 0, 0), (100, 200, 50), (255, 255, 255)))
+    assert [ramp.color(weight) for weight in (0.0, 0.25, 0.5, 1.0, 7.0)] == [
         "#000000",
         "#326419",
         "#64c832",
@@ -120,7 +120,7 @@ def test_color_ramp_passes_through_its_stops():
 
 def test_two_maps_are_side_by_side_and_many_are_in_rows():
     words = [f"w{n}" for n in range(30)]
-    root = ET.fromstring(svg_map(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
+    root = ET.fromstring(plot_attention(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
     assert float(root.get("width")) > 2 * 24 * 30 > float(root.get("height"))
-    many = ET.fromstring(svg_map(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
+    many = ET.fromstring(plot_attention(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
     assert float(many.get("width")) <= 1200

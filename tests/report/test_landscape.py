@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.functional import softmax, sparsemax
-from regard.report.landscape import Surface, _border, support_regions, svg_curves, svg_surfaces
+from regard.report.landscape import Surface, _contour, support_regions, plot_curves, plot_surfaces
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -41,7 +41,7 @@ def test_regions_fill_the_square() -> None:
 
 def test_contours_lie_at_their_weight() -> None:
     surface = Surface("softmax", 3, grid(softmax, 5, 5), grid(softmax, 241, 61), False)
-    points = np.array(_border(surface, 0.3)[:-1])
+    points = np.array(_contour(surface, 0.3)[:-1])
     weights = softmax(torch.tensor(np.column_stack([points, np.zeros(len(points))])))[:, 0]
     assert len(points) > 30
     torch.testing.assert_close(weights, torch.full_like(weights, 0.3), atol=1e-4, rtol=0)
@@ -49,7 +49,7 @@ def test_contours_lie_at_their_weight() -> None:
 
 def test_unreachable_weight_has_no_contour() -> None:
     surface = Surface("softmax", 3, grid(softmax, 5, 5), grid(softmax, 25, 7), False)
-    assert _border(surface, 1.0) == []
+    assert _contour(surface, 1.0) == []
 
 
 def test_surfaces_show_exact_zeros_white_and_label_every_region() -> None:
@@ -57,7 +57,7 @@ def test_surfaces_show_exact_zeros_white_and_label_every_region() -> None:
         Surface(map.__name__, 3, grid(map, 7, 7), grid(map, 61, 61), map is sparsemax)
         for map in (softmax, sparsemax)
     ]
-    root = ET.fromstring(svg_surfaces(both))
+    root = ET.fromstring(plot_surfaces(both))
     facets = [[path.get("fill") for path in group] for group in root.findall(f"{SVG}g")]
     assert [len(group) for group in facets] == [36, 36]
     assert "#ffffff" not in facets[0] and "#ffffff" in facets[1]
@@ -68,6 +68,6 @@ def test_surfaces_show_exact_zeros_white_and_label_every_region() -> None:
 def test_description_of_curves_states_where_they_are_zero_and_one() -> None:
     differences = np.linspace(-3, 3, 13)
     pairs = torch.tensor(np.column_stack([differences, 0 * differences]))
-    svg = svg_curves(differences, {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)})
+    svg = plot_curves(differences, {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)})
     description = ET.fromstring(svg).findtext(f"{SVG}desc") or ""
     assert "softmax is never 0 or 1; sparsemax is 0 up to -1 and 1 from 1." in description

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
-from regard.report.maps import MapKind, MapPacker, Seen, WordMaps, drop_equal_priors, quantise, word_maps
+from regard.report.maps import MapKind, MapPacker, AttentionLayers, WordMaps, drop_equal_priors, quantize, word_maps
 from regard.report.page import render, script_json
 
 
@@ -120,7 +120,7 @@ def test_non_finite_numbers_become_null_and_lone_surrogates_question_marks():
 
 @given(arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(0, 4)), elements=st.floats(0, 1)))
 def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
-    found = quantise(weights)
+    found = quantize(weights)
     assert ((found == 0) == (weights == 0)).all()
     assert (abs(found / 255 - weights) <= 1 / 255).all()
 
@@ -170,15 +170,15 @@ def test_rendering_is_deterministic(report, page):
 
 def test_prior_is_kept_only_if_it_differs_from_the_posterior():
     weights = np.array([[0.5, 0.5], [1.0, 0.0]])
-    same = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(weights))
-    other = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(1 - weights))
+    same = word_maps(("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(weights))
+    other = word_maps(("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(1 - weights))
     assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(),)] * 2
     assert drop_equal_priors([same, other]) == [same, other]
 
 
 def test_subwords_are_joined_and_sink_is_a_column():
     weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
-    maps = word_maps(("word",), ("long", "word"), Seen(weights), [0, 0, 1, -1], [0, 0])
+    maps = word_maps(("word",), ("long", "word"), AttentionLayers(weights), [0, 0, 1, -1], [0, 0])
     assert maps.columns == ("long", "word", "<sink>")
     assert maps.weights.tolist() == [[[128, 64, 64]]]
     assert maps.kinds == (MapKind(),)
@@ -186,9 +186,9 @@ def test_subwords_are_joined_and_sink_is_a_column():
 
 def test_layers_and_heads_count_from_0_after_the_alignment_map():
     weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
-    one = word_maps(("a",), ("x", "y"), Seen(np.array([[0.25, 0.75]])), *ids)
+    one = word_maps(("a",), ("x", "y"), AttentionLayers(np.array([[0.25, 0.75]])), *ids)
     assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[64, 191]]]
-    seen = Seen(np.array([[0.25, 0.75]]), [weights, weights])
+    seen = AttentionLayers(np.array([[0.25, 0.75]]), [weights, weights])
     every = word_maps(("a",), ("x", "y"), seen, *ids, seen)
     own = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
     assert every.kinds == (*own, *(replace(kind, prior=True) for kind in own))

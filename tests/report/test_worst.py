@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regard.report.marked import marked_lines
-from regard.report.worst import Received, Sentence, corpus_scores, received_attention, worst_first
+from regard.report.marked import format_errors
+from regard.report.worst import ReceivedAttention, SentenceErrors, corpus_scores, received_attention, sort_by_errors
 
 TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 
 
 def sentence(output, reference, line=1, **more):
     """Return a sentence with one source word."""
-    return Sentence(line, ("x",), tuple(reference.split()), tuple(output.split()), **more)
+    return SentenceErrors(line, ("x",), tuple(reference.split()), tuple(output.split()), **more)
 
 
 @pytest.mark.parametrize(
@@ -35,28 +35,28 @@ def sentence(output, reference, line=1, **more):
 )
 def test_repetitions_are_counted_and_marked_in_place(output, reference, sigma, marked):
     found = sentence(output, reference)
-    assert (found.sigma, found.badness, found.repeated) == (sigma, sigma, marked)
+    assert (found.repetition_score, found.num_errors, found.repeated) == (sigma, sigma, marked)
 
 
 @given(TEXT, TEXT)
 def test_words_are_marked_if_and_only_if_sigma_is_positive(output, reference):
-    found = Sentence(1, (), reference, output)
-    assert bool(found.repeated) == (found.sigma > 0)
+    found = SentenceErrors(1, (), reference, output)
+    assert bool(found.repeated) == (found.repetition_score > 0)
     assert 0 not in found.repeated
-    counted = sum(found.ngrams.values()) + 2 * sum(found.doubles.values())
-    assert counted == found.sigma
+    counted = sum(found.ngrams.values()) + 2 * sum(found.doubled_counts.values())
+    assert counted == found.repetition_score
 
 
 def test_case_matters_unless_lowercased():
-    assert sentence("No no", "yes").badness == 0
+    assert sentence("No no", "yes").num_errors == 0
     ignoring = sentence("No no", "yes", lowercase=True)
-    assert ignoring.badness == 2 and ignoring.output == ("No", "no")
+    assert ignoring.num_errors == 2 and ignoring.output == ("No", "no")
 
 
 def test_dropped_words_are_linked_only_to_the_reference():
     links = frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 0)})
-    found = Sentence(1, ("x", "y", "z"), ("a", "b", "c"), ("b",), None, links)
-    assert found.dropped == (0, 2) and found.badness == 2
+    found = SentenceErrors(1, ("x", "y", "z"), ("a", "b", "c"), ("b",), None, links)
+    assert found.dropped == (0, 2) and found.num_errors == 2
 
 
 def test_sentences_are_sorted_by_errors_then_by_line():
@@ -66,7 +66,7 @@ def test_sentences_are_sorted_by_errors_then_by_line():
         sentence("a a a", "", 4),
         sentence("b b", "", 2),
     ]
-    assert [found.line for found in worst_first(lines)] == [4, 2, 3, 1]
+    assert [found.line for found in sort_by_errors(lines)] == [4, 2, 3, 1]
 
 
 def test_sum_over_sentences_gives_rep_and_drop():
@@ -82,26 +82,26 @@ def test_sum_over_sentences_gives_rep_and_drop():
 def test_attention_of_subword_tokens_is_summed_per_word_and_sink():
     weights = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 0.125, 0.125, 0.75]], dtype=np.float32)
     found = received_attention(weights, [0, 0, 1, -1], np.array([2.0, 1.5, 1.0], dtype=np.float32))
-    assert found == Received((0.875, 0.375), 0.75, (3.5, 1.0))
-    assert received_attention(weights, [0, 0, 1, 1]) == Received((0.875, 1.125))
+    assert found == ReceivedAttention((0.875, 0.375), 0.75, (3.5, 1.0))
+    assert received_attention(weights, [0, 0, 1, 1]) == ReceivedAttention((0.875, 1.125))
 
 
 def test_empty_translation_gives_no_attention():
-    assert received_attention(np.zeros((0, 2), np.float32), [0, 1]) == Received((0.0, 0.0))
+    assert received_attention(np.zeros((0, 2), np.float32), [0, 1]) == ReceivedAttention((0.0, 0.0))
 
 
 def test_words_with_too_little_or_too_much_attention_are_flagged():
-    bounded = Received((0.29, 0.3, 2.0, 2.1), None, (1.0, 1.0, 2.0, 2.0))
+    bounded = ReceivedAttention((0.29, 0.3, 2.0, 2.1), None, (1.0, 1.0, 2.0, 2.0))
     assert (bounded.neglected, bounded.excessive) == ({0}, {3})
     # Without bounds the limit is twice the mean, here 2.
-    free = Received((0.0, 1.9, 2.1, 0.0))
+    free = ReceivedAttention((0.0, 1.9, 2.1, 0.0))
     assert (free.neglected, free.excessive) == ({0, 3}, {2})
 
 
 def test_record_is_json_with_null_for_infinite_bounds():
-    received = Received((0.123456789, 1.0), 0.5, (math.inf, 2.0))
+    received = ReceivedAttention((0.123456789, 1.0), 0.5, (math.inf, 2.0))
     links = frozenset({(0, 0), (1, 1)}), frozenset({(0, 1)})
-    made = Sentence(7, ("x", "y"), ("a", "b"), ("a", "a"), received, links).record()
+    made = SentenceErrors(7, ("x", "y"), ("a", "b"), ("a", "a"), received, links).record()
     assert json.loads(json.dumps(made, allow_nan=False)) == {
         "line": 7,
         "badness": 3.0,
@@ -127,18 +127,18 @@ def test_record_is_json_with_null_for_infinite_bounds():
 
 def made():
     """Return a sentence with dropped and repeated words, and with unusual attention."""
-    return Sentence(
+    return SentenceErrors(
         line=4,
         source=("ein", "rotes", "Haus", "京都"),
         reference=("a", "red", "house"),
         output=("a", "house", "a", "house", "house"),
-        received=Received((1.0, 0.03, 3.5, 0.4), 0.07, (1.0, 1.0, 2.0, 1.5)),
+        received=ReceivedAttention((1.0, 0.03, 3.5, 0.4), 0.07, (1.0, 1.0, 2.0, 1.5)),
         links=(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)})),
     )
 
 
 def test_words_are_aligned_with_attention_and_errors_are_bracketed():
-    assert [line.plain for line in marked_lines(made())] == [
+    assert [line.plain for line in format_errors(made())] == [
         "line 4: 5 = 1 dropped + 4 for repetitions",
         "source     ein     [rotes]  Haus     京都      <sink>",
         "attention  1.00/1  0.03/1!  3.50/2+  0.40/1.5  0.07",
@@ -149,7 +149,7 @@ def test_words_are_aligned_with_attention_and_errors_are_bracketed():
 
 
 def test_sentence_without_attention_and_links_has_three_lines_of_text():
-    assert [line.plain for line in marked_lines(sentence("a \x1b[b]", ""))] == [
+    assert [line.plain for line in format_errors(sentence("a \x1b[b]", ""))] == [
         "line 1: 0",
         "source     x",
         "reference",
@@ -159,7 +159,7 @@ def test_sentence_without_attention_and_links_has_three_lines_of_text():
 
 @pytest.mark.parametrize("width", [12, 20, 30, 47, 200])
 def test_long_lines_are_wrapped_to_the_width(width):
-    lines = [line.plain for line in marked_lines(made(), width)]
+    lines = [line.plain for line in format_errors(made(), width)]
     assert max(cell_len(line) for line in lines[1:]) <= width
     if width >= 30:
         shown = " ".join(lines)
@@ -173,7 +173,7 @@ def test_long_lines_are_wrapped_to_the_width(width):
 
 
 def test_bracketed_words_are_colored():
-    lines = list(marked_lines(made()))
+    lines = list(format_errors(made()))
     styled = {
         line.plain[span.start : span.end]: str(span.style)
         for line in lines

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.reproduce.grid import share_threads
+from regard.reproduce.grid import threads_per_job
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_job_gets_its_share_of_the_allowed_processors(monkeypatch, jobs, allowed
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if allowed is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", allowed)
-    assert share_threads(jobs) == threads
+    assert threads_per_job(jobs) == threads

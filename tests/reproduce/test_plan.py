@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import load, to_dict
-from regard.data.folders import recipes_folder
+from regard.config import read_config, to_dict
+from regard.data.folders import recipes_dir
 from regard.errors import ConfigError, DataError, UsageError
 from regard.experiment import RunConfig
-from regard.reproduce.plan import Job, overlaid, plan
+from regard.reproduce.plan import TableJob, merge_options, plan
 from regard.reproduce.registry import TABLES
 from regard.reproduce.texts import ExperimentText, write_text
 
@@ -32,8 +32,8 @@ def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "smal
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
-    directory = recipes_folder(TABLES[name].recipes)
-    own, model = (to_dict(load(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.trained))
+    directory = recipes_dir(TABLES[name].recipes)
+    own, model = (to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.trained))
     del own["search"], model["search"]
     assert own == model
 
@@ -42,13 +42,13 @@ def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> Non
 def test_model_shared_by_several_rows_is_trained_once(tmp_path: Path, table, models) -> None:
     jobs = _plan(tmp_path, table, seeds=(1, 2))
     assert len(jobs) == 2 * models
-    assert len({job.folder for job in jobs}) == 2 * models
+    assert len({job.output_dir for job in jobs}) == 2 * models
     assert sum(len(job.rows) for job in jobs) == 2 * len(TABLES[table].rows)
 
 
 def test_tables_share_their_common_row(tmp_path: Path) -> None:
     first, second = (
-        {job.folder: job for job in _plan(tmp_path, f"malaviya2018-table{number}")} for number in (1, 2)
+        {job.output_dir: job for job in _plan(tmp_path, f"malaviya2018-table{number}")} for number in (1, 2)
     )
     (shared,) = first.keys() & second.keys()
     assert first[shared].rows == second[shared].rows
@@ -57,7 +57,7 @@ def test_tables_share_their_common_row(tmp_path: Path) -> None:
 
 def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path, size="paper") if job.model == "csparsemax")
-    recipe = to_dict(load(RunConfig, recipes_folder("malaviya2018") / "csparsemax.toml"))
+    recipe = to_dict(read_config(RunConfig, recipes_dir("malaviya2018") / "csparsemax.toml"))
     assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
     assert job.config["data"]["fertility"] == {
         "kind": "predicted",
@@ -72,7 +72,7 @@ def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
 
 def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Path) -> None:
     def directories(*overrides: str, **more):
-        return [job.folder for job in _plan(tmp_path, overrides=overrides, **more)]
+        return [job.output_dir for job in _plan(tmp_path, overrides=overrides, **more)]
 
     plain = directories()
     assert directories(device="cpu", threads=1) == plain
@@ -84,7 +84,7 @@ def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Pa
 
 def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
     def directories(*overrides: str) -> dict[str, str]:
-        return {job.model: job.folder for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
+        return {job.model: job.output_dir for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
 
     plain, own = directories(), directories("prior,posterior:model.attention.beyond=renormalise")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
@@ -97,7 +97,7 @@ def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
 def test_search_settings_change_the_rows_but_not_the_model(tmp_path: Path) -> None:
     plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["search.beam=3"]))
     for first, second in zip(plain, other, strict=True):
-        assert first.folder == second.folder
+        assert first.output_dir == second.output_dir
         assert {row.stem for row in first.rows}.isdisjoint(row.stem for row in second.rows)
     batched = _plan(tmp_path, overrides=["search.batch.sentences=3"])
     stems = [[row.stem for job in jobs for row in job.rows] for jobs in (plain, batched)]
@@ -106,13 +106,13 @@ def test_search_settings_change_the_rows_but_not_the_model(tmp_path: Path) -> No
 
 def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014")
-    trained = [job for job in jobs if not job.needs]
+    trained = [job for job in jobs if not job.required_dirs]
     assert [(job.model, job.seed) for job in trained] == [("forward", 1)] + [
         ("reversed", n) for n in range(1, 6)
     ]
-    five, two = (job for job in jobs if job.needs)
-    assert list(two.members) == [job.folder for job in trained[1:3]]
-    assert list(five.members) == [job.folder for job in trained[1:]]
+    five, two = (job for job in jobs if job.required_dirs)
+    assert list(two.member_dirs) == [job.output_dir for job in trained[1:3]]
+    assert list(five.member_dirs) == [job.output_dir for job in trained[1:]]
     assert [row.recipe for row in two.rows] == ["ensemble2-beam12"]
     assert [row.search["beam"] for row in five.rows] == [1, 2, 12]
     assert [job.name for job in trained if not job.rows] == [f"reversed seed {n}" for n in range(2, 6)]
@@ -120,38 +120,38 @@ def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
 
 def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014", seeds=(1, 2), rows=["reversed", "ensemble2-beam12"])
-    assert [(job.model, job.seed) for job in jobs if not job.needs] == [("reversed", n) for n in (1, 2, 3)]
-    assert [job.seed for job in jobs if job.needs] == [1, 2]
-    assert [len(job.rows) for job in jobs if not job.needs] == [1, 1, 0]
+    assert [(job.model, job.seed) for job in jobs if not job.required_dirs] == [("reversed", n) for n in (1, 2, 3)]
+    assert [job.seed for job in jobs if job.required_dirs] == [1, 2]
+    assert [len(job.rows) for job in jobs if not job.required_dirs] == [1, 1, 0]
 
 
 def test_initial_model_is_trained_even_if_its_row_is_not_selected(tmp_path: Path) -> None:
     soft, sequence = _plan(tmp_path, "indurthi2019-table1", rows=["sequence"])
-    assert sequence.config["training"]["start"] == soft.folder
-    assert sequence.needs == {soft.folder} and not soft.rows
+    assert sequence.config["training"]["start"] == soft.output_dir
+    assert sequence.required_dirs == {soft.output_dir} and not soft.rows
     assert sequence.config["training"]["optimizer"]["rate"] == 1e-4
 
 
 def test_saved_job_loads_equal(tmp_path: Path) -> None:
     job = _plan(tmp_path)[0]
     job.write(tmp_path / "job.json")
-    assert Job.read(tmp_path / "job.json") == job
+    assert TableJob.read(tmp_path / "job.json") == job
     for content in ("[" * 5_000, '{"model": 1}', "nonsense"):
         (tmp_path / "job.json").write_text(content)
         with pytest.raises(DataError, match="not a job that"):
-            Job.read(tmp_path / "job.json")
+            TableJob.read(tmp_path / "job.json")
 
 
 def test_row_is_open_until_every_metric_is_computed(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path) if job.model == "sparsemax-covvector")
     (row,) = job.rows
-    assert job.open_rows() == [row]
+    assert job.unfinished_rows() == [row]
     row.path("json").parent.mkdir()
-    row.path("json").write_text(f'{{"digest": "{row.digest}", "scores": {{"bleu": 1.0}}}}')
-    assert job.open_rows() == []
-    assert dataclasses.replace(job, metrics=("bleu", "rep")).open_rows() == [row]
+    row.path("json").write_text(f'{{"digest": "{row.checksum}", "scores": {{"bleu": 1.0}}}}')
+    assert job.unfinished_rows() == []
+    assert dataclasses.replace(job, metrics=("bleu", "rep")).unfinished_rows() == [row]
     row.path("json").write_text('{"digest": "another", "scores": {"bleu": 1.0}}')
-    assert job.open_rows() == [row]
+    assert job.unfinished_rows() == [row]
 
 
 def test_rows_can_be_selected_and_unknown_rows_are_rejected(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Pa
 
 
 def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
-    text = dataclasses.replace(_text(tmp_path), tests={"test": "1" * 64, "gold": "2" * 64})
+    text = dataclasses.replace(_text(tmp_path), test_checksums={"test": "1" * 64, "gold": "2" * 64})
     first, third = (
-        {job.folder: job for job in plan(TABLES[name], tmp_path, text, "small", (1,), metrics=["aer"])}
+        {job.output_dir: job for job in plan(TABLES[name], tmp_path, text, "small", (1,), metrics=["aer"])}
         for name in ("shankar2019-table1", "shankar2019-table3")
     )
     assert third.keys() <= first.keys()
@@ -199,4 +199,4 @@ def test_invalid_setting_is_rejected_by_key(tmp_path: Path) -> None:
 
 def test_overlay_replaces_tables_with_a_kind_and_merges_others() -> None:
     base = {"a": {"kind": "x", "width": 1}, "b": {"c": 1, "d": 2}}
-    assert overlaid(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}
+    assert merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}

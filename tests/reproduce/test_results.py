@@ -9,11 +9,11 @@ import pytest
 
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.significance import paired_bootstrap
-from regard.metrics.translation import count
+from regard.metrics.translation import count_statistics
 from regard.reproduce.malaviya2018 import REP
-from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.results import as_data, as_markdown, collect
-from regard.reproduce.scores import counts_bytes
+from regard.reproduce.plan import TableJob, RowJob
+from regard.reproduce.results import to_dict, to_markdown, collect_results
+from regard.reproduce.scores import serialize_statistics
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.texts import ExperimentText
 
@@ -22,7 +22,7 @@ TABLE = Table(
     "A toy",
     "malaviya2018",
     (REP,),
-    (Row("first", "softmax", printed={"de-en": {"rep": 3.37}}), Row("second", "sparsemax")),
+    (Row("first", "softmax", published={"de-en": {"rep": 3.37}}), Row("second", "sparsemax")),
 )
 REFERENCES = [["a", "b"], ["a", "a", "b"], ["a", "b", "c", "d"]]
 # The worked examples of the definition of REP: 2, 6 and 3, before normalization.
@@ -48,36 +48,36 @@ FIGURES = {
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> list[Job]:
+def jobs(tmp_path: Path) -> list[TableJob]:
     made = []
     for (recipe, seed), outputs in OUTPUTS.items():
         row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
         counts = count_repetitions(outputs, REFERENCES)
-        row.path("safetensors").write_bytes(counts_bytes({"rep": counts.rows}))
+        row.path("safetensors").write_bytes(serialize_statistics({"rep": counts.rows}))
         figures = {
             "digest": "d",
             "seed": seed,
-            "scores": {"rep": counts.total().score},
+            "scores": {"rep": counts.corpus_score().score},
             **FIGURES,
         }
         row.path("json").write_text(json.dumps(figures))
-        made.append(Job(recipe, seed, {}, "", (), "", "test", ("rep",), (row,)))
+        made.append(TableJob(recipe, seed, {}, "", (), "", "test", ("rep",), (row,)))
     return made
 
 
-def test_score_is_the_mean_over_seeds(jobs: list[Job]) -> None:
-    first, second = collect(TABLE, jobs, "de-en")
+def test_score_is_the_mean_over_seeds(jobs: list[TableJob]) -> None:
+    first, second = collect_results(TABLE, jobs, "de-en")
     words = sum(map(len, REFERENCES))
     assert first.cells["rep"].seeds == pytest.approx({1: 100 * 2 / words, 2: 100 * 6 / words})
     assert first.cells["rep"].estimate.value == pytest.approx(100 * 4 / words)
     assert second.cells["rep"].estimate.value == pytest.approx(100 * 1.5 / words)
-    assert first.cells["rep"].printed == 3.37 and second.cells["rep"].printed is None
+    assert first.cells["rep"].published == 3.37 and second.cells["rep"].published is None
 
 
-def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[Job]) -> None:
-    first, second = collect(TABLE, jobs, "de-en")
-    assert first.cells["rep"].against is None
-    against = second.cells["rep"].against
+def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJob]) -> None:
+    first, second = collect_results(TABLE, jobs, "de-en")
+    assert first.cells["rep"].difference is None
+    against = second.cells["rep"].difference
     assert against is not None
     assert against.difference.value == pytest.approx(
         second.cells["rep"].estimate.value - first.cells["rep"].estimate.value
@@ -91,43 +91,43 @@ def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[Job]) -
     assert against.difference.low == pytest.approx(expected.difference.low)
 
 
-def test_bootstrap_resamples_seeds_and_sentences(jobs: list[Job]) -> None:
-    assert "bootstrap over sentences and seeds)" in as_markdown(
-        TABLE, collect(TABLE, jobs, "de-en"), TEXT, "small"
+def test_bootstrap_resamples_seeds_and_sentences(jobs: list[TableJob]) -> None:
+    assert "bootstrap over sentences and seeds)" in to_markdown(
+        TABLE, collect_results(TABLE, jobs, "de-en"), TEXT, "small"
     )
-    assert "bootstrap over sentences)" in as_markdown(
-        TABLE, collect(TABLE, jobs[::2], "de-en"), TEXT, "small"
+    assert "bootstrap over sentences)" in to_markdown(
+        TABLE, collect_results(TABLE, jobs[::2], "de-en"), TEXT, "small"
     )
 
 
-def test_missing_seed_prevents_the_comparison(jobs: list[Job]) -> None:
-    first, second = collect(TABLE, [jobs[0], jobs[2], jobs[3]], "de-en")
+def test_missing_seed_prevents_the_comparison(jobs: list[TableJob]) -> None:
+    first, second = collect_results(TABLE, [jobs[0], jobs[2], jobs[3]], "de-en")
     assert set(first.cells["rep"].seeds) == {1}
-    assert second.cells["rep"].against is None
+    assert second.cells["rep"].difference is None
 
 
-def test_unfinished_rows_are_empty(jobs: list[Job]) -> None:
+def test_unfinished_rows_are_empty(jobs: list[TableJob]) -> None:
     jobs[2].rows[0].path("json").unlink()
     jobs[3].rows[0].path("json").unlink()
-    results = collect(TABLE, jobs, "de-en")
+    results = collect_results(TABLE, jobs, "de-en")
     assert results[1].cells == {}
-    lines = as_markdown(TABLE, results, TEXT, "small").splitlines()
+    lines = to_markdown(TABLE, results, TEXT, "small").splitlines()
     assert "| second |  |  |  |" in lines
 
 
-def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[Job]) -> None:
-    results = collect(TABLE, jobs, "de-en")
-    assert "Options changed" not in as_markdown(TABLE, results, TEXT, "small")
-    text = as_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
+def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[TableJob]) -> None:
+    results = collect_results(TABLE, jobs, "de-en")
+    assert "Options changed" not in to_markdown(TABLE, results, TEXT, "small")
+    text = to_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
     assert "\nOptions changed from the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
-    against = results[1].cells["rep"].against
+    against = results[1].cells["rep"].difference
     assert against is not None
     found = against.difference
     interval = f"{found.low:+.2f} to {found.high:+.2f}"
     assert f"| second | {found.value:+.2f} | {interval} | {against.p_value:.3f} |" in text
-    data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
+    data = json.loads(json.dumps(to_dict(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
     assert data["settings"] == ["soft:model.dropout=0.1"]
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
@@ -140,35 +140,35 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
     rows = (Row("first", "softmax"), Row("second", "sparsemax"))
     table = Table("toy", "A toy", "malaviya2018", metrics, rows)
     lines_of_text = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]
-    whole = count("bleu", lines_of_text, [lines_of_text])
+    whole = count_statistics("bleu", lines_of_text, [lines_of_text])
     kept = {"sacrebleu:1-10": [0, 1], "sacrebleu:11-20": [2], "sacrebleu:61+": []}
     counts = {name: whole.rows[np.array(rows, dtype=np.int64)] for name, rows in kept.items()}
     figures = {"digest": "d", "seed": 1, "scores": {name: 100.0 for name in kept}, **FIGURES}
     jobs = []
     for recipe in ("softmax", "sparsemax"):
         row = RowJob(recipe, str(tmp_path / recipe), "d", {}, ())
-        row.path("safetensors").write_bytes(counts_bytes(counts))
+        row.path("safetensors").write_bytes(serialize_statistics(counts))
         row.path("json").write_text(json.dumps(figures))
-        jobs.append(Job(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
-    results = collect(table, jobs, "de-en")
-    found = as_data(table, results, TEXT, "small")["rows"][0]["metrics"]
+        jobs.append(TableJob(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
+    results = collect_results(table, jobs, "de-en")
+    found = to_dict(table, results, TEXT, "small")["rows"][0]["metrics"]
     assert {name: cell["sentences"] for name, cell in found.items()} == {
         "sacrebleu:1-10": 2,
         "sacrebleu:11-20": 1,
     }
     assert found["sacrebleu:11-20"]["interval"] is None
-    assert results[1].cells["sacrebleu:1-10"].against is not None
-    assert results[1].cells["sacrebleu:11-20"].against is None
-    lines = as_markdown(table, results, TEXT, "small").splitlines()
+    assert results[1].cells["sacrebleu:1-10"].difference is not None
+    assert results[1].cells["sacrebleu:11-20"].difference is None
+    lines = to_markdown(table, results, TEXT, "small").splitlines()
     assert "| first | 100.00 | 100.00 to 100.00 | 100.00 |  |  |  |" in lines
     assert "| sentences | 2 |  | 1 |  | 0 |  |" in lines
     assert not any("paper" in line for line in lines)
 
 
-def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[Job]) -> None:
-    results = collect(TABLE, jobs, "de-en")
-    assert "alpha, beta" not in as_markdown(TABLE, results, TEXT, "small")
+def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[TableJob]) -> None:
+    results = collect_results(TABLE, jobs, "de-en")
+    assert "alpha, beta" not in to_markdown(TABLE, results, TEXT, "small")
     tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune=True)))
-    lines = as_markdown(tuned, results, TEXT, "small").splitlines()
+    lines = to_markdown(tuned, results, TEXT, "small").splitlines()
     assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
     assert "| 0, 0 / 0, 0 |" in lines[-1]

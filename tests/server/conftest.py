@@ -2,11 +2,11 @@
 
 import pytest
 
-from regard.server.engine import Engine
+from regard.server.engine import ModelServer
 from server.served import engines as load
 
 
 @pytest.fixture(scope="session")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> list[Engine]:
+def engines(tmp_path_factory: pytest.TempPathFactory) -> list[ModelServer]:
     """Return the engines of a plain model, a model with fertilities, and a model without attention."""
     return load(tmp_path_factory.mktemp("served"))

@@ -11,17 +11,17 @@ import torch
 
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.punctuation import TextForm
-from regard.data.text import Side, TextPair
+from regard.data.punctuation import TextFormat
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
-from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.models import build_model
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
-from regard.server.engine import Engine, load_engines
+from regard.server.engine import ModelServer, load_engines
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import named_weights
 
 T = TypeVar("T")
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
@@ -48,21 +48,21 @@ def save_model(
         settings["model"]["attention"] = {"kind": "constrained", "scorer": "general"}
     config = from_dict(RunConfig, settings)
     sides = [
-        Side(
+        TextSide(
             WordsTokenizer(WordsConfig()),
-            Vocabulary((*SPECIALS, *words.split())),
-            form=TextForm(tokenized=tokenized, language="de" if tokenized else None),
+            Vocabulary((*SPECIAL_TOKENS, *words.split())),
+            text_format=TextFormat(tokenized=tokenized, language="de" if tokenized else None),
         )
         for words in (SOURCE, TARGET)
     ]
     budget = None
     if fertility:
         budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
-    TextPair(*sides, budget).save(directory)
+    TextProcessor(*sides, budget).save(directory)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), weights_of(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), named_weights(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
     return directory
 
 
@@ -75,13 +75,13 @@ def save_three(directory: Path) -> list[Path]:
     ]
 
 
-def engines(directory: Path) -> list[Engine]:
+def engines(directory: Path) -> list[ModelServer]:
     """Return the engines of the same three models."""
     return load_engines(save_three(directory), "cpu")
 
 
 @asynccontextmanager
-async def client(engines: list[Engine], **settings: Any):
+async def client(engines: list[ModelServer], **settings: Any):
     """Yield a client of a server that runs in this process."""
     app = create_app(engines, ServeConfig(**settings))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -92,7 +92,7 @@ async def client(engines: list[Engine], **settings: Any):
         yield one
 
 
-def ask(engines: list[Engine], work: Callable[[httpx.AsyncClient], Awaitable[T]], **settings: Any) -> T:
+def ask(engines: list[ModelServer], work: Callable[[httpx.AsyncClient], Awaitable[T]], **settings: Any) -> T:
     """Run `work` with such a client and return its result."""
 
     async def run() -> T:

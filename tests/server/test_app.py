@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from regard.decoding.translate import Line, Translator
+from regard.decoding.translate import InputLine, Translator
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
@@ -38,7 +38,7 @@ def post(engines, path, content, **settings) -> httpx.Response:
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
-    return Translator(engine.model, engine.text, search.search).block([Line(1, line)])[0].translations
+    return Translator(engine.model, engine.text, search.search).translate_block([InputLine(1, line)])[0].translations
 
 
 def test_translation_does_not_depend_on_the_batch(engines):
@@ -270,7 +270,7 @@ def test_invalid_sentence_does_not_affect_others(engines):
 
 
 def test_failed_batch_is_retried_one_sentence_at_a_time(engines, monkeypatch):
-    block = Translator.block
+    block = Translator.translate_block
 
     def fails_on_d(self, lines):
         if any(line.text == "d" for line in lines):

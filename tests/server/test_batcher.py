@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from regard.server.batcher import Batcher, QueueClosed, QueueFull, Watcher
+from regard.server.batcher import Batcher, QueueClosed, QueueFull, QueueObserver
 
 
-class Recorder(Watcher):
+class Recorder(QueueObserver):
     """Records the events of a batcher."""
 
     def __init__(self):
@@ -53,7 +53,7 @@ def run(test, held=False, **settings):
     chosen = {"most": 4, "window": 0.005, "room": 20, **settings}
 
     async def main():
-        batcher = Batcher(worker, watcher=recorder, **chosen)
+        batcher = Batcher(worker, observer=recorder, **chosen)
         batcher.start()
         try:
             return await asyncio.wait_for(test(batcher, worker, recorder), 20)
@@ -129,7 +129,7 @@ def test_full_queue_rejects_the_whole_request_with_a_retry_time():
         waiting = batcher.submit([1, 2, 3], "s", [1, 1, 1])
         with pytest.raises(QueueFull) as full:
             batcher.submit([4, 5], "s", [1, 1])
-        assert full.value.seconds >= 1 and batcher.waiting == 3
+        assert full.value.retry_after >= 1 and batcher.waiting == 3
         worker.open.set()
         await asyncio.gather(*running, *waiting)
         assert await batcher.submit([4, 5], "s", [1, 1])[1] == 10

@@ -16,8 +16,8 @@ from regard.config import from_dict
 from regard.errors import ConfigError
 from regard.server import connections
 from regard.server.config import ServeConfig
-from regard.server.connections import OncePerSecond, connection_class, most_connections
-from regard.server.hosts import Hosts
+from regard.server.connections import RateLimitFilter, connection_class, most_connections
+from regard.server.hosts import AllowedHosts
 
 HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 WHOLE = HALF + b"\r\n"
@@ -214,7 +214,7 @@ def test_connection_limit_leaves_files_for_other_uses(monkeypatch):
 
 def test_repeated_message_is_logged_once_per_second_with_its_count():
     now = [0.0]
-    once = OncePerSecond(lambda: now[0])
+    once = RateLimitFilter(lambda: now[0])
     error = OSError(24, "Too many open files")
     passed = []
     for i in range(30):
@@ -266,19 +266,19 @@ def scope(host, server=("192.168.1.5", 8000)):
     ],
 )
 def test_server_responds_only_to_its_own_host_names(listens, allowed, host, answered):
-    refusal = Hosts(listens, allowed).refusal(scope(host))
+    refusal = AllowedHosts(listens, allowed).rejection_reason(scope(host))
     assert (refusal is None) == answered
     assert answered or "--allow-host" in str(refusal)
 
 
 def test_loopback_names_are_accepted_over_the_loopback_address():
-    hosts = Hosts("0.0.0.0")
-    assert hosts.refusal(scope("localhost:8000", ("127.0.0.1", 8000))) is None
-    assert hosts.refusal(scope("[::1]", ("::ffff:127.0.0.1", 8000))) is None
-    assert hosts.refusal(scope("evil.example", ("127.0.0.1", 8000))) is not None
+    hosts = AllowedHosts("0.0.0.0")
+    assert hosts.rejection_reason(scope("localhost:8000", ("127.0.0.1", 8000))) is None
+    assert hosts.rejection_reason(scope("[::1]", ("::ffff:127.0.0.1", 8000))) is None
+    assert hosts.rejection_reason(scope("evil.example", ("127.0.0.1", 8000))) is not None
 
 
 @pytest.mark.parametrize("name", ["https://example.org", "example.org:8000", "", "a/b", "a b", "::g"])
 def test_invalid_host_name_is_rejected(name):
     with pytest.raises(ConfigError, match="hosts"):
-        from_dict(ServeConfig, {"hosts": [name]}, where="settings")
+        from_dict(ServeConfig, {"hosts": [name]}, origin="settings")

@@ -22,8 +22,8 @@ def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path: Path, caplog) -
         config.read_text().replace("beam = 3\n", "beam = 300\n").replace("nbest = 1\n", "nbest = 200\n")
     )
     (engine,) = load_engines([directory], "cpu", beam=4)
-    assert (engine.search.beam, engine.search.nbest, engine.facts["beam"]) == (4, 4, 4)
-    assert engine.beam(SearchSettings()) == 4
+    assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam"]) == (4, 4, 4)
+    assert engine.beam_size(SearchSettings()) == 4
     assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
     (engine,) = load_engines([directory], "cpu", beam=300)
-    assert engine.search.beam == 300
+    assert engine.search.beam_size == 300

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.spacing import join_spaces
+from regard.data.spacing import normalize_whitespace
 from regard.server import splitter
 from regard.server.splitter import split_sentences
 
@@ -66,7 +66,7 @@ def test_positions_refer_to_the_original_text():
     text = "\u3000😀 J.\u3000Ä. \u00a0Weber kam.\u3000 Er ging.\n Ja."
     found = split_sentences(text, language="de")
     assert [text[one.start : one.end] for one in found][1:] == ["Er ging.", "Ja."]
-    assert [one.text for one in found] == [join_spaces(text[one.start : one.end]) for one in found]
+    assert [one.text for one in found] == [normalize_whitespace(text[one.start : one.end]) for one in found]
 
 
 def test_line_that_cannot_be_split_is_one_sentence(monkeypatch, caplog):
@@ -94,6 +94,6 @@ def test_sentences_cover_the_text_in_order(text, language):
     found = split_sentences(text, language=language)
     places = [place for one in found for place in (one.start, one.end)]
     assert places == sorted(places)
-    assert all(one.text == join_spaces(text[one.start : one.end]) and one.text for one in found)
+    assert all(one.text == normalize_whitespace(text[one.start : one.end]) and one.text for one in found)
     kept = "".join(text[one.start : one.end] for one in found)
     assert "".join(kept.split()) == "".join(text.split())

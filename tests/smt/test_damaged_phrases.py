@@ -6,49 +6,49 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_table import Beam, toy_decoder
+from toy_table import SearchLimits, toy_decoder
 
-from regard.data.sealed import seal
-from regard.data.text import Side, TextPair
+from regard.data.sealed import compute_checksums
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
 from regard.smt.config import PhraseConfig
-from regard.smt.decoder import Decoder
-from regard.smt.language_model import LanguageModel
-from regard.smt.model import load_decoder, phrases_of, save_phrases
+from regard.smt.decoder import PhraseDecoder
+from regard.smt.language_model import NgramLanguageModel
+from regard.smt.model import load_decoder, read_fingerprint, save_phrases
 from regard.smt.phrase_table import PhraseTable
 
-SMALL = Beam(stack=20)
+SMALL = SearchLimits(stack_size=20)
 
 
 @pytest.fixture(scope="module")
-def decoder() -> Decoder:
+def decoder() -> PhraseDecoder:
     return toy_decoder(3, SMALL)[0]
 
 
 @pytest.fixture
-def saved(decoder: Decoder, tmp_path: Path) -> Path:
+def saved(decoder: PhraseDecoder, tmp_path: Path) -> Path:
     save_phrases(tmp_path, decoder, 1.0, "of this text")
     return tmp_path
 
 
-def sizes(decoder: Decoder) -> tuple[int, int]:
+def sizes(decoder: PhraseDecoder) -> tuple[int, int]:
     """Return the sizes of the source and the target vocabulary."""
     return decoder.table.trie.levels[2] - 1, len(decoder.language_ids)
 
 
-def text_of(decoder: Decoder) -> TextPair:
+def text_of(decoder: PhraseDecoder) -> TextProcessor:
     """Return a text pair with vocabularies of the decoder's sizes."""
     tokenizer = WordsTokenizer(WordsConfig())
     sides = (
-        Vocabulary((*SPECIALS, *(f"w{i}" for i in range(size - len(SPECIALS))))) for size in sizes(decoder)
+        Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(size - len(SPECIAL_TOKENS))))) for size in sizes(decoder)
     )
-    source, target = (Side(tokenizer, vocabulary) for vocabulary in sides)
-    return TextPair(source, target)
+    source, target = (TextSide(tokenizer, vocabulary) for vocabulary in sides)
+    return TextProcessor(source, target)
 
 
-def test_damaged_file_is_named(saved: Path, decoder: Decoder) -> None:
+def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
     rng = random.Random(1)
     files = sorted((saved / "phrase").glob("*.npy"))
     assert len(files) == 18
@@ -64,11 +64,11 @@ def test_damaged_file_is_named(saved: Path, decoder: Decoder) -> None:
     assert load_decoder(saved, text_of(decoder), PhraseConfig())[1] == 1.0
 
 
-def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: Decoder) -> None:
+def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: PhraseDecoder) -> None:
     about = saved / "phrase" / "about.json"
     content = json.loads(about.read_text())
     (saved / "other").write_text("x")
-    content["sha256"] |= seal(saved, ["other"])
+    content["sha256"] |= compute_checksums(saved, ["other"])
     content["sha256"]["../other"] = content["sha256"].pop("other")
     about.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="expected the plain name"):
@@ -83,14 +83,14 @@ def test_malformed_description_is_rejected(saved: Path) -> None:
     for text in texts:
         about.write_text(text)
         with pytest.raises(CheckpointError, match=r"about\.json: not the description"):
-            phrases_of(saved)
+            read_fingerprint(saved)
 
 
-@pytest.mark.parametrize("part", [PhraseTable, LanguageModel])
-def test_forged_arrays_are_rejected_or_translate(part, decoder: Decoder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [PhraseTable, NgramLanguageModel])
+def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, tmp_path: Path) -> None:
     """Forged arrays have valid checksums, so the checks must keep every index within its array."""
     rng = np.random.default_rng(5)
-    (decoder.table if part is PhraseTable else decoder.model).save(tmp_path)
+    (decoder.table if part is PhraseTable else decoder.language_model).save(tmp_path)
     refused = 0
     for path in sorted(tmp_path.glob("*.npy")):
         whole = path.read_bytes()
@@ -107,7 +107,7 @@ def test_forged_arrays_are_rejected_or_translate(part, decoder: Decoder, tmp_pat
     assert refused > 100
 
 
-def loads_and_translates(part, decoder: Decoder, directory: Path) -> bool:
+def loads_and_translates(part, decoder: PhraseDecoder, directory: Path) -> bool:
     """Return False if loading is refused; otherwise translate and return True."""
     try:
         loaded = part.load(directory)
@@ -115,9 +115,9 @@ def loads_and_translates(part, decoder: Decoder, directory: Path) -> bool:
             loaded.check(*sizes(decoder))
     except DataError:
         return False
-    table, model = (loaded, decoder.model) if part is PhraseTable else (decoder.table, loaded)
-    if part is LanguageModel and len(loaded.spelling) != len(decoder.model.spelling):
+    table, model = (loaded, decoder.language_model) if part is PhraseTable else (decoder.table, loaded)
+    if part is NgramLanguageModel and len(loaded.spelling) != len(decoder.language_model.vocabulary):
         return True
-    forged = Decoder(table, model, decoder.language_ids, decoder.weights, decoder.lexicalised, SMALL)
-    forged.translate([[0, 1, 2, -1], [2, 0]], nbest=3)
+    forged = PhraseDecoder(table, model, decoder.language_ids, decoder.weights, decoder.lexicalized, SMALL)
+    forged.translate([[0, 1, 2, -1], [2, 0]], num_return=3)
     return True

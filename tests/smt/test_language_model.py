@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.errors import DataError, UsageError
 from regard.smt.arpa import read_arpa, write_arpa
-from regard.smt.kneser_ney import FALLBACK, estimate
-from regard.smt.language_model import LanguageModel, read_sentences
+from regard.smt.kneser_ney import FALLBACK_DISCOUNTS, estimate_language_model
+from regard.smt.language_model import NgramLanguageModel, read_sentences
 
 
 def some_text(lines: int = 400) -> list[list[str]]:
@@ -58,10 +58,10 @@ class Reference:
     def _discounts(self, n: int) -> tuple[float, ...]:
         t = Counter(count for gram, count in self.adjusted.items() if len(gram) == n)
         if not all(t[j] for j in (1, 2, 3)):
-            return (0.0, *FALLBACK)
+            return (0.0, *FALLBACK_DISCOUNTS)
         y = t[1] / (t[1] + 2 * t[2])
         found = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
-        return (0.0, *(found if all(0 <= d <= j for j, d in enumerate(found, 1)) else FALLBACK))
+        return (0.0, *(found if all(0 <= d <= j for j, d in enumerate(found, 1)) else FALLBACK_DISCOUNTS))
 
     def prob(self, context: tuple[str, ...], word: str) -> float:
         context = context[-(self.order - 1) :] if self.order > 1 else ()
@@ -78,7 +78,7 @@ class Reference:
 
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_probabilities_equal_the_formulas(order: int) -> None:
-    model, wanted = estimate(TEXT, order), Reference(TEXT, order)
+    model, wanted = estimate_language_model(TEXT, order), Reference(TEXT, order)
     sentences = [*TEXT[:20], ["w1", "new", "w2", "w3"], ["w59", "w58", "w57", "w59"], []]
     for words in sentences:
         known = [word if word in wanted.words else "<unk>" for word in words]
@@ -89,8 +89,8 @@ def test_probabilities_equal_the_formulas(order: int) -> None:
 
 @pytest.mark.parametrize("order", [1, 3])
 def test_probabilities_sum_to_one_after_any_context(order: int) -> None:
-    model = estimate(TEXT, order)
-    vocabulary = [word for word in model.spelling if word not in ("<s>", "</s>")]
+    model = estimate_language_model(TEXT, order)
+    vocabulary = [word for word in model.vocabulary if word not in ("<s>", "</s>")]
     for context in (["w1"], ["w1", "w2"], ["w59", "w58"], ["never"], ["w3", "never"], TEXT[0], []):
         total = sum(10 ** model.score([*context, word], end=False)[-1] for word in vocabulary)
         total += 10 ** model.score(context)[-1]
@@ -99,7 +99,7 @@ def test_probabilities_sum_to_one_after_any_context(order: int) -> None:
 
 def test_bigram_probabilities_equal_manual_calculation() -> None:
     # The text is "a b" and "a c". With so few counts the fallback discounts apply: 0.5 for a count of 1.
-    model = estimate([["a", "b"], ["a", "c"]], 2)
+    model = estimate_language_model([["a", "b"], ["a", "c"]], 2)
     # Continuation counts: a 1 (after <s>), b 1, c 1, </s> 2 (after b, c); total 5. Vocabulary with <unk>: 5.
     free = (0.5 * 3 + 1.0) / 5  # 0.5 for each of three counts of 1, and 1 for the count of 2
     b = (1 - 0.5) / 5 + free / 5
@@ -108,21 +108,21 @@ def test_bigram_probabilities_equal_manual_calculation() -> None:
 
 
 def test_words_spelled_like_boundary_symbols_are_unknown() -> None:
-    model = estimate([["a", "<s>", "b", "</s>", "c"], ["a", "b"]], 2)
+    model = estimate_language_model([["a", "<s>", "b", "</s>", "c"], ["a", "b"]], 2)
     assert model.score(["<s>"]) == model.score(["never seen"])
-    assert "<s>" not in {model.spelling[w] for w in model.trie.words[model.trie.nodes(2)]}
+    assert "<s>" not in {model.vocabulary[w] for w in model.trie.words[model.trie.nodes(2)]}
 
 
 def test_order_higher_than_the_text_allows_is_rejected() -> None:
     with pytest.raises(DataError, match="as the order 5 requires; use an order of at most 4"):
-        estimate([["a", "b"], ["c"]], 5, "tiny.en")
+        estimate_language_model([["a", "b"], ["c"]], 5, "tiny.en")
     with pytest.raises(DataError, match="contains no word"):
-        estimate([[], []], 1)
+        estimate_language_model([[], []], 1)
 
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 def test_arpa_file_round_trip_preserves_scores(tmp_path: Path, name: str) -> None:
-    model = estimate(TEXT, 3)
+    model = estimate_language_model(TEXT, 3)
     write_arpa(model, tmp_path / name)
     again = read_arpa(tmp_path / name)
     assert again.order == 3
@@ -131,8 +131,8 @@ def test_arpa_file_round_trip_preserves_scores(tmp_path: Path, name: str) -> Non
 
 
 def test_compressed_arpa_file_contains_no_time_or_file_name(tmp_path: Path) -> None:
-    write_arpa(estimate(TEXT, 2), tmp_path / "m.arpa.gz")
-    write_arpa(estimate(TEXT, 2), tmp_path / "other.gz")
+    write_arpa(estimate_language_model(TEXT, 2), tmp_path / "m.arpa.gz")
+    write_arpa(estimate_language_model(TEXT, 2), tmp_path / "other.gz")
     content = (tmp_path / "m.arpa.gz").read_bytes()
     # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
     assert content[3:8] == bytes(5)
@@ -140,13 +140,13 @@ def test_compressed_arpa_file_contains_no_time_or_file_name(tmp_path: Path) -> N
 
 
 def test_saved_model_loads_exactly(tmp_path: Path) -> None:
-    model = estimate(TEXT, 3)
+    model = estimate_language_model(TEXT, 3)
     model.save(tmp_path)
-    again = LanguageModel.load(tmp_path)
+    again = NgramLanguageModel.load(tmp_path)
     assert [again.score(words) for words in TEXT] == [model.score(words) for words in TEXT]
     (tmp_path / "language.words.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(DataError, match=r"language\.words\.npy"):
-        LanguageModel.load(tmp_path)
+        NgramLanguageModel.load(tmp_path)
 
 
 ARPA = r"""
@@ -212,7 +212,7 @@ def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None
         app, ["lm", str(train), "--order", "3", "-o", str(out), "--perplexity", str(valid)]
     )
     assert run.exit_code == 0, run.output
-    scores = list(itertools.chain(*(estimate(TEXT, 3).score(s) for s in (["w1", "w2", "new"], ["w5"]))))
+    scores = list(itertools.chain(*(estimate_language_model(TEXT, 3).score(s) for s in (["w1", "w2", "new"], ["w5"]))))
     shown = float(re.search(r"perplexity ([\d.]+);", run.output)[1])
     assert shown == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
     assert "1 unknown words" in run.output
@@ -242,7 +242,7 @@ def test_words_may_contain_unicode_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 def test_arpa_file_is_written_through_pipe_and_symbolic_link(tmp_path: Path, name: str) -> None:
-    model = estimate(TEXT[:5], 2)
+    model = estimate_language_model(TEXT[:5], 2)
     write_arpa(model, tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     pipe, link = tmp_path / f"pipe{name}", tmp_path / f"link{name}"

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.data.phrasebook import write
+from regard.data.phrasebook import write_splits
 from regard.data.vocabulary import UNK
 from regard.decoding.phrases import PhraseTranslator
-from regard.decoding.translate import number_lines
+from regard.decoding.translate import enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_config, load_model, train
 from regard.server.engine import load_engines
@@ -54,7 +54,7 @@ def run(*arguments, input: str | None = None):
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("phrases")
-    write(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    write_splits(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
     (directory / "run.toml").write_text(SETTINGS.format(folder=directory))
     trained = run("train", directory / "run.toml", "threads=1", "--out", directory / "model")
     assert "Best validation BLEU" in trained.output
@@ -65,7 +65,7 @@ def translator(directory: Path) -> PhraseTranslator:
     """Return the translator of the trained model."""
     config = load_config(directory / "model")
     assert isinstance(config.model, PhraseConfig)
-    return PhraseTranslator(load_phrases(directory / "model", config.model), config.search)
+    return PhraseTranslator(load_phrases(directory / "model", config.model), config.generation)
 
 
 def test_trained_system_produces_most_reference_words(directory: Path) -> None:
@@ -79,11 +79,11 @@ def test_trained_system_produces_most_reference_words(directory: Path) -> None:
 
 
 def test_changed_training_data_is_detected(tmp_path: Path) -> None:
-    write(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
+    write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
     for words in ("Best validation BLEU", "an earlier run had finished"):
         assert words in run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model").output
-    write(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
+    write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
         run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
 
@@ -100,7 +100,7 @@ def trained_table(directory: Path, weights: list[float], **data: object) -> Phra
 
 
 def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
-    write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
     twice, weighted = trained_table(tmp_path / "a", [1.0, 1.0]), trained_table(tmp_path / "b", [2.0])
     once = trained_table(tmp_path / "c", [1.0])
     assert np.array_equal(twice.scores, weighted.scores) and np.array_equal(twice.targets, weighted.targets)
@@ -108,7 +108,7 @@ def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
 
 
 def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
-    write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
     table = trained_table(tmp_path / "a", [1.0], min_count=3)
     assert len(table) and not (table.target_words == UNK).any()
     assert len(table.lookup([UNK])) == 0
@@ -197,8 +197,8 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
 def test_batch_equals_single(directory: Path) -> None:
     lines = (directory / "test.de").read_text().splitlines()[:6]
     model = translator(directory)
-    together = [result.text for result in model.translate(number_lines(lines))]
-    alone = [result.text for line in lines for result in model.translate(number_lines([line]))]
+    together = [result.text for result in model.translate(enumerate_lines(lines))]
+    alone = [result.text for line in lines for result in model.translate(enumerate_lines([line]))]
     assert together == alone
 
 
@@ -291,15 +291,15 @@ def test_forced_decoding_is_rejected(directory: Path) -> None:
 
 def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     (engine,) = load_engines([directory / "model"])
-    assert engine.facts["kind"] == "phrase" and engine.facts["parameters"] > 0
+    assert engine.properties["kind"] == "phrase" and engine.properties["parameters"] > 0
     line = (directory / "test.de").read_text().splitlines()[0]
-    (answer,) = engine.work(SearchSettings(nbest=2), [SentenceJob(line)])
+    (answer,) = engine.process_batch(SearchSettings(nbest=2), [SentenceJob(line)])
     assert isinstance(answer, dict)
     assert answer["translations"][0]["text"] == regard.load(directory / "model").translate(line).text
     assert answer["translations"][0]["attention"] and answer["translations"][0]["alignment"]
-    (score,) = engine.work(ScoreSettings(), [PairJob(line, "a dog")])
+    (score,) = engine.process_batch(ScoreSettings(), [PairJob(line, "a dog")])
     assert isinstance(score, UsageError)
-    (bounded,) = engine.work(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])
+    (bounded,) = engine.process_batch(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])
     assert isinstance(bounded, UsageError)
 
 

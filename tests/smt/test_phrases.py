@@ -9,9 +9,9 @@ from toy_table import link_table, random_text
 from regard.alignment.corpus import Corpus
 from regard.data.links import Links
 from regard.errors import DataError
-from regard.smt.extraction import extract
-from regard.smt.moses import read_table, write_table
-from regard.smt.phrase_table import PhraseTable, train_table
+from regard.smt.extraction import extract_phrases
+from regard.smt.moses import read_phrase_table, write_phrase_table
+from regard.smt.phrase_table import PhraseTable, estimate_phrase_table
 
 
 def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, int, int, int]]:
@@ -33,7 +33,7 @@ def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, in
 @pytest.mark.parametrize("longest", [1, 3, 7])
 def test_phrase_pairs_equal_the_definition(longest: int) -> None:
     text, links = random_text(5, 60, 9)
-    found = extract(Corpus.from_tokens(text), link_table(links), longest)
+    found = extract_phrases(Corpus.from_tokens(text), link_table(links), longest)
     for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
         places = np.flatnonzero(found.rows == row)
         spans = [
@@ -55,10 +55,10 @@ def test_phrase_pairs_equal_the_definition(longest: int) -> None:
 def test_orientations_follow_the_adjacent_links() -> None:
     # Two swapped words, then one in monotone order.
     text = [(["a", "b", "c"], ["B", "A", "C"])]
-    found = extract(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
+    found = extract_phrases(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
     by_source = {
         int(s): (int(back), int(ahead))
-        for s, back, ahead in zip(found.source_starts, found.back, found.ahead, strict=True)
+        for s, back, ahead in zip(found.source_starts, found.backward, found.forward, strict=True)
     }
     monotone, swap, discontinuous = range(3)
     assert by_source[1] == (
@@ -84,7 +84,7 @@ def scores(table: PhraseTable, corpus: Corpus, source: str, target: str) -> list
 
 def test_scores_equal_manual_calculation() -> None:
     corpus = Corpus.from_tokens(TEXT)
-    table = train_table(corpus, link_table(LINKS), smoothing="none")
+    table = estimate_phrase_table(corpus, link_table(LINKS), smoothing="none")
     assert scores(table, corpus, "a", "A") == pytest.approx([2 / 3, 2 / 3, 1, 1])
     assert scores(table, corpus, "a b", "A B") == pytest.approx([1, 2 / 3, 1, 1])
     assert not table.lookup([99])
@@ -93,7 +93,7 @@ def test_scores_equal_manual_calculation() -> None:
 def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
     text, links = random_text(5, 60)
     corpus = Corpus.from_tokens(text)
-    table = train_table(corpus, link_table(links), 3)
+    table = estimate_phrase_table(corpus, link_table(links), 3)
     for word in range(len(corpus.source.words)):
         found = table.lookup([word])
         total = np.exp(table.scores[found.start : found.stop, 0]).sum()
@@ -103,12 +103,12 @@ def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
 def test_text_format_round_trip_preserves_table(tmp_path: Path) -> None:
     text, links = random_text(7, 40)
     corpus = Corpus.from_tokens(text)
-    table = train_table(corpus, link_table(links), 3)
+    table = estimate_phrase_table(corpus, link_table(links), 3)
     words = corpus.source.words, corpus.target.words
-    write_table(table, words[0].spelling, words[1].spelling, tmp_path / "table.gz")
+    write_phrase_table(table, words[0].words, words[1].words, tmp_path / "table.gz")
     # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
     assert (tmp_path / "table.gz").read_bytes()[3:8] == bytes(5)
-    again = read_table(tmp_path / "table.gz", *words)
+    again = read_phrase_table(tmp_path / "table.gz", *words)
     assert len(again) == len(table)
     for source, _ in text:
         for length in (1, 2, 3):
@@ -127,15 +127,15 @@ def test_text_format_round_trip_preserves_table(tmp_path: Path) -> None:
 
 def test_word_that_contains_the_separator_is_rejected(tmp_path: Path) -> None:
     corpus = Corpus.from_tokens(TEXT)
-    table = train_table(corpus, link_table(LINKS))
+    table = estimate_phrase_table(corpus, link_table(LINKS))
     with pytest.raises(DataError, match=r"table: the word 'x\|\|\|y' contains"):
-        write_table(table, ["x|||y", "b", "c", "d"], corpus.target.words.spelling, tmp_path / "table")
+        write_phrase_table(table, ["x|||y", "b", "c", "d"], corpus.target.words.words, tmp_path / "table")
     assert not (tmp_path / "table").exists()
 
 
 def test_saved_table_loads_equal(tmp_path: Path) -> None:
     corpus = Corpus.from_tokens(TEXT)
-    table = train_table(corpus, link_table(LINKS))
+    table = estimate_phrase_table(corpus, link_table(LINKS))
     table.save(tmp_path)
     again = PhraseTable.load(tmp_path)
     assert scores(again, corpus, "a b", "A B") == scores(table, corpus, "a b", "A B")
@@ -160,9 +160,9 @@ def test_malformed_table_line_is_rejected(tmp_path: Path, line: str, message: st
     path.write_text(f"a ||| A ||| 1 1 1 1 ||| 0-0\n{line}\n")
     corpus = Corpus.from_tokens(TEXT)
     with pytest.raises(DataError, match=message):
-        read_table(path, corpus.source.words, corpus.target.words)
+        read_phrase_table(path, corpus.source.words, corpus.target.words)
 
 
 def test_text_without_links_is_rejected() -> None:
     with pytest.raises(DataError, match="no phrase pair"):
-        train_table(Corpus.from_tokens(TEXT), link_table([frozenset()] * 3))
+        estimate_phrase_table(Corpus.from_tokens(TEXT), link_table([frozenset()] * 3))

@@ -7,15 +7,15 @@ import numpy as np
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 from regard.data.links import Links
-from regard.smt.decoder import Beam, Decoder
-from regard.smt.features import START
-from regard.smt.kneser_ney import estimate
-from regard.smt.phrase_table import train_table
+from regard.smt.decoder import SearchLimits, PhraseDecoder
+from regard.smt.features import INITIAL_WEIGHTS
+from regard.smt.kneser_ney import estimate_language_model
+from regard.smt.phrase_table import estimate_phrase_table
 
 __all__ = ["EXACT", "link_table", "random_text", "toy_decoder"]
 
 Pair = tuple[list[str], list[str]]
-EXACT = Beam(stack=10**6, threshold=0.0, limit=60, options=10**6)
+EXACT = SearchLimits(stack_size=10**6, threshold=0.0, distortion_limit=60, max_options=10**6)
 
 
 def link_table(links: list[Links]) -> LinkTable:
@@ -50,14 +50,14 @@ def random_text(
     return text, links
 
 
-def toy_decoder(seed: int, beam: Beam = EXACT, lexicalized: bool = True) -> tuple[Decoder, Corpus]:
+def toy_decoder(seed: int, beam: SearchLimits = EXACT, lexicalized: bool = True) -> tuple[PhraseDecoder, Corpus]:
     """Return a decoder for a random corpus, with random weights, and the corpus."""
     text, links = random_text(seed, 12, 4)
     corpus = Corpus.from_tokens(text)
-    table = train_table(corpus, link_table(links), 2, "none")
-    model = estimate([target for _, target in text], 3)
-    ids = np.array(model.ids(corpus.target.words.spelling))
-    weights = START * np.random.default_rng(seed).uniform(0.5, 1.5, len(START))
+    table = estimate_phrase_table(corpus, link_table(links), 2, "none")
+    model = estimate_language_model([target for _, target in text], 3)
+    ids = np.array(model.ids(corpus.target.words.words))
+    weights = INITIAL_WEIGHTS * np.random.default_rng(seed).uniform(0.5, 1.5, len(INITIAL_WEIGHTS))
     if not lexicalized:
         weights[9:] = 0
-    return Decoder(table, model, ids, weights, lexicalized, beam), corpus
+    return PhraseDecoder(table, model, ids, weights, lexicalized, beam), corpus

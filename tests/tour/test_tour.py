@@ -11,19 +11,19 @@ from typer.testing import CliRunner
 
 from regard.alignment import Corpus, WordAligner
 from regard.cli.main import app
-from regard.config import load
-from regard.data.folders import recipes_folder
-from regard.data.links import read_gold
+from regard.config import read_config
+from regard.data.folders import recipes_dir
+from regard.data.links import read_gold_links
 from regard.errors import UsageError
 from regard.experiment import RunConfig, load_config
 from regard.metrics.alignment import alignment_score
 from regard.tour import page, walk
-from regard.tour.page import finished, show_all
-from regard.tour.stops import STOPS
-from regard.tour.walk import Stopped, Tour
-from regard.training.trainer import Result
+from regard.tour.page import load_report, write_report
+from regard.tour.stops import SYSTEMS
+from regard.tour.walk import TrainingInterrupted, Tour
+from regard.training.trainer import TrainingResult
 
-CHOSEN = [stop for stop in STOPS if stop.name in ("word", "none", "constrained")]
+CHOSEN = [stop for stop in SYSTEMS if stop.name in ("word", "none", "constrained")]
 
 
 def no_progress(items, name, total):
@@ -48,16 +48,16 @@ def costs(tour: Tour):
 
 @pytest.fixture(scope="module")
 def figures(tour: Tour, costs):
-    return show_all(tour, costs, no_progress)
+    return write_report(tour, costs, no_progress)
 
 
 def test_stops_and_recipes_correspond_and_share_their_data() -> None:
-    found = {path.stem: load(RunConfig, path) for path in recipes_folder("tour").glob("*.toml")}
-    assert found.keys() == {stop.name for stop in STOPS}
+    found = {path.stem: read_config(RunConfig, path) for path in recipes_dir("tour").glob("*.toml")}
+    assert found.keys() == {stop.name for stop in SYSTEMS}
     data = {name: dataclasses.replace(config.data, fertility=None) for name, config in found.items()}
     assert all(one == data["soft"] for one in data.values())
     assert {name for name, config in found.items() if config.model.kind == "phrase"} == {
-        stop.name for stop in STOPS if stop.aligner
+        stop.name for stop in SYSTEMS if stop.aligner
     }
 
 
@@ -72,49 +72,49 @@ def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> N
 
 
 def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
-    assert load_config(tour.model(CHOSEN[1])).training.stop.epochs == 1
-    assert load_config(tour.model(CHOSEN[0])).training.stop.epochs != 1
+    assert load_config(tour.model_dir(CHOSEN[1])).training.stop.epochs == 1
+    assert load_config(tour.model_dir(CHOSEN[0])).training.stop.epochs != 1
 
 
 def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -> None:
-    aligner = WordAligner.load(tour.folder / "aligners" / "ibm1")
-    pairs = zip(*(tour.file("test", end).read_text().splitlines() for end in ("de", "en")), strict=True)
+    aligner = WordAligner.load(tour.output_dir / "aligners" / "ibm1")
+    pairs = zip(*(tour.corpus_path("test", end).read_text().splitlines() for end in ("de", "en")), strict=True)
     cut = [(source.split(), target.split()) for source, target in pairs]
     links = list(aligner.align(Corpus.from_tokens(cut, aligner.words, allow_empty=True)))
-    wanted = 100 * alignment_score(links, list(read_gold(tour.file("test", "talp")))).aer
+    wanted = 100 * alignment_score(links, list(read_gold_links(tour.corpus_path("test", "talp")))).aer
     words, none, constrained = (stop["scores"]["aer"] for stop in figures["stops"])
     assert words["value"] == pytest.approx(wanted)
     assert none is None and constrained["value"] != words["value"]
 
 
 def test_page_has_every_stop_with_its_cost(tour: Tour, figures, costs) -> None:
-    text = (tour.folder / "tour.html").read_text(encoding="utf-8")
+    text = (tour.output_dir / "tour.html").read_text(encoding="utf-8")
     data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert data is not None
     report = json.loads(data[1])
     assert [system["name"] for system in report["systems"]] == [stop.label for stop in CHOSEN]
-    assert all(stop.source in note for stop, note in zip(CHOSEN, report["notes"], strict=False))
+    assert all(stop.citation in note for stop, note in zip(CHOSEN, report["notes"], strict=False))
     columns = dict(report["columns"])
     assert columns["MB"] == [f"{one.megabytes:.1f}" for one in costs.values()]
     assert columns["FLOPs"][0] == "–" and float(columns["FLOPs"][1]) > 0
 
 
 def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figures, costs) -> None:
-    assert finished(tour, costs) == figures
-    assert finished(tour, dict(list(costs.items())[:2])) is None
-    kept = tour.model(CHOSEN[0]).with_suffix(".json")
+    assert load_report(tour, costs) == figures
+    assert load_report(tour, dict(list(costs.items())[:2])) is None
+    kept = tour.model_dir(CHOSEN[0]).with_suffix(".json")
     before = kept.read_bytes()
     kept.write_bytes(before + b" ")
-    assert finished(tour, costs) is None
+    assert load_report(tour, costs) is None
     kept.write_bytes(before)
-    (tour.folder / page.FIGURES).rename(tour.folder / "elsewhere")
-    assert finished(tour, costs) is None
-    (tour.folder / "elsewhere").rename(tour.folder / page.FIGURES)
+    (tour.output_dir / page.RESULTS_FILE).rename(tour.output_dir / "elsewhere")
+    assert load_report(tour, costs) is None
+    (tour.output_dir / "elsewhere").rename(tour.output_dir / page.RESULTS_FILE)
 
 
 def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
-    monkeypatch.setattr(walk, "train", lambda *_: Result("a signal", signal.SIGTERM, None))
-    with pytest.raises(Stopped) as stopped:
+    monkeypatch.setattr(walk, "train", lambda *_: TrainingResult("a signal", signal.SIGTERM, None))
+    with pytest.raises(TrainingInterrupted) as stopped:
         tour.train(CHOSEN[1], nullcontext)
     assert stopped.value.signal == signal.SIGTERM
 
@@ -124,7 +124,7 @@ def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path
     monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
     monkeypatch.setattr(page, "show_all", None)  # fails if anything is translated again
     names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
-    options = ("--folder", tour.folder, "--stops", names, "--pairs", 200, "--json", kept)
+    options = ("--folder", tour.output_dir, "--stops", names, "--pairs", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
     assert json.loads(kept.read_text()) == figures

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.batch import Batch, BatchConfig, make_batches, collate
 from regard.data.vocabulary import EOS
 from regard.models.base import TranslationModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 from regard.models.registry import build_model
 from regard.training.config import TrainingConfig
 
@@ -31,7 +31,7 @@ class Pairs:
         return source, source + 1
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        return batches(*self.lengths, config, seed, epoch)
+        return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: np.ndarray) -> Batch:
         sources = [self.sources[row] for row in rows]
@@ -58,7 +58,7 @@ def tiny_model() -> Callable[..., TranslationModel]:
 def make_model(dropout: float = 0.0, width: int = 8) -> TranslationModel:
     torch.manual_seed(0)
     config = from_dict(
-        LstmConfig,
+        RnnConfig,
         {
             "embedding": width,
             "encoder": {"layers": 1, "width": width},

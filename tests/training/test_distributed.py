@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import to_dict
-from regard.training.record import read_record
+from regard.training.record import read_metrics
 from regard.training.trainer import Trainer
 
 CHILD = Path(__file__).with_name("two_processes.py")
@@ -44,11 +44,11 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
     one, two = tmp_path / "one", tmp_path / "two"
     for run_dir in (one, two):
         run_dir.mkdir()
-    Trainer(tiny_model(), train, valid, config(50), folder=one, seed=1).run()
+    Trainer(tiny_model(), train, valid, config(50), output_dir=one, seed=1).run()
     runs = [to_dict(config(steps)) for steps in (20, 50)]
     task = {"train": train.sources, "valid": valid.sources, "folder": str(two), "runs": runs}
     _run_two(task, tmp_path / "task.json")
-    records = read_record(one), read_record(two)
+    records = read_metrics(one), read_metrics(two)
     assert len(records[0]) == len(records[1]) == 50 + 3
     for first, second in zip(*records, strict=True):
         for name in ("kind", "update", "epoch", "tokens"):
@@ -69,4 +69,4 @@ def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tm
         "conv": {"embedding": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
     }
     _run_two(task, tmp_path / "task.json")
-    assert [line["kind"] for line in read_record(tmp_path)] == ["train"] * 4 + ["validation"]
+    assert [line["kind"] for line in read_metrics(tmp_path)] == ["train"] * 4 + ["validation"]

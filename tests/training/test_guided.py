@@ -11,23 +11,23 @@ from torch.nn import functional as F
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.guidance import SplitLinks
-from regard.data.prepared import prepare
+from regard.data.prepared import prepare_data
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import RunConfig, load_model, train
-from regard.models.base import Outcome
-from regard.training.aligned import guiding_links
-from regard.training.guided import GuidedConfig, guided_loss
+from regard.models.base import ForwardOutput
+from regard.training.aligned import load_guided_links
+from regard.training.guided import GuidedAlignmentConfig, guided_alignment_loss
 
 
-def outcome(*weights: torch.Tensor) -> Outcome:
+def outcome(*weights: torch.Tensor) -> ForwardOutput:
     zero = torch.zeros(*weights[0].shape[:2], 1)
     mask = torch.ones(weights[0].shape[:2], dtype=torch.bool)
-    return Outcome(zero, zero, zero, zero, zero[..., 0], mask, weights, weights)
+    return ForwardOutput(zero, zero, zero, zero, zero[..., 0], mask, weights, weights)
 
 
-def config(**options) -> GuidedConfig:
-    return from_dict(GuidedConfig, {"links": "x", **options})
+def config(**options) -> GuidedAlignmentConfig:
+    return from_dict(GuidedAlignmentConfig, {"links": "x", **options})
 
 
 def scores(heads: int = 1) -> torch.Tensor:
@@ -42,7 +42,7 @@ LINKS[0, 1, 0] = LINKS[0, 1, 2] = 0.5
 def test_loss_is_the_cross_entropy_of_linked_target_tokens() -> None:
     z = scores()
     assert z.softmax(-1).min() > 0.01
-    found = guided_loss(outcome(z.softmax(-1)), LINKS, config(weight=0.3))
+    found = guided_alignment_loss(outcome(z.softmax(-1)), LINKS, config(weight=0.3))
     linked = LINKS.sum(-1) > 0
     expected = 0.3 * F.cross_entropy(z[:, :, 0][linked], LINKS[linked], reduction="sum")
     torch.testing.assert_close(found, expected)
@@ -54,7 +54,7 @@ def test_loss_is_the_cross_entropy_of_linked_target_tokens() -> None:
 def test_only_the_configured_heads_and_layer_are_trained() -> None:
     first, second = scores(3), scores(3)
     weights = outcome(first.softmax(-1), second.softmax(-1))
-    found = guided_loss(weights, LINKS, config(layer=0, heads=[0, 2]))
+    found = guided_alignment_loss(weights, LINKS, config(layer=0, heads=[0, 2]))
     expected = -(LINKS * first.softmax(-1)[:, :, [0, 2]].mean(2).log()).sum()
     torch.testing.assert_close(found, expected)
     found.backward()
@@ -64,7 +64,7 @@ def test_only_the_configured_heads_and_layer_are_trained() -> None:
 @pytest.mark.parametrize("weight", [0.0, 0.004, 0.01, 0.3])
 def test_log_is_linear_below_one_percent(weight: float) -> None:
     weights = torch.tensor([[[[weight, 1.0 - weight]]]], dtype=torch.float64, requires_grad=True)
-    found = guided_loss(outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config())
+    found = guided_alignment_loss(outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config())
     tangent = np.log(0.01) + (weight - 0.01) / 0.01
     assert found.item() == pytest.approx(-np.log(weight) if weight >= 0.01 else -tangent)
     found.backward()
@@ -81,12 +81,12 @@ def test_log_is_linear_below_one_percent(weight: float) -> None:
 )
 def test_layers_and_heads_out_of_range_are_rejected(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
-        guided_loss(outcome(scores(2).softmax(-1)), LINKS, config(**options))
+        guided_alignment_loss(outcome(scores(2).softmax(-1)), LINKS, config(**options))
 
 
 def test_models_without_attention_are_rejected() -> None:
     with pytest.raises(ConfigError, match="weights of the model have no gradient"):
-        guided_loss(outcome(torch.zeros(2, 3, 1, 4)), LINKS, config())
+        guided_alignment_loss(outcome(torch.zeros(2, 3, 1, 4)), LINKS, config())
 
 
 def run_settings(directory: Path, attention: dict, **training: object) -> dict:
@@ -148,11 +148,11 @@ def test_guided_training_resumes_only_with_the_same_links(tmp_path: Path) -> Non
     links = tmp_path / "data" / "links"
     settings["guided"] = {"links": str(links), "weight": 0.5}
     train(from_dict(RunConfig, settings), tmp_path / "model")
-    assert load_model(tmp_path / "model", "cpu").config.search.alignment.layer == -1
+    assert load_model(tmp_path / "model", "cpu").config.generation.alignment.layer == -1
     settings["training"]["stop"] = {"updates": 4}
     moved = links.rename(tmp_path / "moved")
     settings["guided"]["links"] = str(moved)
-    assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.update == 4
+    assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.step == 4
     moved.write_text(moved.read_text().replace("0-1", "0-0"))
     settings["training"]["stop"] = {"updates": 6}
     with pytest.raises(CheckpointError, match="guided links has changed"):
@@ -176,11 +176,11 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     config = from_dict(RunConfig, settings)
     train(config, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
-    prepared = prepare(config.data)
-    found = guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
+    prepared = prepare_data(config.data)
+    found = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
     expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
     assert (found.pairs[:, 0] > 0).all()  # the tag has no links
-    pairs = [{(row, *link) for row in range(300) for link in own.of(row)} for own in (found, expected)]
+    pairs = [{(row, *link) for row in range(300) for link in own.links_of_row(row)} for own in (found, expected)]
     assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0] | pairs[1])
 
 
@@ -197,5 +197,5 @@ def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment,
     corpus = {"source": "s", "target": "t"}
     settings = {"data": {"train": [corpus], "valid": corpus}, "search": {"alignment": alignment}}
     config = from_dict(RunConfig, settings | ({} if guided is None else {"guided": guided}))
-    assert config.with_alignment().search.alignment.record() == recorded
+    assert config.with_alignment().generation.alignment.record() == recorded
     assert config.with_alignment().with_alignment() == config.with_alignment()

@@ -10,9 +10,9 @@ from regard.training.optimizer import (
     SgdConfig,
     build_optimizer,
     clip_gradients,
-    freeze,
-    load_optimizer,
-    optimizer_tensors,
+    freeze_parameters,
+    load_optimizer_state,
+    optimizer_state_tensors,
 )
 
 
@@ -30,8 +30,8 @@ def _set_gradients(parameters, step: int) -> None:
 @pytest.mark.parametrize(
     ("config", "oracle"),
     [
-        (AdamConfig(rate=0.01), lambda p: torch.optim.Adam(p, lr=0.01, foreach=False)),
-        (SgdConfig(rate=0.5), lambda p: torch.optim.SGD(p, lr=0.5, foreach=False)),
+        (AdamConfig(learning_rate=0.01), lambda p: torch.optim.Adam(p, lr=0.01, foreach=False)),
+        (SgdConfig(learning_rate=0.5), lambda p: torch.optim.SGD(p, lr=0.5, foreach=False)),
     ],
 )
 def test_steps_equal_those_of_pytorch(config, oracle) -> None:
@@ -51,9 +51,9 @@ def test_restored_state_resumes_exactly(config) -> None:
     optimizers = [build_optimizer(config, uninterrupted), build_optimizer(config, resumed)]
     for step in range(6):
         if step == 3:
-            saved = {name: value.clone() for name, value in optimizer_tensors(optimizers[1], names).items()}
+            saved = {name: value.clone() for name, value in optimizer_state_tensors(optimizers[1], names).items()}
             optimizers[1] = build_optimizer(config, resumed)
-            load_optimizer(optimizers[1], names, saved)
+            load_optimizer_state(optimizers[1], names, saved)
         for parameters, optimizer in zip((uninterrupted, resumed), optimizers, strict=True):
             _set_gradients(parameters, step)
             optimizer.step()
@@ -63,7 +63,7 @@ def test_restored_state_resumes_exactly(config) -> None:
 def test_state_of_an_unknown_parameter_is_rejected() -> None:
     optimizer = build_optimizer(AdamConfig(), _parameters())
     with pytest.raises(CheckpointError, match="'c'"):
-        load_optimizer(optimizer, ["a", "b"], {"c/exp_avg": torch.zeros(1)})
+        load_optimizer_state(optimizer, ["a", "b"], {"c/exp_avg": torch.zeros(1)})
 
 
 @pytest.mark.parametrize("limit", [0.1, 100.0])
@@ -78,9 +78,9 @@ def test_clipping_equals_pytorch(limit: float) -> None:
 
 def test_frozen_names_support_wildcards_and_must_match() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    freeze(model, ["0.*"])
+    freeze_parameters(model, ["0.*"])
     assert [p.requires_grad for p in model.parameters()] == [False, False, True, True]
     with pytest.raises(ConfigError, match=r"'encoder\.\*' matches no parameter"):
-        freeze(model, ["encoder.*"])
+        freeze_parameters(model, ["encoder.*"])
     with pytest.raises(ConfigError, match="every parameter is frozen"):
-        freeze(model, ["*"])
+        freeze_parameters(model, ["*"])

@@ -6,35 +6,35 @@ from pathlib import Path
 import pytest
 
 from regard.errors import CheckpointError, ConfigError
-from regard.training.record import Record, read_record
+from regard.training.record import MetricsLogger, read_metrics
 
 
 def _write(run_dir: Path, steps: range) -> None:
-    record = Record(run_dir, steps.start - 1)
+    record = MetricsLogger(run_dir, steps.start - 1)
     for step in steps:
-        record.add({"kind": "train", "update": step, "loss": 1.5})
+        record.log({"kind": "train", "update": step, "loss": 1.5})
     record.close()
 
 
 def test_resuming_truncates_the_record_to_the_checkpoint(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 6))
     _write(tmp_path, range(4, 5))
-    assert [entry["update"] for entry in read_record(tmp_path)] == [1, 2, 3, 4]
+    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2, 3, 4]
 
 
 def test_incomplete_last_line_is_skipped(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 3))
     with open(tmp_path / "record.jsonl", "a") as file:
         file.write('{"kind": "tr')
-    assert [entry["update"] for entry in read_record(tmp_path)] == [1, 2]
+    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2]
     _write(tmp_path, range(3, 4))
-    assert [entry["update"] for entry in read_record(tmp_path)] == [1, 2, 3]
+    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2, 3]
 
 
 def test_damaged_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "record.jsonl").write_text('{"update": 1}\nnonsense\n{"update": 2}\n')
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 2"):
-        read_record(tmp_path)
+        read_metrics(tmp_path)
 
 
 def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:
@@ -47,4 +47,4 @@ def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", import_without_tensorboard)
     with pytest.raises(ConfigError, match=r"regard\[tensorboard\]"):
-        Record(tmp_path, 0, tensorboard=True)
+        MetricsLogger(tmp_path, 0, tensorboard=True)

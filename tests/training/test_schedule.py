@@ -4,20 +4,20 @@ import pytest
 
 from regard.training.schedule import (
     ConstantConfig,
-    HalvingConfig,
+    ExponentialConfig,
     InverseSqrtConfig,
     PlateauConfig,
-    build_schedule,
+    build_lr_scheduler,
 )
 
 
 def _rates(perplexities: list[float]) -> list[float]:
     """Return the learning rate factor of each epoch, given the perplexity at its end."""
-    schedule = build_schedule(HalvingConfig())
+    schedule = build_lr_scheduler(ExponentialConfig())
     rates = []
     for epoch, perplexity in enumerate(perplexities, 1):
         rates.append(schedule.factor(epoch * 100))
-        schedule.epoch_ended(epoch, perplexity)
+        schedule.on_epoch_end(epoch, perplexity)
     return rates
 
 
@@ -31,39 +31,39 @@ def test_halving_starts_with_the_first_increase_and_continues() -> None:
 
 
 def test_inverse_square_root_peaks_at_the_end_of_warmup() -> None:
-    schedule = build_schedule(InverseSqrtConfig(warmup=100))
+    schedule = build_lr_scheduler(InverseSqrtConfig(warmup_steps=100))
     assert [schedule.factor(step) for step in (1, 50, 100, 400)] == [0.01, 0.5, 1.0, 0.5]
 
 
 def test_constant_has_linear_warmup() -> None:
-    schedule = build_schedule(ConstantConfig(warmup=4))
+    schedule = build_lr_scheduler(ConstantConfig(warmup_steps=4))
     assert [schedule.factor(step) for step in (1, 2, 4, 99)] == [0.25, 0.5, 1.0, 1.0]
 
 
 def test_plateau_decreases_after_its_patience_down_to_its_minimum() -> None:
-    schedule = build_schedule(PlateauConfig(patience=2, least=0.3))
+    schedule = build_lr_scheduler(PlateauConfig(patience=2, min_factor=0.3))
     factors = []
     for improved in (True, False, True, False, False, False, False, False, False):
-        schedule.validated(improved)
+        schedule.on_validation(improved)
         factors.append(schedule.factor(1))
     assert factors == [1, 1, 1, 1, 0.5, 0.5, 0.3, 0.3, 0.3]
 
 
-@pytest.mark.parametrize("config", [HalvingConfig(start=2), PlateauConfig(patience=2), ConstantConfig()])
+@pytest.mark.parametrize("config", [ExponentialConfig(start_epoch=2), PlateauConfig(patience=2), ConstantConfig()])
 def test_restored_state_resumes_exactly(config) -> None:
-    uninterrupted, resumed = build_schedule(config), build_schedule(config)
+    uninterrupted, resumed = build_lr_scheduler(config), build_lr_scheduler(config)
     for epoch, (improved, perplexity) in enumerate([(True, 9.0), (False, 9.5), (False, 9.4)], 1):
         for schedule in (uninterrupted, resumed):
-            schedule.validated(improved)
-            schedule.epoch_ended(epoch, perplexity)
-        state = resumed.state()
-        resumed = build_schedule(config)
-        resumed.load(state)
+            schedule.on_validation(improved)
+            schedule.on_epoch_end(epoch, perplexity)
+        state = resumed.state_dict()
+        resumed = build_lr_scheduler(config)
+        resumed.load_state_dict(state)
         assert resumed.factor(7) == uninterrupted.factor(7)
 
 
 def test_halving_supports_warmup() -> None:
-    schedule = build_schedule(HalvingConfig(start=1, warmup=4))
+    schedule = build_lr_scheduler(ExponentialConfig(start_epoch=1, warmup_steps=4))
     assert [schedule.factor(step) for step in (1, 2, 4, 5)] == [0.25, 0.5, 1, 1]
-    schedule.epoch_ended(1, None)
+    schedule.on_epoch_end(1, None)
     assert schedule.factor(5) == 0.5

@@ -10,38 +10,38 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.hard import HardAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.config import from_dict
-from regard.data.batch import Sequences, collate
+from regard.data.batch import PaddedSequences, collate
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models import build_model
-from regard.models.base import Outcome, TranslationModel
-from regard.models.lstm_config import DecoderConfig, LstmConfig
-from regard.models.recurrent import EncoderConfig
+from regard.models.base import ForwardOutput, TranslationModel
+from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.recurrent import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.distributed import ALONE
+from regard.training.distributed import SINGLE_PROCESS
 from regard.training.optimizer import build_optimizer
-from regard.training.progress import Progress
-from regard.training.schedule import build_schedule
-from regard.training.sequence import Judged, SequenceConfig, draw_candidates, sequence_loss
-from regard.training.update import Updater
+from regard.training.progress import TrainingProgress
+from regard.training.schedule import build_lr_scheduler
+from regard.training.sequence import CandidateBatch, SequenceLossConfig, generate_candidates, sequence_loss
+from regard.training.update import TrainStep
 
 WORDS = [5, 6, 7]
 
 
-def sequences(rows: list[list[int]]) -> Sequences:
+def sequences(rows: list[list[int]]) -> PaddedSequences:
     target = collate([[5]] * len(rows), rows, range(len(rows))).target
     assert target is not None
     return target
 
 
-def outcome(log_p: torch.Tensor, mask: torch.Tensor) -> Outcome:
+def outcome(log_p: torch.Tensor, mask: torch.Tensor) -> ForwardOutput:
     zeros = torch.zeros_like(log_p).unsqueeze(-1)
-    return Outcome(log_p.unsqueeze(-1), zeros, zeros, zeros, zeros[..., 0], mask, (), ())
+    return ForwardOutput(log_p.unsqueeze(-1), zeros, zeros, zeros, zeros[..., 0], mask, (), ())
 
 
-def bleu(candidates: Sequences, reference: Sequences) -> np.ndarray:
+def bleu(candidates: PaddedSequences, reference: PaddedSequences) -> np.ndarray:
     hypothesis, target = ((x.tokens.numpy(), x.lengths.numpy()) for x in (candidates, reference))
     return prefix_bleu(*hypothesis, *target, EOS, UNK)
 
@@ -57,7 +57,7 @@ def random_log_p() -> torch.Tensor:
 
 
 def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
-    config = SequenceConfig(loss="risk", count=3, sharpness=0.7)
+    config = SequenceLossConfig(kind="risk", num_candidates=3, alpha=0.7)
     log_p = random_log_p()
     found = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     scores = bleu(CANDIDATES, REFERENCE)
@@ -73,7 +73,7 @@ def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
 
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
 def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> None:
-    config = SequenceConfig(loss="reinforce", count=3, reward=reward)
+    config = SequenceLossConfig(kind="reinforce", num_candidates=3, reward=reward)
     log_p = random_log_p()
     loss = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     (gradient,) = torch.autograd.grad(loss, log_p)
@@ -96,7 +96,7 @@ def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> No
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
 def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
     """Sentences of one token and the end symbol; the token is sampled from a softmax."""
-    config = SequenceConfig(loss="reinforce", count=2, reward=reward)
+    config = SequenceLossConfig(kind="reinforce", num_candidates=2, reward=reward)
     logits = torch.tensor([0.3, -0.5, 0.9], dtype=torch.float64, requires_grad=True)
     reference = [6, EOS]
     scores = [float(bleu(sequences([[word, EOS]]), sequences([reference]))[0, 1]) for word in WORDS]
@@ -134,12 +134,12 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     scores = torch.from_numpy(bleu(whole.target, sequences([reference] * len(translations))))
     final = scores.gather(1, whole.target.lengths.unsqueeze(1) - 1).squeeze(1)
     (truth,) = torch.autograd.grad((probability * final).sum(), one.output_bias)
-    config = SequenceConfig(loss="reinforce", count=40)
+    config = SequenceLossConfig(kind="reinforce", num_candidates=40)
     batch = collate([[5, 7]] * 8, [reference] * 8, range(8))
     found, num_cut = [], 0
     for seed in range(40):
-        judged = Judged.of(batch, draw_candidates(one, batch, config, seed), config)
-        num_cut += int(judged.cut.sum())
+        judged = CandidateBatch.from_candidates(batch, generate_candidates(one, batch, config, seed), config)
+        num_cut += int(judged.forced_eos.sum())
         found.append(-torch.autograd.grad(judged.loss(one(judged.batch)) / 8, one.output_bias)[0])
     estimates = torch.stack(found)
     error = estimates.std(0) / len(found) ** 0.5  # standard error of the mean
@@ -149,10 +149,10 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
 
 def model(attention=None):
     torch.manual_seed(1)
-    config = LstmConfig(
-        embedding=6,
-        encoder=EncoderConfig(layers=1, width=6),
-        decoder=DecoderConfig(layers=1, width=6),
+    config = RnnConfig(
+        embedding_size=6,
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=6),
+        decoder=RnnDecoderConfig(num_layers=1, hidden_size=6),
         dropout=0.0,
         **({} if attention is None else {"attention": attention}),
     )
@@ -166,19 +166,19 @@ def data():
 
 @pytest.mark.parametrize("candidates", ["sample", "beam"])
 def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
-    config = SequenceConfig(candidates=candidates, count=3)
-    found = draw_candidates(model(), data(), config, 7)
+    config = SequenceLossConfig(candidates=candidates, num_candidates=3)
+    found = generate_candidates(model(), data(), config, 7)
     assert [len(own) for own in found] == [3, 3]
     assert all(one.tokens[-1] == EOS for own in found for one in own)
-    assert draw_candidates(model(), data(), config, 7) == found
+    assert generate_candidates(model(), data(), config, 7) == found
     if candidates == "sample":
-        assert draw_candidates(model(), data(), config, 8) != found
+        assert generate_candidates(model(), data(), config, 8) != found
 
 
 def test_references_and_candidates_share_a_batch() -> None:
-    config = SequenceConfig(count=3)
+    config = SequenceLossConfig(num_candidates=3)
     one, batch = model().double().eval(), data()
-    judged = Judged.of(batch, draw_candidates(one, batch, config, 7), config)
+    judged = CandidateBatch.from_candidates(batch, generate_candidates(one, batch, config, 7), config)
     assert len(judged.batch) == 8
     together = one(judged.batch).log_likelihood[:2, : batch.target.tokens.shape[1]]
     torch.testing.assert_close(together, one(batch).log_likelihood)
@@ -186,7 +186,7 @@ def test_references_and_candidates_share_a_batch() -> None:
 
 def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
     optimizer = build_optimizer(config.optimizer, list(one.parameters()))
-    return TrainingState(one, optimizer, build_schedule(config.schedule), Progress())
+    return TrainingState(one, optimizer, build_lr_scheduler(config.lr_scheduler), TrainingProgress())
 
 
 class _One:
@@ -205,8 +205,8 @@ def test_a_step_changes_the_model(attention, options) -> None:
     for own in (1.0, 0.4):
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
-        sequence = SequenceConfig(count=3, own=own, **options)
-        figures = Updater(state_of(one, config), _One(), config, ALONE, 1, None, sequence)([np.array([0, 1])])
+        sequence = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
+        figures = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, sequence)([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         results[own] = figures
@@ -224,10 +224,10 @@ def test_a_step_changes_the_model(attention, options) -> None:
 )
 def test_inconsistent_options_are_rejected(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
-        from_dict(SequenceConfig, options)
+        from_dict(SequenceLossConfig, options)
 
 
 def test_attention_conditioned_on_the_reference_is_rejected() -> None:
     one, config = model(VariationalAttentionConfig()), TrainingConfig()
     with pytest.raises(ConfigError, match="conditioned on the reference"):
-        Updater(state_of(one, config), _One(), config, ALONE, 1, None, SequenceConfig())
+        TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, SequenceLossConfig())

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.errors import CheckpointError
-from regard.training.store import read_about, read_tensors, write_tensors
+from regard.training.store import read_metadata, read_tensors, write_tensors
 
 TENSORS = {
     "a": torch.arange(6.0).view(2, 3),
@@ -32,7 +32,7 @@ def test_tensors_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_tensors(path, TENSORS, {"update": 3, "best": float("inf")})
     tensors, about = read_tensors(path)
-    assert about == read_about(path) == {"update": 3, "best": float("inf")}
+    assert about == read_metadata(path) == {"update": 3, "best": float("inf")}
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in tensors.items():
         assert tensor.dtype == TENSORS[name].dtype and torch.equal(tensor, TENSORS[name])
@@ -84,5 +84,5 @@ def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
             write_tensors(path, {"a": torch.zeros(10_000)}, {"update": 2})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert read_about(path) == {"update": 1}
+    assert read_metadata(path) == {"update": 1}
     assert os.listdir(tmp_path) == ["x.safetensors"]

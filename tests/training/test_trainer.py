@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from regard.data.batch import BatchConfig
-from regard.errors import CheckpointError, ConfigError, DataError, TrainingDiverged
-from regard.training.evaluate import Score, evaluate
-from regard.training.record import read_record
-from regard.training.store import read_about, write_tensors
+from regard.errors import CheckpointError, ConfigError, DataError, TrainingDivergedError
+from regard.training.evaluate import ValidationScore, validate
+from regard.training.record import read_metrics
+from regard.training.store import read_metadata, write_tensors
 from regard.training.trainer import Trainer
-from regard.training.weights import load_weights, weights_of
+from regard.training.weights import load_weights, named_weights
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def trainer(pairs, tiny_model, run_dir: Path):
     ) -> Trainer:
         at.mkdir(exist_ok=True)
         model = more.pop("model", None) or tiny_model(dropout)
-        return Trainer(model, pairs(count), pairs(8, seed=9), config, folder=at, seed=seed, **more)
+        return Trainer(model, pairs(count), pairs(8, seed=9), config, output_dir=at, seed=seed, **more)
 
     return make
 
 
 def _weights(trainer: Trainer) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in weights_of(trainer.state.model).items()}
+    return {name: tensor.clone() for name, tensor in named_weights(trainer.state.model).items()}
 
 
 def _figures(run_dir: Path) -> list[dict]:
     """Return the record without durations and speeds."""
     clock = ("seconds", "tokens_per_second")
-    return [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(run_dir)]
+    return [{k: v for k, v in entry.items() if k not in clock} for entry in read_metrics(run_dir)]
 
 
 def _equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
@@ -78,14 +78,14 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
 
 def _stop_after(trainer: Trainer, step: int) -> None:
     """Send SIGTERM in the middle of a training step."""
-    backward = trainer.updater._backward
+    backward = trainer.train_step._backward
 
     def interrupted(*args, **kwargs):
-        if trainer.state.progress.update + 1 == step:
+        if trainer.state.progress.step + 1 == step:
             os.kill(os.getpid(), signal.SIGTERM)
         return backward(*args, **kwargs)
 
-    trainer.updater._backward = interrupted  # type: ignore[method-assign]
+    trainer.train_step._backward = interrupted  # type: ignore[method-assign]
 
 
 def test_seeds_give_different_weights(trainer, settings, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_recorded_loss_is_the_mean_over_tokens(
     with torch.no_grad():
         outcomes = [model(data.batch([row])).log_likelihood.sum() for row in range(40)]  # type: ignore[list-item]
     tokens = int(data.lengths[1].sum())
-    entry = read_record(run_dir)[0]
+    entry = read_metrics(run_dir)[0]
     assert entry["loss"] == pytest.approx(-float(sum(outcomes)) / tokens, rel=1e-5)
     assert entry["perplexity"] == pytest.approx(math.exp(entry["loss"]))
     assert entry["tokens"] == tokens
@@ -147,8 +147,8 @@ def test_recorded_loss_is_the_mean_over_tokens(
 
 def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
     model = tiny_model(dropout=0.5)
-    scores = [evaluate(model, pairs(30), BatchConfig(size=size)) for size in (1, 7, 30)]
-    assert scores[0].tokens == scores[1].tokens == scores[2].tokens
+    scores = [validate(model, pairs(30), BatchConfig(batch_size=size)) for size in (1, 7, 30)]
+    assert scores[0].num_tokens == scores[1].num_tokens == scores[2].num_tokens
     assert scores[0].loss == pytest.approx(scores[1].loss, rel=1e-5)
     assert scores[0].loss == pytest.approx(scores[2].loss, rel=1e-5)
     assert model.training
@@ -158,7 +158,7 @@ def test_training_learns_the_task(trainer, settings, run_dir: Path) -> None:
     optimizer = {"kind": "adam", "rate": 0.03}
     config = settings(optimizer=optimizer, stop={"epochs": 60, "updates": 0}, validation={"every": 1000})
     trainer(config, count=8, dropout=0.0).run()
-    losses = [entry["loss"] for entry in read_record(run_dir) if entry["kind"] == "train"]
+    losses = [entry["loss"] for entry in read_metrics(run_dir) if entry["kind"] == "train"]
     assert losses[-1] < 0.5 * losses[0]
 
 
@@ -170,7 +170,7 @@ def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_
     result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
-    assert read_about(run_dir / "model.safetensors")["update"] == 4
+    assert read_metadata(run_dir / "model.safetensors")["update"] == 4
 
 
 def test_bleu_without_search_is_rejected(trainer, settings) -> None:
@@ -193,14 +193,14 @@ def test_training_stops_after_the_minutes(trainer, settings) -> None:
 
 def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
     """Make the loss of some steps NaN."""
-    loss = trainer.updater.loss
+    loss = trainer.train_step.loss
 
     def loss_with_nan(outcome, smoothing):
         found = loss(outcome, smoothing)
-        bad = trainer.state.progress.update + 1 in steps
+        bad = trainer.state.progress.step + 1 in steps
         return type(found)(found.total * math.nan, found.nll) if bad else found
 
-    trainer.updater.loss = loss_with_nan
+    trainer.train_step.loss = loss_with_nan
 
 
 def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:
@@ -220,14 +220,14 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
     progress = run.run().progress
     assert (progress.update, progress.skipped) == (3, 1)
     assert not _equal(before, _weights(run))
-    assert all(math.isfinite(entry["loss"]) for entry in read_record(run_dir))
+    assert all(math.isfinite(entry["loss"]) for entry in read_metrics(run_dir))
 
 
 def test_ten_skipped_steps_in_a_row_stop_training(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 50, "epochs": 0}))
     _make_loss_nan(run, set(range(3, 60)))
     advice = r"step 12\. .* with a lower training\.optimizer\.rate"
-    with pytest.raises(TrainingDiverged, match=advice):
+    with pytest.raises(TrainingDivergedError, match=advice):
         run.run()
 
 
@@ -237,10 +237,10 @@ def test_huge_learning_rate_is_an_error_and_saves_no_model(
     # The first step is applied; the later ones are skipped, but fewer than ten until the run ends.
     config = settings(optimizer={"kind": "adam", "rate": 1e38}, stop={"updates": 5, "epochs": 0})
     for _ in range(2):  # the second run resumes if there is a checkpoint
-        with pytest.raises(TrainingDiverged, match=r"validation loss after step 5 is (nan|inf)"):
+        with pytest.raises(TrainingDivergedError, match=r"validation loss after step 5 is (nan|inf)"):
             trainer(config).run()
     assert not (run_dir / "model.safetensors").exists()
-    assert not [entry for entry in read_record(run_dir) if entry.get("best")]
+    assert not [entry for entry in read_metrics(run_dir) if entry.get("best")]
 
 
 def test_nonfinite_validation_loss_keeps_the_best_model(
@@ -249,22 +249,22 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
     run = trainer(settings(validation={"every": 2}, stop={"updates": 8, "epochs": 0}))
     scores = iter([2.0, math.nan])
 
-    def evaluate_with_given_losses(*_: object) -> Score:
-        return Score(next(scores), 8)
+    def evaluate_with_given_losses(*_: object) -> ValidationScore:
+        return ValidationScore(next(scores), 8)
 
     monkeypatch.setattr("regard.training.trainer.evaluate", evaluate_with_given_losses)
     with pytest.raises(
-        TrainingDiverged, match=r"after step 4 is nan\. The best model, of step 2, is kept"
+        TrainingDivergedError, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
         run.run()
-    assert read_about(run_dir / "model.safetensors")["update"] == 2
+    assert read_metadata(run_dir / "model.safetensors")["update"] == 2
     assert [path.name for path in (run_dir / "training").glob("state-*")] == ["state-00000002.safetensors"]
 
 
 def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 4, "epochs": 0}))
     _make_loss_nan(run, {1, 2, 3, 4})
-    with pytest.raises(TrainingDiverged, match="not finite in any of 4 steps"):
+    with pytest.raises(TrainingDivergedError, match="not finite in any of 4 steps"):
         run.run()
 
 
@@ -274,14 +274,14 @@ def test_skipped_steps_do_not_overwrite_good_checkpoints(
     stop, validation = {"updates": 50, "epochs": 0}, {"every": 1000}
     run = trainer(settings(stop=stop, validation=validation, checkpoint={"every": 1}))
     _make_loss_nan(run, set(range(3, 60)))
-    with pytest.raises(TrainingDiverged):
+    with pytest.raises(TrainingDivergedError):
         run.run()
     kept = sorted(path.name for path in (run_dir / "training").glob("state-*"))
     assert kept == ["state-00000001.safetensors", "state-00000002.safetensors"]
 
 
 def test_frozen_parameters_do_not_change(trainer, settings, tiny_model) -> None:
-    before = {name: tensor.clone() for name, tensor in weights_of(tiny_model()).items()}
+    before = {name: tensor.clone() for name, tensor in named_weights(tiny_model()).items()}
     run = trainer(settings(freeze=["encoder.*"]))
     run.run()
     after = _weights(run)
@@ -298,7 +298,7 @@ def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path
 
 
 def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_model, tmp_path: Path) -> None:
-    write_tensors(tmp_path / "wide", weights_of(tiny_model(width=10)), {})
+    write_tensors(tmp_path / "wide", named_weights(tiny_model(width=10)), {})
     with pytest.raises(CheckpointError, match=r"wide: '\w+' has shape \(20, 10\)"):
         trainer(settings(start=str(tmp_path / "wide"))).run()
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from regard.config import dump_toml, from_dict, load, to_dict
+from regard.config import dump_toml, from_dict, read_config, to_dict
 from regard.errors import ConfigError
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import AdamConfig, SgdConfig
 
 
 def test_default_kind_may_be_omitted() -> None:
-    assert from_dict(TrainingConfig, {"optimizer": {"rate": 0.5}}).optimizer == AdamConfig(rate=0.5)
+    assert from_dict(TrainingConfig, {"optimizer": {"rate": 0.5}}).optimizer == AdamConfig(learning_rate=0.5)
     assert from_dict(TrainingConfig, {"optimizer": {"kind": "sgd"}}).optimizer == SgdConfig()
 
 
@@ -36,7 +36,7 @@ def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> No
         {"optimizer": {"kind": "sgd"}, "schedule": {"kind": "halving"}, "stop": {"epochs": 13}},
     )
     (tmp_path / "x.toml").write_text(dump_toml(config))
-    again = load(TrainingConfig, tmp_path / "x.toml")
+    again = read_config(TrainingConfig, tmp_path / "x.toml")
     assert again == config
     settings = to_dict(again)
     assert settings["optimizer"] == {

@@ -12,7 +12,7 @@ from regard.errors import CheckpointError
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.store import write_tensors
-from regard.training.weights import average, load_weights, put_weights, start_from, weights_of
+from regard.training.weights import average_weights, load_weights, copy_weights, init_from, named_weights
 
 
 class Tied(nn.Module):
@@ -24,9 +24,9 @@ class Tied(nn.Module):
 
 def test_tied_parameters_are_saved_once_and_stay_tied() -> None:
     first, second = Tied(), Tied()
-    weights = {name: tensor.clone() for name, tensor in weights_of(first).items()}
+    weights = {name: tensor.clone() for name, tensor in named_weights(first).items()}
     assert list(weights) == ["source.weight"]
-    put_weights(second, weights, "x")
+    copy_weights(second, weights, "x")
     assert torch.equal(second.target.weight, first.source.weight)
 
 
@@ -45,14 +45,14 @@ def test_mismatched_weights_are_rejected_and_nothing_changes(weights, message) -
     model = Tied()
     before = model.source.weight.clone()
     with pytest.raises(CheckpointError, match=message):
-        put_weights(model, weights, "run")
+        copy_weights(model, weights, "run")
     assert torch.equal(model.source.weight, before)
 
 
 def test_average_is_the_mean(tmp_path: Path) -> None:
     for number in range(3):
         write_tensors(tmp_path / str(number), {"w": torch.full((2,), float(number)) + 1e-3}, {})
-    mean = average([tmp_path / str(number) for number in range(3)])
+    mean = average_weights([tmp_path / str(number) for number in range(3)])
     assert mean["w"].dtype == torch.float32
     torch.testing.assert_close(mean["w"], torch.full((2,), 1.001))
 
@@ -61,7 +61,7 @@ def test_models_of_different_shapes_cannot_be_averaged(tmp_path: Path) -> None:
     write_tensors(tmp_path / "a", {"w": torch.zeros(2)}, {})
     write_tensors(tmp_path / "b", {"w": torch.zeros(3)}, {})
     with pytest.raises(CheckpointError, match=r"shapes of 'w' are \(2,\) and \(3,\)"):
-        average([tmp_path / "a", tmp_path / "b"])
+        average_weights([tmp_path / "a", tmp_path / "b"])
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -71,7 +71,7 @@ def test_nonfinite_weights_are_neither_loaded_nor_averaged(tmp_path: Path, value
     with pytest.raises(CheckpointError, match="bad: 'w' has values that are not finite"):
         load_weights(tmp_path / "bad")
     with pytest.raises(CheckpointError, match="bad: 'w' has values that are not finite"):
-        average([tmp_path / "good", tmp_path / "bad"])
+        average_weights([tmp_path / "good", tmp_path / "bad"])
 
 
 def test_missing_models_are_reported(tmp_path: Path) -> None:
@@ -80,20 +80,20 @@ def test_missing_models_are_reported(tmp_path: Path) -> None:
 
 
 def _transformer(attention, width: int = 8) -> nn.Module:
-    sides = {"encoder": TransformerSideConfig(layers=1), "decoder": TransformerSideConfig(layers=2)}
-    config = TransformerConfig(width=width, heads=2, attention=attention, **sides)
+    sides = {"encoder": TransformerSideConfig(num_layers=1), "decoder": TransformerSideConfig(num_layers=2)}
+    config = TransformerConfig(d_model=width, num_heads=2, attention=attention, **sides)
     return build_model(config, 9, 9)
 
 
 def test_initial_model_may_differ_only_in_its_attention() -> None:
     soft, hard = _transformer(SoftAttentionConfig()), _transformer(HardAttentionConfig())
-    own = {name: tensor.clone() for name, tensor in weights_of(hard).items()}
-    weights = weights_of(soft)
-    new = start_from(hard, weights, "soft")
+    own = {name: tensor.clone() for name, tensor in named_weights(hard).items()}
+    weights = named_weights(soft)
+    new = init_from(hard, weights, "soft")
     assert new and all(name.startswith("decoder.1.source.") for name in new)
-    for name, tensor in weights_of(hard).items():
+    for name, tensor in named_weights(hard).items():
         assert torch.equal(tensor, own[name] if name in new else weights[name]), name
     with pytest.raises(CheckpointError, match=r"wide: .* has shape"):
-        start_from(hard, weights_of(_transformer(SoftAttentionConfig(), width=10)), "wide")
+        init_from(hard, named_weights(_transformer(SoftAttentionConfig(), width=10)), "wide")
     with pytest.raises(CheckpointError, match="less: the parameter 'output_bias' .* is missing"):
-        start_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")
+        init_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")

@@ -11,12 +11,12 @@ from regard.config import from_dict
 from regard.models import build_model
 from regard.models.conv_config import ConvConfig
 from regard.training.config import TrainingConfig
-from regard.training.distributed import join
+from regard.training.distributed import init_process_group
 from regard.training.trainer import Trainer
 
 task = json.loads(Path(sys.argv[1]).read_text())
 torch.set_num_threads(1)
-with join(torch.device("cpu")) as processes:
+with init_process_group(torch.device("cpu")) as processes:
     for training in task["runs"]:
         Trainer(
             build_model(from_dict(ConvConfig, task["conv"]), VOCAB_SIZE, VOCAB_SIZE)
@@ -25,7 +25,7 @@ with join(torch.device("cpu")) as processes:
             Pairs(task["train"]),
             Pairs(task["valid"]),
             from_dict(TrainingConfig, training),
-            folder=Path(task["folder"]),
+            output_dir=Path(task["folder"]),
             seed=1,
             processes=processes,
         ).run()

@@ -5,7 +5,7 @@ and `em` (compiled expectation maximization), `diagonal` and `ibm`, `hmm_paths` 
 `ibm3`, `bayes`, `symmetrize`, `registry`, `both`.
 """
 
-from regard.alignment.base import Aligner, Iteration, Setting
+from regard.alignment.base import Aligner, IterationStats, TrainingSetup
 from regard.alignment.both import WordAligner, train_both
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig, train_direction
@@ -15,10 +15,10 @@ __all__ = [
     "Aligner",
     "AlignerConfig",
     "Corpus",
-    "Iteration",
+    "IterationStats",
     "LinkTable",
     "Method",
-    "Setting",
+    "TrainingSetup",
     "WordAligner",
     "symmetrize",
     "train_both",

@@ -11,26 +11,26 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.bayes import BayesConfig
 from regard.alignment.both import train_both
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import write_atomic
-from regard.data.spacing import join_spaces, split_at_spaces
+from regard.data.spacing import normalize_whitespace, split_whitespace
 from regard.data.tokenizers.actions import STEP
 from regard.errors import DataError
 from regard.types import Float
 
-__all__ = ["align_actions", "monotone", "write_action_tables", "write_actions"]
+__all__ = ["align_actions", "monotone_alignment", "write_action_tables", "write_actions"]
 
-LEAST = 0.05
+MIN_LINK_PROBABILITY = 0.05
 """Links with a lower probability are ignored."""
 
 
 def align_actions(
-    pairs: Sequence[tuple[str, str]], config: AlignerConfig | None = None, setting: Setting | None = None
+    pairs: Sequence[tuple[str, str]], config: AlignerConfig | None = None, setting: TrainingSetup | None = None
 ) -> list[str]:
     """Align the characters of each pair and return the targets as actions.
 
@@ -43,9 +43,9 @@ def align_actions(
         DataError: if there are no pairs, or if a text is empty or contains the step symbol. The message names
             the pair.
     """
-    setting = setting or Setting()
+    setting = setting or TrainingSetup()
     # As in the tokenizers, runs of white space are one space.
-    pairs = [(join_spaces(source), join_spaces(target)) for source, target in pairs]
+    pairs = [(normalize_whitespace(source), normalize_whitespace(target)) for source, target in pairs]
     for number, pair in enumerate(pairs, 1):
         if not all(pair) or STEP in pair[1]:
             raise DataError(
@@ -54,12 +54,12 @@ def align_actions(
             )
     corpus = Corpus.from_tokens(((list(source), list(target)) for source, target in pairs))
     aligner = train_both(corpus, config or BayesConfig(), setting)
-    found = aligner.posteriors(corpus, threads=setting.threads)
-    return [write_actions(target, monotone(p)) for (_, target), p in zip(pairs, found, strict=True)]
+    found = aligner.posteriors(corpus, threads=setting.num_threads)
+    return [write_actions(target, monotone_alignment(p)) for (_, target), p in zip(pairs, found, strict=True)]
 
 
 def write_action_tables(
-    tables: Sequence[CorpusConfig], paths: Sequence[Path], setting: Setting | None = None
+    tables: Sequence[CorpusConfig], paths: Sequence[Path], setting: TrainingSetup | None = None
 ) -> list[int]:
     """Convert the inflected forms of several tables to actions, with one aligner for all of them.
 
@@ -79,7 +79,7 @@ def write_action_tables(
     for table, own in zip(tables, rows, strict=True):
         for number, (source, form) in enumerate(own, 1):
             columns = [*source.split("\t"), form]
-            if not all(map(split_at_spaces, columns)) or STEP in form:
+            if not all(map(split_whitespace, columns)) or STEP in form:
                 raise DataError(
                     f"{table.tsv}: line {number}: {columns}: every column must contain text, and the "
                     f"form must not contain {STEP}"
@@ -92,7 +92,7 @@ def write_action_tables(
     return [len(table) for table in rows]
 
 
-def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
+def monotone_alignment(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
     """Return the monotone one-to-one alignment with the highest expected number of correct links.
 
     Args:
@@ -101,7 +101,7 @@ def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
     Returns:
         The source position of each target position, strictly increasing, or None where unaligned.
     """
-    likely = np.where(probabilities < LEAST, 0.0, probabilities)
+    likely = np.where(probabilities < MIN_LINK_PROBABILITY, 0.0, probabilities)
     length, width = likely.shape
     # best[t, s]: the optimum for the first t target and the first s source positions.
     best = np.zeros((length + 1, width + 1))
@@ -123,15 +123,15 @@ def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
     return heads
 
 
-def write_actions(target: str, heads: Sequence[int | None]) -> str:
+def write_actions(target: str, links: Sequence[int | None]) -> str:
     """Return the actions that write a target; the pointer starts at the first source character.
 
     Args:
         target: The text.
-        heads: The source position of each target character, counted from 0 and strictly increasing, or None.
+        links: The source position of each target character, counted from 0 and strictly increasing, or None.
     """
     written, place = "", 0
-    for character, head in zip(target, heads, strict=True):
+    for character, head in zip(target, links, strict=True):
         steps = 0 if head is None else head - place
         written += STEP * steps + character
         place += steps

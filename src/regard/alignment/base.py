@@ -1,6 +1,6 @@
 """The interface of word aligners: trained on sentence pairs, they align target words with source words.
 
-An `Aligner` has one direction; `regard.alignment.both` combines two. A `Setting` holds the parameters of a
+An `Aligner` has one direction; `regard.alignment.both` combines two. A `TrainingSetup` holds the parameters of a
 training run other than text and configuration: threads, seed, and the reduction of counts over processes.
 """
 
@@ -11,34 +11,34 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 
 from regard.alignment.corpus import Corpus
-from regard.processors import available_processors
+from regard.processors import num_available_cpus
 
-__all__ = ["Aligner", "Iteration", "Reduce", "Setting", "State"]
+__all__ = ["Aligner", "IterationStats", "Reduce", "TrainingSetup", "AlignerState"]
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array over all processes; every process receives the sum."""
 
 
 @dataclass(frozen=True)
-class Iteration:
+class IterationStats:
     """The results of one pass over the text, for progress reports.
 
     Attributes:
         stage: The model that is trained, such as `ibm1`.
-        number: Number of the pass, counted from 1.
-        of: Total number of passes.
+        iteration: Number of the pass, counted from 1.
+        num_iterations: Total number of passes.
         log_likelihood: Log-likelihood of the target text given the source text, before the update, in nats.
             For a sampler, it is conditioned on the sampled links. NaN if unknown.
         tokens: Number of target tokens.
-        figures: Other statistics, such as the diagonal tension.
+        metrics: Other statistics, such as the diagonal tension.
     """
 
     stage: str
-    number: int
-    of: int
+    iteration: int
+    num_iterations: int
     log_likelihood: float
     tokens: int
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
 
     @property
     def perplexity(self) -> float:
@@ -46,48 +46,48 @@ class Iteration:
         return float(np.exp(-self.log_likelihood / max(1, self.tokens)))
 
 
-def _silent(iteration: Iteration) -> None:
+def _ignore(iteration: IterationStats) -> None:
     pass
 
 
-def _alone(array: np.ndarray) -> np.ndarray:
+def _identity(array: np.ndarray) -> np.ndarray:
     return array
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrainingSetup:
     """The parameters of a training run. Apart from rounding, only `seed` affects the result.
 
     Attributes:
-        threads: Number of threads of compiled loops; it does not affect the links. 0: all processors.
+        num_threads: Number of threads of compiled loops; it does not affect the links. 0: all processors.
         seed: Random seed.
         report: Function called after each pass.
-        process: Rank of this process, counted from 0.
-        processes: Number of processes. Each holds the whole text and processes its own part of the pairs.
+        rank: Rank of this process, counted from 0.
+        world_size: Number of processes. Each holds the whole text and processes its own part of the pairs.
         reduce: Function that sums counts over the processes.
     """
 
-    threads: int = 0
+    num_threads: int = 0
     seed: int = 0
-    report: Callable[[Iteration], None] = _silent
-    process: int = 0
-    processes: int = 1
-    reduce: Reduce = _alone
+    report: Callable[[IterationStats], None] = _ignore
+    rank: int = 0
+    world_size: int = 1
+    reduce: Reduce = _identity
 
     def __post_init__(self) -> None:
         """Set the number of threads to that of the processors by default."""
-        if not self.threads:
-            object.__setattr__(self, "threads", available_processors())
+        if not self.num_threads:
+            object.__setattr__(self, "threads", num_available_cpus())
 
-    def share(self, corpus: Corpus) -> Corpus:
+    def local_part(self, corpus: Corpus) -> Corpus:
         """Return the pairs that this process works on."""
         size = len(corpus)
-        first, last = (size * number // self.processes for number in (self.process, self.process + 1))
-        return corpus.part(first, last)
+        first, last = (size * number // self.world_size for number in (self.rank, self.rank + 1))
+        return corpus.subset(first, last)
 
 
 @dataclass(frozen=True)
-class State:
+class AlignerState:
     """The serialized form of an aligner: JSON values and arrays."""
 
     settings: dict[str, Any]
@@ -127,12 +127,12 @@ class Aligner(Protocol):
         """
         ...
 
-    def state(self) -> State:
+    def state(self) -> AlignerState:
         """Return the serialized form of the aligner, the input of `from_state`."""
         ...
 
     @classmethod
-    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner from its serialized form.
 
         Args:

@@ -18,37 +18,37 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
 from regard.alignment.bayes_kernels import (
-    FERTILITIES,
-    REACH,
-    Chain,
-    draw_first,
-    observe,
-    pick,
-    settle,
-    sweep,
+    NUM_FERTILITIES,
+    MAX_JUMP,
+    SamplerState,
+    sample_initial_links,
+    count_links,
+    best_links_of_marginals,
+    estimate_marginals,
+    gibbs_pass,
 )
-from regard.alignment.bayes_layout import Layout, lay_out
-from regard.alignment.bayes_likelihood import likelihood
+from regard.alignment.bayes_layout import TextLayout, build_layout
+from regard.alignment.bayes_likelihood import log_likelihood
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import cut, run
-from regard.config import config, option
-from regard.data.checks import MOST_COUNTED, check_array, check_offsets, check_range
-from regard.processors import available_processors
+from regard.alignment.threads import split_evenly, run_parallel
+from regard.config import configclass, option
+from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
+from regard.processors import num_available_cpus
 
-__all__ = ["BayesAligner", "BayesConfig", "Learned", "Sampler", "train_bayes"]
+__all__ = ["BayesAligner", "BayesConfig", "LinkStatistics", "Sampler", "train_bayes"]
 
-BLOCK_CELLS = 1 << 22
+MAX_MARGINAL_CELLS = 1 << 22
 """Maximum number of cells whose marginals are in memory at once, unless one pair has more."""
-WARM, DRAWN = 8, 8
+BURN_IN_PASSES, SAMPLE_PASSES = 8, 8
 """Number of passes over a new sentence before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
-JUDGED = 10
-"""The log-likelihood is computed in every `JUDGED`-th pass, and in the last one of each stage."""
+LIKELIHOOD_INTERVAL = 10
+"""The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass, and in the last one of each stage."""
 
 
-@config
+@configclass
 class BayesConfig:
     """The Bayesian HMM with fertilities."""
 
@@ -61,10 +61,10 @@ class BayesConfig:
         gt=0,
         le=1e4,
     )
-    chains: int = option(
+    num_chains: int = option(
         default=4, help="Number of independent samplers, whose distributions are averaged.", ge=1, le=4_096
     )
-    samples: int = option(
+    num_samples: int = option(
         default=4, help="Number of final passes whose distributions are averaged.", ge=1, le=10_000
     )
     alpha: float = option(
@@ -85,7 +85,7 @@ class BayesConfig:
         gt=0,
         le=1e6,
     )
-    null: float = option(default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1)
+    null_probability: float = option(default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1)
 
     def passes(self, pairs: int) -> tuple[int, int, int]:
         """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
@@ -96,7 +96,7 @@ class BayesConfig:
         return max(2, most // 4), max(1, most // 4), most
 
 
-class Learned(NamedTuple):
+class LinkStatistics(NamedTuple):
     """The statistics of the links of a training text, used to align new text.
 
     Attributes:
@@ -135,20 +135,20 @@ class Learned(NamedTuple):
             "values": (len(self.columns),),
             "totals": (words,),
             "nulls": (targets + 1,),
-            "jumps": (2 * REACH + 1,),
-            "ratios": (words + 1, FERTILITIES),
+            "jumps": (2 * MAX_JUMP + 1,),
+            "ratios": (words + 1, NUM_FERTILITIES),
         }
         for name, shape in shapes.items():
             check_array(name, getattr(self, name), "float32", *shape)
-            check_range(name, getattr(self, name), 0, MOST_COUNTED)
+            check_range(name, getattr(self, name), 0, MAX_COUNT)
 
     @classmethod
-    def of(cls, layout: Layout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig) -> "Learned":
+    def of(cls, layout: TextLayout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig) -> "LinkStatistics":
         """Count the links of a text whose sides have `sizes` distinct words."""
         words, targets = sizes
-        steps = np.zeros(2 * REACH + 1)
-        fertilities = np.zeros((words, FERTILITIES), dtype=np.float32)
-        source, target = observe(layout, links, steps, fertilities)
+        steps = np.zeros(2 * MAX_JUMP + 1)
+        fertilities = np.zeros((words, NUM_FERTILITIES), dtype=np.float32)
+        source, target = count_links(layout, links, steps, fertilities)
         linked = source >= 0
         # One integer per (source word, target word) pair, sorted by source word.
         keys, values = np.unique(
@@ -156,7 +156,7 @@ class Learned(NamedTuple):
         )
         rows = keys // max(1, targets)
         nulls = np.bincount(target[~linked], minlength=targets)
-        unknown = np.zeros((1, FERTILITIES), dtype=np.float32)
+        unknown = np.zeros((1, NUM_FERTILITIES), dtype=np.float32)
         fertilities = _with_prior(np.vstack([fertilities, unknown]), config.fertility_alpha)
         return cls(
             starts=np.searchsorted(rows, np.arange(words + 1)),
@@ -164,7 +164,7 @@ class Learned(NamedTuple):
             values=values.astype(np.float32),
             totals=np.bincount(source[linked], minlength=words).astype(np.float32),
             nulls=np.append(nulls, nulls.sum()).astype(np.float32),
-            jumps=_shares(steps + config.jump_alpha),
+            jumps=_normalize(steps + config.jump_alpha),
             ratios=_ratios(fertilities),
         )
 
@@ -173,23 +173,23 @@ class BayesAligner:
     """A trained Bayesian aligner.
 
     Attributes:
-        learned: The statistics of the training text.
+        statistics: The statistics of the training text.
         config: The configuration.
     """
 
     kind: ClassVar[str] = "bayes"
 
     def __init__(
-        self, learned: Learned, config: BayesConfig, trained: tuple[Corpus, np.ndarray] | None = None
+        self, learned: LinkStatistics, config: BayesConfig, trained: tuple[Corpus, np.ndarray] | None = None
     ) -> None:
         """Create the aligner.
 
         Args:
-            learned: The statistics of the links.
+            statistics: The statistics of the links.
             config: The configuration.
             trained: The training text and its links.
         """
-        self.learned, self.config, self._trained = learned, config, trained
+        self.statistics, self.config, self._trained = learned, config, trained
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `Aligner.align`.
@@ -203,86 +203,86 @@ class BayesAligner:
             if corpus.source is text.source and corpus.target is text.target:
                 return links
         links = np.empty(int(corpus.target.lengths.sum()), dtype=np.int32)
-        for first, part, layout, marginals in self._settled(corpus, threads):
-            pick(0, len(part), layout, marginals, links[first:])
+        for first, part, layout, marginals in self._estimate(corpus, threads):
+            best_links_of_marginals(0, len(part), layout, marginals, links[first:])
         return links
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the probability of every link; see `Aligner.posteriors`. Every text is treated as new."""
-        for _, part, layout, marginals in self._settled(corpus, threads):
+        for _, part, layout, marginals in self._estimate(corpus, threads):
             for row in range(len(part)):
                 shape = int(layout.target_lengths[row]), int(layout.source_lengths[row])
                 yield marginals[layout.cells[row] : layout.cells[row + 1]].reshape(shape)
 
-    def _settled(self, corpus: Corpus, threads: int) -> Iterator[tuple[int, Corpus, Layout, np.ndarray]]:
+    def _estimate(self, corpus: Corpus, threads: int) -> Iterator[tuple[int, Corpus, TextLayout, np.ndarray]]:
         """Yield blocks of the text with their marginals and the number of their first target token."""
-        threads, config, first_token = threads or available_processors(), self.config, 0
+        threads, config, first_token = threads or num_available_cpus(), self.config, 0
         sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
-        for first, last in cut(sizes + 1, int(sizes.sum()) // BLOCK_CELLS + 1):
-            part = corpus.part(first, last)
-            layout = _plain(part)
+        for first, last in split_evenly(sizes + 1, int(sizes.sum()) // MAX_MARGINAL_CELLS + 1):
+            part = corpus.subset(first, last)
+            layout = _layout_without_slots(part)
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)
-            settings = config.alpha, config.null_alpha, config.null, config.chains, WARM, DRAWN
+            settings = config.alpha, config.null_alpha, config.null_probability, config.num_chains, BURN_IN_PASSES, SAMPLE_PASSES
             # Every task fills its own slice of the marginals.
             calls = [
                 (
                     *span,
                     layout,
-                    self.learned,
+                    self.statistics,
                     *settings,
                     marginals[layout.cells[span[0]] : layout.cells[span[1]]],
                 )
-                for span in cut(sizes[first:last] + 1)
+                for span in split_evenly(sizes[first:last] + 1)
             ]
-            run(settle, calls, threads)
+            run_parallel(estimate_marginals, calls, threads)
             yield first_token, part, layout, marginals
             first_token += int(layout.offsets[-1])
 
-    def state(self) -> State:
+    def state(self) -> AlignerState:
         """Return the serialized form; see `Aligner.state`."""
         names = (name for name in type(self.config).__dataclass_fields__ if name != "kind")
-        return State({name: getattr(self.config, name) for name in names}, self.learned._asdict())
+        return AlignerState({name: getattr(self.config, name) for name in names}, self.statistics._asdict())
 
     @classmethod
-    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `Aligner.from_state`."""
-        learned = Learned(*(state.arrays[name] for name in Learned._fields))
+        learned = LinkStatistics(*(state.arrays[name] for name in LinkStatistics._fields))
         learned.check(*sizes)
         return cls(learned, BayesConfig(**state.settings))
 
 
-def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesAligner:
+def train_bayes(corpus: Corpus, config: BayesConfig, setting: TrainingSetup) -> BayesAligner:
     """Train the aligner by sampling the links of a text.
 
     Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition to
     the text. The samplers are distributed over the processes.
     """
-    layout, slots = lay_out(corpus, setting.threads)
+    layout, slots = build_layout(corpus, setting.num_threads)
     sizes = len(corpus.source.words), len(corpus.target.words)
     # One seed per sampler, independent of the number of processes.
-    seeds = np.random.SeedSequence(setting.seed).spawn(config.chains)[setting.process :: setting.processes]
+    seeds = np.random.SeedSequence(setting.seed).spawn(config.num_chains)[setting.rank :: setting.world_size]
     samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
-    with ThreadPoolExecutor(max(1, min(setting.threads, len(samplers)))) as pool:
+    with ThreadPoolExecutor(max(1, min(setting.num_threads, len(samplers)))) as pool:
         for stage, of in zip(STAGES, config.passes(len(corpus)), strict=True):
             for number in range(1, of + 1):
-                judged = number == of or number % JUDGED == 0
+                judged = number == of or number % LIKELIHOOD_INTERVAL == 0
                 # The samplers release the interpreter lock, so plain threads run them in parallel.
                 found = list(pool.map(lambda sampler, at=(stage, judged): sampler.step(*at), samplers))
-                _report(setting, stage, number, of, config.chains, found)
+                _report(setting, stage, number, of, config.num_chains, found)
         links = _best_links(layout, samplers, config, setting, pool.map)
-    return BayesAligner(Learned.of(layout, links, sizes, config), config, (corpus, links))
+    return BayesAligner(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
 
 
 class Sampler:
     """A Gibbs sampler of the links of a text.
 
     Attributes:
-        chain: The state of the sampler.
+        state: The state of the sampler.
     """
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TextLayout,
         slots: int,
         sizes: tuple[int, int],
         config: BayesConfig,
@@ -303,107 +303,107 @@ class Sampler:
         jumps = np.ones(2 * int(layout.source_lengths.max(initial=0)) + 5, dtype=np.float32)
         self._layout, self._config = layout, config
         self._random = np.random.Generator(np.random.PCG64(seed))
-        self.chain = Chain(
+        self.state = SamplerState(
             links=np.empty(int(layout.offsets[-1]), dtype=np.int32),
             counts=np.zeros(slots, dtype=np.float32),
             totals=np.zeros(words, dtype=np.float32),
             nulls=np.zeros(targets + 1, dtype=np.float32),
             jumps=jumps,
-            backs=jumps.copy(),
-            ratios=np.ones((words, FERTILITIES), dtype=np.float32),
-            steps=np.zeros(2 * REACH + 1),
-            fertilities=np.zeros((words, FERTILITIES), dtype=np.float32),
+            reversed_jumps=jumps.copy(),
+            fertility_ratios=np.ones((words, NUM_FERTILITIES), dtype=np.float32),
+            jump_counts=np.zeros(2 * MAX_JUMP + 1),
+            fertility_counts=np.zeros((words, NUM_FERTILITIES), dtype=np.float32),
             random=self._random.integers(0, 2**64, 1, dtype=np.uint64),
         )
-        draw_first(layout, self.chain, config.null)
+        sample_initial_links(layout, self.state, config.null_probability)
 
-    def step(self, stage: str, judged: bool = False) -> np.ndarray:
+    def step(self, stage: str, with_likelihood: bool = False) -> np.ndarray:
         """Run one pass over the text.
 
         Returns:
             The number of changed links, of null links and of target words, and the log-likelihood, which is
-            NaN unless `judged`.
+            NaN unless `with_likelihood`.
         """
-        self.prepare(stage)
+        self.update_parameters(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
         priors = self._config.alpha, self._config.null_alpha
-        log_likelihood = likelihood(self._layout, self.chain, *priors) if judged else math.nan
+        log_likelihood = log_likelihood(self._layout, self.state, *priors) if with_likelihood else math.nan
         return np.array(
-            [moved, self.chain.nulls[-1], len(self.chain.links), log_likelihood], dtype=np.float64
+            [moved, self.state.nulls[-1], len(self.state.links), log_likelihood], dtype=np.float64
         )
 
-    def prepare(self, stage: str) -> None:
+    def update_parameters(self, stage: str) -> None:
         """Set the jumps to their mean and sample the fertilities, given the links of the last pass."""
-        chain = self.chain
+        chain = self.state
         if stage != "ibm1":
             half = len(chain.jumps) // 2
-            distances = np.clip(np.arange(-half, half + 1), -REACH, REACH)
-            chain.jumps[:] = _shares(chain.steps + self._config.jump_alpha)[REACH + distances]
-            chain.backs[:] = chain.jumps[::-1]
+            distances = np.clip(np.arange(-half, half + 1), -MAX_JUMP, MAX_JUMP)
+            chain.jumps[:] = _normalize(chain.jump_counts + self._config.jump_alpha)[MAX_JUMP + distances]
+            chain.reversed_jumps[:] = chain.jumps[::-1]
         if stage == "fertility":
-            counts = _with_prior(chain.fertilities, self._config.fertility_alpha)
+            counts = _with_prior(chain.fertility_counts, self._config.fertility_alpha)
             # Normalized gamma variables are a Dirichlet sample; only ratios are needed, so no normalization.
-            chain.ratios[:] = _ratios(self._random.standard_gamma(counts, dtype=np.float32))
-        chain.steps[:] = 0
-        chain.fertilities[:] = 0
+            chain.fertility_ratios[:] = _ratios(self._random.standard_gamma(counts, dtype=np.float32))
+        chain.jump_counts[:] = 0
+        chain.fertility_counts[:] = 0
 
     def marginals(self, first: int, last: int) -> np.ndarray:
         """Return the summed link distributions of sentences `first` to `last` over the final passes."""
         cells = self._layout.cells
         marginals = np.zeros(int(cells[last] - cells[first]), dtype=np.float32)
-        self._sweep(first, last, self._config.samples, marginals)
+        self._sweep(first, last, self._config.num_samples, marginals)
         return marginals
 
     def _sweep(self, first: int, last: int, passes: int, marginals: np.ndarray) -> int:
         config = self._config
-        priors = config.alpha, config.null_alpha, config.null
-        return sweep(first, last, self._layout, self.chain, *priors, passes, marginals)
+        priors = config.alpha, config.null_alpha, config.null_probability
+        return gibbs_pass(first, last, self._layout, self.state, *priors, passes, marginals)
 
 
 def _best_links(
-    layout: Layout,
+    layout: TextLayout,
     samplers: Sequence[Sampler],
     config: BayesConfig,
-    setting: Setting,
+    setting: TrainingSetup,
     each: Callable[..., Iterator[np.ndarray]],
 ) -> np.ndarray:
     """Return the top-scoring links under the mean of all samplers' distributions."""
     links = np.empty(int(layout.offsets[-1]), dtype=np.int32)
     # Jumps and fertilities of the last pass are fixed while the marginals are computed.
     for sampler in samplers:
-        sampler.prepare(STAGES[-1])
-    for first, last in cut(np.diff(layout.cells) + 1, int(layout.cells[-1]) // BLOCK_CELLS + 1):
+        sampler.update_parameters(STAGES[-1])
+    for first, last in split_evenly(np.diff(layout.cells) + 1, int(layout.cells[-1]) // MAX_MARGINAL_CELLS + 1):
         total = np.zeros(int(layout.cells[last] - layout.cells[first]), dtype=np.float32)
         for marginals in each(
             lambda sampler, first=first, last=last: sampler.marginals(first, last), samplers
         ):
             total += marginals
         # Sum over the samplers of all processes, then the mean.
-        total = setting.reduce(total) / np.float32(config.chains * config.samples)
-        pick(first, last, layout, total, links)
+        total = setting.reduce(total) / np.float32(config.num_chains * config.num_samples)
+        best_links_of_marginals(first, last, layout, total, links)
     return links
 
 
 def _report(
-    setting: Setting, stage: str, number: int, of: int, samplers: int, found: Sequence[np.ndarray]
+    setting: TrainingSetup, stage: str, number: int, of: int, samplers: int, found: Sequence[np.ndarray]
 ) -> None:
     """Report the means over all samplers, including those of other processes."""
     sums = setting.reduce(np.sum(found, axis=0) if found else np.zeros(4))
     # Fewer samplers than processes are possible; an idle process contributes zeros.
     moved, null, tokens, log_likelihood = sums / samplers
     figures = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
-    setting.report(Iteration(f"bayes {stage}", number, of, log_likelihood, round(tokens), figures))
+    setting.report(IterationStats(f"bayes {stage}", number, of, log_likelihood, round(tokens), figures))
 
 
-def _plain(corpus: Corpus) -> Layout:
+def _layout_without_slots(corpus: Corpus) -> TextLayout:
     """Return the layout of a text, without slots."""
     source, target = corpus.source, corpus.target
     cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
     sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
-    return Layout(*sides, target.offsets, cells, np.zeros(0, dtype=np.uint32))
+    return TextLayout(*sides, target.offsets, cells, np.zeros(0, dtype=np.uint32))
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
+def _normalize(counts: np.ndarray) -> np.ndarray:
     return (counts / counts.sum()).astype(np.float32)
 
 

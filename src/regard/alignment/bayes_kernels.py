@@ -16,28 +16,28 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.alignment.bayes_layout import Layout
-from regard.kernels.splitmix import GAMMA, mix
+from regard.alignment.bayes_layout import TextLayout
+from regard.kernels.splitmix import GAMMA, splitmix64
 
 __all__ = [
-    "FERTILITIES",
-    "REACH",
-    "Chain",
-    "Layout",
-    "draw_first",
-    "observe",
-    "pick",
-    "settle",
-    "sweep",
+    "NUM_FERTILITIES",
+    "MAX_JUMP",
+    "SamplerState",
+    "TextLayout",
+    "sample_initial_links",
+    "count_links",
+    "best_links_of_marginals",
+    "estimate_marginals",
+    "gibbs_pass",
 ]
 
-FERTILITIES = 8
+NUM_FERTILITIES = 8
 """Fertilities are 0 to 6; the last column is for all larger ones, which are practically excluded."""
-REACH = 100
+MAX_JUMP = 100
 """Maximum jump distance; longer jumps are clipped to it."""
 
 
-class Chain(NamedTuple):
+class SamplerState(NamedTuple):
     """The state of one sampler, which is not shared with others.
 
     Attributes:
@@ -46,10 +46,10 @@ class Chain(NamedTuple):
         totals: float32, the number of links of each source word.
         nulls: float32, the number of null links of each target word; the last entry is their sum.
         jumps: float32, J: that of a jump of d words is at `len // 2 + d`.
-        backs: float32, the same, reversed.
-        ratios: float32 [source words, FERTILITIES]: F(c + 1) / F(c) in column c.
-        steps: float64 [2 * REACH + 1], the count of each jump.
-        fertilities: float32 [source words, FERTILITIES], the count of each fertility of each word.
+        reversed_jumps: float32, the same, reversed.
+        fertility_ratios: float32 [source words, FERTILITIES]: F(c + 1) / F(c) in column c.
+        jump_counts: float64 [2 * REACH + 1], the count of each jump.
+        fertility_counts: float32 [source words, FERTILITIES], the count of each fertility of each word.
         random: uint64 [1], the state of the random generator.
     """
 
@@ -58,10 +58,10 @@ class Chain(NamedTuple):
     totals: np.ndarray
     nulls: np.ndarray
     jumps: np.ndarray
-    backs: np.ndarray
-    ratios: np.ndarray
-    steps: np.ndarray
-    fertilities: np.ndarray
+    reversed_jumps: np.ndarray
+    fertility_ratios: np.ndarray
+    jump_counts: np.ndarray
+    fertility_counts: np.ndarray
     random: np.ndarray
 
 
@@ -69,11 +69,11 @@ class Chain(NamedTuple):
 def _uniform(random):
     """Return a random number in [0, 1)."""
     random[0] += GAMMA
-    return np.float32(np.int64(mix(random[0]) >> np.uint64(40)) * 2.0**-24)
+    return np.float32(np.int64(splitmix64(random[0]) >> np.uint64(40)) * 2.0**-24)
 
 
 @njit(nogil=True, cache=True)
-def draw_first(layout, chain, null):
+def sample_initial_links(layout, chain, null):
     """Sample initial links: null with probability `null`, else any source word; count the links."""
     for row in range(len(layout.source_lengths)):
         m = layout.source_lengths[row]
@@ -93,7 +93,7 @@ def draw_first(layout, chain, null):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _weigh(m, cells, counts, alpha, factors, forth, back, weights):
+def _link_weights(m, cells, counts, alpha, factors, forth, back, weights):
     """Compute the weights of linking one word to each of `m` source positions, and return their sum."""
     total = np.float32(0)
     # A loop of its own for the gather: many reads are in flight at once, and the second loop is vectorized.
@@ -107,7 +107,7 @@ def _weigh(m, cells, counts, alpha, factors, forth, back, weights):
 
 
 @njit(nogil=True, cache=True)
-def _draw(m, old, total, none, weights, random):
+def _sample_position(m, old, total, none, weights, random):
     """Sample a position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
     draw = _uniform(random) * (total + none)
     if draw >= total:
@@ -127,7 +127,7 @@ def _draw(m, old, total, none, weights, random):
 
 
 @njit(nogil=True, cache=True)
-def _linked_after(links, m, n, nexts):
+def _next_linked(links, m, n, nexts):
     """Compute the position of the nearest linked word to the right of each word."""
     after = m
     for j in range(n - 1, -1, -1):
@@ -137,7 +137,7 @@ def _linked_after(links, m, n, nexts):
 
 
 @njit(nogil=True, cache=True)
-def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
+def _change_link(i, change, word, slot, fertility, twin, factors, chain, sums):
     """Add a link to source position `i`, or remove one, and update the factors of its word."""
     fertility[i] += change
     chain.totals[word] += np.float32(change)
@@ -146,14 +146,14 @@ def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
     inverse, at = np.float32(1) / (chain.totals[word] + sums), i
     while True:
         # The count of links of the word changed, so the factors of all its positions do.
-        factors[at] = chain.ratios[word, min(FERTILITIES - 1, fertility[at])] * inverse
+        factors[at] = chain.ratios[word, min(NUM_FERTILITIES - 1, fertility[at])] * inverse
         at = twin[at]
         if at == i:
             break
 
 
 @njit(nogil=True, cache=True)
-def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals):
+def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marginals):
     """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
 
     Args:
@@ -200,34 +200,34 @@ def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals
             if seen[word] >= 0:
                 twin[i], twin[seen[word]] = twin[seen[word]], i
             seen[word] = i
-            factors[i] = chain.ratios[word, min(FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
+            factors[i] = chain.ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
         for i in range(m):
             # Reset only the used entries, since `seen` has the size of the vocabulary.
             seen[source[i]] = -1
         for _ in range(passes):
-            _linked_after(links, m, n, nexts)
+            _next_linked(links, m, n, nexts)
             # `nexts` stays valid during a pass: links to the right of j have not changed yet.
             before, cell = -1, layout.cells[row]
             for j in range(n):
                 old, token = links[j], target[j]
                 slots = layout.slots[cell : cell + m]
                 if old >= 0:
-                    _count(old, -1, source[old], slots[old], fertility, twin, factors, chain, sums)
+                    _change_link(old, -1, source[old], slots[old], fertility, twin, factors, chain, sums)
                 else:
                     nulls[token] -= one
                     nulls[-1] -= one
                 # Views in which index i is the jump from a_before to i, and from i to a_after.
                 forth, back = jumps[middle - before :], backs[middle - nexts[j] :]
-                total = _weigh(m, slots, chain.counts, alpha, factors, forth, back, weights)
+                total = _link_weights(m, slots, chain.counts, alpha, factors, forth, back, weights)
                 none = null * (nulls[token] + null_alpha) / (nulls[-1] + null_sum)
                 none *= jumps[middle + nexts[j] - before]
-                new = _draw(m, old, total, none, weights, chain.random)
+                new = _sample_position(m, old, total, none, weights, chain.random)
                 if gather:
                     scale, base = one / (total + none), cell - layout.cells[first]
                     for i in range(m):
                         marginals[base + i] += weights[i] * scale
                 if new >= 0:
-                    _count(new, 1, source[new], slots[new], fertility, twin, factors, chain, sums)
+                    _change_link(new, 1, source[new], slots[new], fertility, twin, factors, chain, sums)
                     before = new
                 else:
                     nulls[token] += one
@@ -235,25 +235,25 @@ def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals
                 moved += new != old
                 links[j] = new
                 cell += m
-        _note(m, n, links, source, fertility, chain.steps, chain.fertilities)
+        _count_sentence(m, n, links, source, fertility, chain.steps, chain.fertilities)
     return moved
 
 
 @njit(nogil=True, cache=True)
-def _note(m, n, links, source, fertility, steps, fertilities):
+def _count_sentence(m, n, links, source, fertility, steps, fertilities):
     """Count the jumps and the fertilities of a sentence."""
     before = -1
     for j in range(n):
         if links[j] >= 0:
-            steps[REACH + max(-REACH, min(REACH, links[j] - before))] += 1
+            steps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, links[j] - before))] += 1
             before = links[j]
-    steps[REACH + max(-REACH, min(REACH, m - before))] += 1
+    steps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, m - before))] += 1
     for i in range(m):
-        fertilities[source[i], min(FERTILITIES - 1, fertility[i])] += 1
+        fertilities[source[i], min(NUM_FERTILITIES - 1, fertility[i])] += 1
 
 
 @njit(nogil=True, cache=True)
-def observe(layout, links, steps, fertilities):
+def count_links(layout, links, steps, fertilities):
     """Count the jumps and fertilities of the links of a text.
 
     Returns:
@@ -271,12 +271,12 @@ def observe(layout, links, steps, fertilities):
                 words[at + j] = source[links[at + j]]
                 fertility[links[at + j]] += 1
         if m and n:
-            _note(m, n, links[at : at + n], source, fertility, steps, fertilities)
+            _count_sentence(m, n, links[at : at + n], source, fertility, steps, fertilities)
     return words, tokens
 
 
 @njit(nogil=True, cache=True)
-def pick(first, last, layout, marginals, links):
+def best_links_of_marginals(first, last, layout, marginals, links):
     """Compute the top-scoring link (or no link) of every word of sentences `first` to `last`.
 
     Args:
@@ -303,27 +303,27 @@ def pick(first, last, layout, marginals, links):
 
 
 @njit(nogil=True, cache=True)
-def _probability(pair, word, token, alpha):
+def _probability(learned, word, token, alpha):
     """Return p(target token | source word) from the learned statistics; either word may be unknown."""
-    targets = len(pair.nulls) - 1
+    targets = len(learned.nulls) - 1
     if word < 0:
         # Unknown source words have a uniform distribution.
         return 1 / targets
     # Binary search in the sorted row of the source word.
-    low, high = pair.starts[word], pair.starts[word + 1]
+    low, high = learned.starts[word], learned.starts[word + 1]
     end = high
     while low < high:
         middle = (low + high) // 2
-        if pair.columns[middle] < token:
+        if learned.columns[middle] < token:
             low = middle + 1
         else:
             high = middle
-    count = pair.values[low] if low < end and pair.columns[low] == token else 0.0
-    return (count + alpha) / (pair.totals[word] + alpha * targets)
+    count = learned.values[low] if low < end and learned.columns[low] == token else 0.0
+    return (count + alpha) / (learned.totals[word] + alpha * targets)
 
 
 @njit(nogil=True, cache=True)
-def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, passes, marginals):
+def estimate_marginals(first, last, layout, learned, alpha, null_alpha, null, num_restarts, burn_in, passes, marginals):
     """Estimate the link distributions of sentences `first` to `last` of a new text, with fixed statistics.
 
     A sentence's random seed depends only on its words, so its links do not depend on the other sentences.
@@ -333,22 +333,22 @@ def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, 
         last: The end of the range (exclusive).
         layout: The text; slots are not needed.
         learned: The statistics of training (`regard.alignment.bayes.Learned`).
-        alpha: As in `sweep`.
-        null_alpha: As in `sweep`.
-        null: As in `sweep`.
-        starts: Number of restarts.
-        warm: Number of burn-in passes per restart.
+        alpha: As in `gibbs_pass`.
+        null_alpha: As in `gibbs_pass`.
+        null: As in `gibbs_pass`.
+        num_restarts: Number of restarts.
+        burn_in: Number of burn-in passes per restart.
         passes: Number of passes per restart whose distributions are averaged.
         marginals: float32, one zero per cell of these sentences; filled in place.
     """
     longest, widest = 1, 1
     for row in range(first, last):
         longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
-    targets, most, cell = len(learned.nulls) - 1, FERTILITIES - 1, layout.cells[first]
+    targets, most, cell = len(learned.nulls) - 1, NUM_FERTILITIES - 1, layout.cells[first]
     lexical, nulls = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
     links, nexts = np.empty(widest, np.int32), np.empty(widest, np.int32)
     weights, fertility = np.empty(longest, np.float32), np.empty(longest, np.int32)
-    random, share = np.empty(1, np.uint64), np.float32(1 / (starts * passes))
+    random, share = np.empty(1, np.uint64), np.float32(1 / (num_restarts * passes))
     for row in range(first, last):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
         # Unknown words are -1, which indexes the last row of ratios.
@@ -363,27 +363,27 @@ def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, 
             random[0] = random[0] * np.uint64(0x100000001B3) + np.uint64(token + 1)
             for i in range(m):
                 lexical[j, i] = _probability(learned, source[i], token, alpha)
-        for _ in range(starts):
+        for _ in range(num_restarts):
             fertility[:m] = 0
             for j in range(n):
-                links[j] = _draw(m, -1, lexical[j, :m].sum(), nulls[j], lexical[j], random)
+                links[j] = _sample_position(m, -1, lexical[j, :m].sum(), nulls[j], lexical[j], random)
                 if links[j] >= 0:
                     fertility[links[j]] += 1
-            for number in range(warm + passes):
-                _linked_after(links, m, n, nexts)
+            for number in range(burn_in + passes):
+                _next_linked(links, m, n, nexts)
                 before = -1
                 for j in range(n):
                     old, after, total = links[j], nexts[j], np.float32(0)
                     if old >= 0:
                         fertility[old] -= 1
                     for i in range(m):
-                        jump = learned.jumps[REACH + max(-REACH, min(REACH, i - before))]
-                        jump *= learned.jumps[REACH + max(-REACH, min(REACH, after - i))]
+                        jump = learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - before))]
+                        jump *= learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, after - i))]
                         weights[i] = lexical[j, i] * jump * learned.ratios[source[i], min(most, fertility[i])]
                         total += weights[i]
-                    none = nulls[j] * learned.jumps[REACH + max(-REACH, min(REACH, after - before))]
-                    links[j] = _draw(m, old, total, none, weights, random)
-                    if number >= warm:
+                    none = nulls[j] * learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, after - before))]
+                    links[j] = _sample_position(m, old, total, none, weights, random)
+                    if number >= burn_in:
                         at, scale = cell - layout.cells[first] + j * m, share / (total + none)
                         for i in range(m):
                             marginals[at + i] += weights[i] * scale

@@ -11,15 +11,15 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import cut, run
+from regard.alignment.threads import split_evenly, run_parallel
 
-__all__ = ["Layout", "lay_out"]
+__all__ = ["TextLayout", "build_layout"]
 
-OFTEN = 16
+FREQUENT_PAIR = 16
 """Word pairs that co-occur at least this often are numbered first, so that they are close in memory."""
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """A read-only description of a text, shared by all samplers.
 
     Attributes:
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     slots: np.ndarray
 
 
-def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
+def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
     """Number the word pairs of a corpus, using 4 bytes per cell.
 
     Returns:
@@ -57,16 +57,16 @@ def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
     cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
     slots = np.empty(cells[-1], dtype=np.uint32)
     sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
-    layout = Layout(*sides, target.offsets, cells, slots)
+    layout = TextLayout(*sides, target.offsets, cells, slots)
     firsts, rows, places = _occurrences(source.tokens, source.starts, source.lengths, words)
     work = np.concatenate([[0], np.cumsum(target.lengths[rows], dtype=np.int64)])
-    spans = cut(np.diff(work[firsts]) + 1)
+    spans = split_evenly(np.diff(work[firsts]) + 1)
     # Row 0: frequent pairs, row 1: the others that occur more than once. Slot 0 is shared.
     sizes = np.zeros((2, words), dtype=np.int64)
-    run(_count_pairs, [(*span, firsts, rows, layout, targets, sizes) for span in spans], threads)
+    run_parallel(_count_pairs, [(*span, firsts, rows, layout, targets, sizes) for span in spans], threads)
     ends = 1 + np.cumsum(sizes)
     numbers = ends.reshape(sizes.shape) - sizes
-    run(_number_pairs, [(*span, firsts, rows, places, numbers, layout, targets) for span in spans], threads)
+    run_parallel(_number_pairs, [(*span, firsts, rows, places, numbers, layout, targets) for span in spans], threads)
     return layout, int(ends[-1]) if words else 1
 
 
@@ -100,9 +100,9 @@ def _count_pairs(first, last, firsts, rows, layout, targets, sizes):
             row = rows[at]
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
                 met[token] += 1
-                # Count each pair once, when its second (or `OFTEN`-th) occurrence is seen.
+                # Count each pair once, when its second (or `FREQUENT_PAIR`-th) occurrence is seen.
                 more += met[token] == 2
-                often += met[token] == OFTEN
+                often += met[token] == FREQUENT_PAIR
         sizes[0, word], sizes[1, word] = often, more - often
         for at in range(firsts[word], firsts[word + 1]):
             row = rows[at]
@@ -124,7 +124,7 @@ def _number_pairs(first, last, firsts, rows, places, numbers, layout, targets):
         for at in range(firsts[word], firsts[word + 1]):
             row = rows[at]
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
-                if met[token] >= OFTEN:
+                if met[token] >= FREQUENT_PAIR:
                     number[token] = often
                     often += 1
                 elif met[token] >= 2:

@@ -3,11 +3,11 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["likelihood"]
+__all__ = ["log_likelihood"]
 
 
 @njit(nogil=True, cache=True)
-def likelihood(layout, chain, alpha, null_alpha):
+def log_likelihood(layout, chain, alpha, null_alpha):
     """Return the sum of log p(f_j | the word it is linked to), with the counts of all links, in nats."""
     targets = len(chain.nulls) - 1
     total = 0.0

@@ -14,22 +14,22 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from regard.alignment.base import Aligner, Iteration, Setting, State
-from regard.alignment.corpus import Corpus, Words
-from regard.alignment.registry import CLASSES, AlignerConfig, train_direction
+from regard.alignment.base import Aligner, IterationStats, TrainingSetup, AlignerState
+from regard.alignment.corpus import Corpus, WordList
+from regard.alignment.registry import ALIGNER_CLASSES, AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.files import read_bytes
-from regard.data.folders import refuse_foreign, whole_folder
-from regard.data.reading import NotJson, read_json
-from regard.data.sealed import Digests, check_seal, own_file, seal
+from regard.data.folders import check_replaceable, atomic_directory
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.errors import DataError
 
 __all__ = ["DIRECTIONS", "WordAligner", "train_both"]
 
 DIRECTIONS = ("forward", "backward")
-FILE = "aligner.json"
-FORMAT = 1
+ALIGNER_FILE = "aligner.json"
+ALIGNER_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class WordAligner:
         lowercase: Whether the training text was lowercased.
     """
 
-    words: tuple[Words, Words]
+    words: tuple[WordList, WordList]
     forward: Aligner | None
     backward: Aligner | None
     lowercase: bool = False
@@ -105,18 +105,18 @@ class WordAligner:
             )
         return aligner
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, directory: Path | str) -> None:
         """Save the aligner to a directory, atomically. An existing aligner is replaced.
 
         Raises:
             DataError: if the directory cannot be written, or contains something other than an aligner.
         """
-        folder = Path(folder)
-        self.refuse_foreign(folder)
+        directory = Path(directory)
+        self.check_output_dir(directory)
         try:
-            with whole_folder(folder) as place:
+            with atomic_directory(directory) as place:
                 for name, words in zip(("source", "target"), self.words, strict=True):
-                    (place / f"{name}.words").write_bytes("\n".join(words.spelling).encode())
+                    (place / f"{name}.words").write_bytes("\n".join(words.words).encode())
                 directions: dict[str, Any] = {}
                 for name in DIRECTIONS:
                     aligner = self.forward if name == "forward" else self.backward
@@ -125,81 +125,81 @@ class WordAligner:
                         directions[name] = {"kind": aligner.kind, "settings": state.settings}
                         arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
                         save_file(arrays, place / f"{name}.safetensors")
-                digests = seal(place, sorted(path.name for path in place.iterdir()))
-                about = {"format": FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
-                (place / FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+                digests = compute_checksums(place, sorted(path.name for path in place.iterdir()))
+                about = {"format": ALIGNER_FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
+                (place / ALIGNER_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{folder}: cannot be written: {reason}") from None
+            raise DataError(f"{directory}: cannot be written: {reason}") from None
 
     @staticmethod
-    def refuse_foreign(folder: Path) -> None:
+    def check_output_dir(folder: Path) -> None:
         """Check, before training, that an aligner may be saved to a directory.
 
         Raises:
             DataError: if the directory contains something other than an aligner.
         """
-        refuse_foreign(folder, FILE, "an aligner")
+        check_replaceable(folder, ALIGNER_FILE, "an aligner")
 
     @classmethod
-    def load(cls, folder: Path | str) -> "WordAligner":
+    def load(cls, directory: Path | str) -> "WordAligner":
         """Load an aligner that was saved with `save`.
 
         Raises:
             DataError: if a file is missing, truncated or modified. The message names it.
         """
-        folder = Path(folder)
+        directory = Path(directory)
         try:
-            about = read_json(own_file(folder, FILE), _About)
-        except NotJson as error:
-            raise DataError(f"{folder / FILE}: not the description of an aligner: {error}") from None
-        if about.format != FORMAT:
-            raise DataError(f"{folder / FILE}: format {about.format!r} is not supported, expected {FORMAT}")
+            about = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
+        except InvalidJsonError as error:
+            raise DataError(f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}") from None
+        if about.format != ALIGNER_FORMAT:
+            raise DataError(f"{directory / ALIGNER_FILE}: format {about.format!r} is not supported, expected {ALIGNER_FORMAT}")
         parts = {"forward": about.forward, "backward": about.backward}
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
-        check_seal(folder, about.sha256, needed, FILE)
-        source, target = (_read_words(folder / f"{name}.words") for name in ("source", "target"))
+        verify_checksums(directory, about.sha256, needed, ALIGNER_FILE)
+        source, target = (_read_words(directory / f"{name}.words") for name in ("source", "target"))
         sizes = len(source), len(target)
-        forward = _load(folder, "forward", about.forward, sizes)
+        forward = _load(directory, "forward", about.forward, sizes)
         # The backward direction exchanges source and target.
-        backward = _load(folder, "backward", about.backward, (sizes[1], sizes[0]))
+        backward = _load(directory, "backward", about.backward, (sizes[1], sizes[0]))
         return cls((source, target), forward, backward, about.lowercase)
 
 
-@config
-class _Direction:
+@configclass
+class _DirectionDescription:
     """The description of one direction in `aligner.json`."""
 
     kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Kind of the aligner.")
     settings: dict[str, bool | int | float | str] = option(help="Settings of the aligner.")
 
 
-@config
-class _About:
+@configclass
+class _AlignerDescription:
     """The content of `aligner.json`."""
 
     format: int = option(help="Version of the file format.")
     lowercase: bool = option(help="Whether the words are lowercased.")
-    forward: _Direction | None = option(default=None, help="The aligner of target words.")
-    backward: _Direction | None = option(default=None, help="The aligner of source words.")
-    sha256: Digests = option(help="Checksums of the other files in the directory.")
+    forward: _DirectionDescription | None = option(default=None, help="The aligner of target words.")
+    backward: _DirectionDescription | None = option(default=None, help="The aligner of source words.")
+    sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
-def _read_words(path: Path) -> Words:
+def _read_words(path: Path) -> WordList:
     try:
         text = read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
-    return Words(tuple(text.split("\n")) if text else ())
+    return WordList(tuple(text.split("\n")) if text else ())
 
 
-def _load(folder: Path, name: str, about: _Direction | None, sizes: tuple[int, int]) -> Aligner | None:
+def _load(folder: Path, name: str, about: _DirectionDescription | None, sizes: tuple[int, int]) -> Aligner | None:
     if about is None:
         return None
     path = folder / f"{name}.safetensors"
     try:
-        return CLASSES[about.kind].from_state(State(about.settings, load_file(path)), sizes)
+        return ALIGNER_CLASSES[about.kind].from_state(AlignerState(about.settings, load_file(path)), sizes)
     except KeyError as error:
         raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
@@ -210,10 +210,10 @@ def _load(folder: Path, name: str, about: _Direction | None, sizes: tuple[int, i
 def train_both(
     corpus: Corpus,
     config: AlignerConfig,
-    setting: Setting,
+    setting: TrainingSetup,
     lowercase: bool = False,
     directions: tuple[str, ...] = DIRECTIONS,
-    report: Callable[[str, Iteration], None] | None = None,
+    report: Callable[[str, IterationStats], None] | None = None,
 ) -> WordAligner:
     """Train an aligner in one or both directions.
 
@@ -234,5 +234,5 @@ def train_both(
     return WordAligner(words, made["forward"], made["backward"], lowercase)
 
 
-def _named(report: Callable[[str, Iteration], None], name: str) -> Callable[[Iteration], None]:
+def _named(report: Callable[[str, IterationStats], None], name: str) -> Callable[[IterationStats], None]:
     return lambda iteration: report(name, iteration)

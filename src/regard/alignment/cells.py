@@ -13,14 +13,14 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.corpus import Corpus
-from regard.alignment.table import Table, occurrences
-from regard.alignment.threads import cut, run
+from regard.alignment.table import TranslationTable, occurrences
+from regard.alignment.threads import split_evenly, run_parallel
 
 __all__ = ["Block", "Blocks"]
 
-BLOCK_CELLS = 1 << 24
+MAX_BLOCK_CELLS = 1 << 24
 """Maximum number of cells per block, unless one pair has more."""
-KEPT_CELLS = 1 << 27
+MAX_KEPT_CELLS = 1 << 27
 """Maximum number of cells of a corpus whose blocks are kept (512 MiB of slots)."""
 
 
@@ -36,8 +36,8 @@ class Block:
         order: int64 [source tokens], the start of each source token's cells, sorted by word.
         widths: int32 [source tokens], the number of cells of each source token, in the same order.
         firsts: int64 [source words + 1], the start of each word in `order`.
-        sentence_pieces: Ranges of pairs of similar cost, one per thread task.
-        word_pieces: Ranges of source words of similar cost, one per thread task.
+        sentence_ranges: Ranges of pairs of similar cost, one per thread task.
+        word_ranges: Ranges of source words of similar cost, one per thread task.
     """
 
     corpus: Corpus
@@ -47,11 +47,11 @@ class Block:
     order: np.ndarray
     widths: np.ndarray
     firsts: np.ndarray
-    sentence_pieces: list[tuple[int, int]]
-    word_pieces: list[tuple[int, int]]
+    sentence_ranges: list[tuple[int, int]]
+    word_ranges: list[tuple[int, int]]
 
     def accumulate(
-        self, posteriors: np.ndarray, null: np.ndarray, table: Table, counts: np.ndarray, threads: int
+        self, posteriors: np.ndarray, null: np.ndarray, table: TranslationTable, counts: np.ndarray, threads: int
     ):
         """Add the posterior of every cell to the count of its table entry.
 
@@ -67,20 +67,20 @@ class Block:
         """
         target = self.corpus.target
         shared = (self.firsts, self.order, self.widths, self.slots, posteriors, counts)
-        run(_accumulate, [(*span, *shared) for span in self.word_pieces], threads)
+        run_parallel(_accumulate, [(*span, *shared) for span in self.word_ranges], threads)
         _accumulate_null(null, target.tokens, target.starts, target.lengths, counts[table.starts[-2] :])
 
 
 class Blocks:
     """The blocks of a corpus, with slots for one translation table."""
 
-    def __init__(self, corpus: Corpus, table: Table, threads: int, keep: bool = True) -> None:
+    def __init__(self, corpus: Corpus, table: TranslationTable, threads: int, keep: bool = True) -> None:
         """Divide the corpus into blocks. `keep` retains them for further passes if they fit into memory."""
         self._corpus, self._table, self._threads = corpus, table, threads
         sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
-        num_blocks = int(sizes.sum() // BLOCK_CELLS) + 1
-        self._ranges = cut(sizes + 1, num_blocks)
-        self._keep = keep and int(sizes.sum()) <= KEPT_CELLS
+        num_blocks = int(sizes.sum() // MAX_BLOCK_CELLS) + 1
+        self._ranges = split_evenly(sizes + 1, num_blocks)
+        self._keep = keep and int(sizes.sum()) <= MAX_KEPT_CELLS
         self._kept: dict[int, Block] = {}
 
     def __iter__(self) -> Iterator[Block]:
@@ -92,8 +92,8 @@ class Blocks:
             yield block
 
 
-def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) -> Block:
-    part = corpus.part(first, last)
+def _block(corpus: Corpus, table: TranslationTable, first: int, last: int, threads: int) -> Block:
+    part = corpus.subset(first, last)
     source, target = part.source, part.target
     sizes = source.lengths.astype(np.int64) * target.lengths
     cells = np.concatenate([[0], np.cumsum(sizes)])
@@ -104,7 +104,7 @@ def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) ->
     work = np.add.reduceat(np.append(widths, 0), np.minimum(firsts[:-1], len(widths)), dtype=np.int64)
     # reduceat returns the element itself if a range is empty.
     work[firsts[:-1] == firsts[1:]] = 0
-    word_spans = cut(work + 1)
+    word_spans = split_evenly(work + 1)
     # 32 bits where possible: the slots take most of the memory.
     kind = np.int32 if len(table.columns) < 2**31 else np.int64
     slots = np.full(cells[-1], -1, dtype=kind)
@@ -119,8 +119,8 @@ def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) ->
         table.columns,
         table.targets,
     )
-    run(_find, [(*span, *shared, slots) for span in word_spans], threads)
-    return Block(part, first, cells, slots, order, widths, firsts, cut(sizes + 1), word_spans)
+    run_parallel(_find, [(*span, *shared, slots) for span in word_spans], threads)
+    return Block(part, first, cells, slots, order, widths, firsts, split_evenly(sizes + 1), word_spans)
 
 
 @njit(nogil=True, cache=True)

@@ -17,39 +17,39 @@ import numpy as np
 
 from regard.data.checks import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     # Imports PyTorch, which the alignment of plain text does not need.
-    from regard.data.prepared import Prepared
+    from regard.data.prepared import PreparedData
 
-__all__ = ["UNKNOWN", "Corpus", "Text", "Words", "split_joined"]
+__all__ = ["UNKNOWN", "Corpus", "Text", "WordList", "split_joined"]
 
 UNKNOWN = -1
 """The number of words that do not occur in the training text."""
 
-Pairs = Iterable[tuple[Sequence[str], Sequence[str]]]
+TokenPairs = Iterable[tuple[Sequence[str], Sequence[str]]]
 
 
 @dataclass(frozen=True)
-class Words:
+class WordList:
     """The words of one side, in the order of their numbers.
 
     Attributes:
-        spelling: `spelling[i]` is the word with number `i`.
+        words: `words[i]` is the word with number `i`.
     """
 
-    spelling: tuple[str, ...]
+    words: tuple[str, ...]
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Build the index from words to numbers."""
-        object.__setattr__(self, "_index", {word: number for number, word in enumerate(self.spelling)})
+        object.__setattr__(self, "_index", {word: number for number, word in enumerate(self.words)})
 
     def __len__(self) -> int:
         """Return the number of words."""
-        return len(self.spelling)
+        return len(self.words)
 
     def numbers(self, tokens: Sequence[str]) -> list[int]:
         """Return the number of each token, `UNKNOWN` if it has none."""
@@ -68,7 +68,7 @@ class Text:
         lengths: int32, the number of tokens of each sentence.
     """
 
-    words: Words
+    words: WordList
     tokens: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
@@ -110,11 +110,11 @@ class Corpus:
         mirror.__dict__["_mirror"] = self
         return mirror
 
-    def part(self, first: int, last: int) -> "Corpus":
+    def subset(self, first: int, last: int) -> "Corpus":
         """Return the pairs from `first` to `last` (exclusive), without copying."""
-        return self.rows(slice(first, last))
+        return self.select(slice(first, last))
 
-    def rows(self, chosen: slice | np.ndarray) -> "Corpus":
+    def select(self, chosen: slice | np.ndarray) -> "Corpus":
         """Return the selected pairs in the given order, without copying tokens."""
         sides = self.source, self.target
         return Corpus(*(Text(t.words, t.tokens, t.starts[chosen], t.lengths[chosen]) for t in sides))
@@ -122,8 +122,8 @@ class Corpus:
     @classmethod
     def from_tokens(
         cls,
-        pairs: Pairs,
-        words: tuple[Words, Words] | None = None,
+        pairs: TokenPairs,
+        words: tuple[WordList, WordList] | None = None,
         names: tuple[str, str] = ("source", "target"),
         allow_empty: bool = False,
     ) -> "Corpus":
@@ -139,7 +139,7 @@ class Corpus:
         Raises:
             DataError: if there are no pairs, or if a side of one is empty. The message names side and line.
         """
-        sides = tuple(_Numbering(known) for known in words or (None, None))
+        sides = tuple(_SideBuilder(known) for known in words or (None, None))
         for row, pair in enumerate(pairs, 1):
             for tokens, side, name in zip(pair, sides, names, strict=True):
                 if not tokens and not allow_empty:
@@ -156,7 +156,7 @@ class Corpus:
         cls,
         source: Path | str,
         target: Path | str,
-        words: tuple[Words, Words] | None = None,
+        words: tuple[WordList, WordList] | None = None,
         lowercase: bool = False,
         allow_empty: bool = False,
     ) -> "Corpus":
@@ -181,7 +181,7 @@ class Corpus:
     def read_joined(
         cls,
         lines: Path | str | Iterable[str],
-        words: tuple[Words, Words] | None = None,
+        words: tuple[WordList, WordList] | None = None,
         lowercase: bool = False,
         name: str = "standard input",
     ) -> "Corpus":
@@ -204,7 +204,7 @@ class Corpus:
         return cls.from_tokens(pairs, words, (name, name))
 
     @classmethod
-    def from_prepared(cls, prepared: "Prepared", split: str = "train") -> "Corpus":
+    def from_prepared(cls, prepared: "PreparedData", split: str = "train") -> "Corpus":
         """Return a split of prepared data, memory-mapped, so that texts larger than memory can be aligned.
 
         The words are the tokens of the vocabularies; all unknown tokens are one word. The end symbol of the
@@ -216,14 +216,14 @@ class Corpus:
         rows = prepared.split(split)
         texts = []
         for name, end in (("source", 0), ("target", 1)):
-            tokens = np.memmap(prepared.folder / f"{split}.{name}.tokens", dtype="<i4", mode="r")
-            offsets = np.fromfile(prepared.folder / f"{split}.{name}.offsets", dtype="<i8")
+            tokens = np.memmap(prepared.directory / f"{split}.{name}.tokens", dtype="<i4", mode="r")
+            offsets = np.fromfile(prepared.directory / f"{split}.{name}.offsets", dtype="<i8")
             # The target ends with an end symbol, the source does not.
             lengths = (np.diff(offsets) - end).astype(np.int32)
             if not lengths.all():
-                raise DataError(f"{rows.where(int(np.argmin(lengths)))}: the {name} is empty")
-            words = Words(getattr(prepared.text, name).vocabulary.tokens)
-            check_range(f"{prepared.folder / split}.{name}.tokens", tokens, 0, len(words) - 1)
+                raise DataError(f"{rows.location(int(np.argmin(lengths)))}: the {name} is empty")
+            words = WordList(getattr(prepared.text, name).vocabulary.tokens)
+            check_range(f"{prepared.directory / split}.{name}.tokens", tokens, 0, len(words) - 1)
             texts.append(Text(words, np.asarray(tokens), offsets[:-1], lengths))
         return cls(texts[0], texts[1])
 
@@ -235,7 +235,7 @@ def split_joined(line: str, where: str) -> tuple[str, str]:
         DataError: if the line does not contain exactly one `|||` with words on both sides. The message begins
             with `where`.
     """
-    tokens = split_at_spaces(line)
+    tokens = split_whitespace(line)
     if tokens.count("|||") != 1:
         raise DataError(
             f"{where}: the line has {tokens.count('|||')} separators |||, expected one: source ||| target"
@@ -248,13 +248,13 @@ def split_joined(line: str, where: str) -> tuple[str, str]:
 
 
 def _split(line: str, lowercase: bool) -> list[str]:
-    return split_at_spaces(line.lower() if lowercase else line)
+    return split_whitespace(line.lower() if lowercase else line)
 
 
-class _Numbering:
+class _SideBuilder:
     """Converts the tokens of one side to numbers, sentence by sentence."""
 
-    def __init__(self, known: Words | None) -> None:
+    def __init__(self, known: WordList | None) -> None:
         self._known = known
         self._new: defaultdict[str, int] = defaultdict()
         # A missing word receives the next free number.
@@ -281,4 +281,4 @@ class _Numbering:
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         spelling = list(self._new)
-        return Text(Words(tuple(spelling[number] for number in order)), rank[tokens], starts, lengths)
+        return Text(WordList(tuple(spelling[number] for number in order)), rank[tokens], starts, lengths)

@@ -13,11 +13,11 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["expected_features", "fit_tension", "log_normaliser_gradient", "normaliser", "sizes_of"]
+__all__ = ["expected_distance", "fit_tension", "log_normalizer_gradient", "normalizer", "length_counts"]
 
-LEAST, MOST = 0.1, 14.0
+MIN_TENSION, MAX_TENSION = 0.1, 14.0
 """Bounds of the tension, as in fast_align."""
-STEPS, RATE = 4, 20.0
+TENSION_STEPS, TENSION_STEP_SIZE = 4, 20.0
 """Number of gradient steps after each pass, and their step size.
 
 fast_align uses 8 steps. However, it counts target positions from 0 in the observed distance and from 1 in the
@@ -27,7 +27,7 @@ gradient, 8 steps increase the tension so fast that the alignment error rate ris
 
 
 @njit(nogil=True, cache=True)
-def normaliser(j, n, m, tension):
+def normalizer(j, n, m, tension):
     """Return Z for target position j (counted from 1) of n, and m source words."""
     below = j * m // n
     ratio = math.exp(-tension / m)
@@ -50,7 +50,7 @@ def _series(value, weight, ratio, step, terms):
 
 
 @njit(nogil=True, cache=True)
-def log_normaliser_gradient(j, n, m, tension):
+def log_normalizer_gradient(j, n, m, tension):
     """Return the derivative of log Z with respect to the tension: minus the expected diagonal distance."""
     below = j * m // n
     ratio = math.exp(-tension / m)
@@ -61,10 +61,10 @@ def log_normaliser_gradient(j, n, m, tension):
     if below > 0:
         distance = j / n - below / m
         total -= _series(distance, math.exp(-tension * distance), ratio, 1 / m, below)
-    return total / normaliser(j, n, m, tension)
+    return total / normalizer(j, n, m, tension)
 
 
-def sizes_of(
+def length_counts(
     source_lengths: np.ndarray, target_lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct pairs of sentence lengths, m and n, and the number of sentence pairs with each."""
@@ -75,13 +75,13 @@ def sizes_of(
 
 
 @njit(nogil=True, cache=True)
-def expected_features(sources, targets, counts, tension):
+def expected_distance(sources, targets, counts, tension):
     """Return minus the expected distance from the diagonal under the prior, summed over all target words."""
     total = 0.0
     for k in range(len(counts)):
         part = 0.0
         for j in range(1, targets[k] + 1):
-            part += log_normaliser_gradient(j, targets[k], sources[k], tension)
+            part += log_normalizer_gradient(j, targets[k], sources[k], tension)
         total += part * counts[k]
     return total
 
@@ -97,11 +97,11 @@ def fit_tension(
         tension: The current tension.
         feature: Minus the distance of the links from the diagonal, weighted by their posteriors and summed.
         null: The sum of the posteriors of the null word; these words have no distance.
-        sizes: The result of `sizes_of` for the whole text.
+        sizes: The result of `length_counts` for the whole text.
     """
     words = float((sizes[1] * sizes[2]).sum())
     linked = 1 - null / words
-    for _ in range(STEPS):
-        gradient = feature / words - linked * expected_features(*sizes, tension) / words
-        tension = min(MOST, max(LEAST, tension + RATE * gradient))
+    for _ in range(TENSION_STEPS):
+        gradient = feature / words - linked * expected_distance(*sizes, tension) / words
+        tension = min(MAX_TENSION, max(MIN_TENSION, tension + TENSION_STEP_SIZE * gradient))
     return tension

@@ -6,38 +6,38 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.cells import Block, Blocks
 from regard.alignment.corpus import Corpus
-from regard.alignment.table import Table
-from regard.alignment.threads import run
-from regard.processors import available_processors
+from regard.alignment.table import TranslationTable
+from regard.alignment.threads import run_parallel
+from regard.processors import num_available_cpus
 
-__all__ = ["Expectation", "ExpectationAligner", "Maximiser", "over_sentences"]
+__all__ = ["Expectation", "EMAligner", "EMTrainer", "run_over_sentences"]
 
 Expectation = Callable[[Block, np.ndarray, np.ndarray], np.ndarray]
 """Computes the posteriors of a block's cells and of the null word for its target tokens; returns sums."""
 
 
-def over_sentences(
+def run_over_sentences(
     kernel: Callable[..., np.ndarray], block: Block, threads: int, *arguments: object
 ) -> np.ndarray:
     """Run a compiled loop over the pairs of a block, and add up the results of its parts."""
-    calls = [(*span, *arguments) for span in block.sentence_pieces]
+    calls = [(*span, *arguments) for span in block.sentence_ranges]
     total = np.zeros(0)
     # Results are in the order of the text, so the sum does not depend on the number of threads.
-    for sums in run(kernel, calls, threads):
+    for sums in run_parallel(kernel, calls, threads):
         total = sums if not len(total) else total + sums
     return total
 
 
-class Maximiser:
+class EMTrainer:
     """Runs the passes of a model over a text: expected counts, then an update of the table."""
 
-    def __init__(self, corpus: Corpus, table: Table, setting: Setting) -> None:
+    def __init__(self, corpus: Corpus, table: TranslationTable, setting: TrainingSetup) -> None:
         """Prepare the pairs of this process. The table is updated in place."""
         self._table, self._setting = table, setting
-        self._blocks = Blocks(setting.share(corpus), table, setting.threads)
+        self._blocks = Blocks(setting.local_part(corpus), table, setting.num_threads)
         self._counts = np.zeros(len(table.columns))
 
     def step(self, expect: Expectation, alpha: float) -> np.ndarray:
@@ -53,21 +53,21 @@ class Maximiser:
         sums = np.zeros(0)
         for block in self._blocks:
             posteriors = np.empty(len(block.slots), dtype=np.float32)
-            null = np.empty(_width(block), dtype=np.float32)
+            null = np.empty(_num_target_tokens(block), dtype=np.float32)
             part = expect(block, posteriors, null)
             sums = part if not len(sums) else sums + part
             # Posteriors exist for one block at a time; only the counts are kept.
-            block.accumulate(posteriors, null, self._table, self._counts, self._setting.threads)
+            block.accumulate(posteriors, null, self._table, self._counts, self._setting.num_threads)
         counts = self._setting.reduce(self._counts)
-        self._table.update(counts, alpha, self._setting.threads)
+        self._table.update(counts, alpha, self._setting.num_threads)
         self._counts[:] = 0
         return self._setting.reduce(sums)
 
 
-class ExpectationAligner(ABC):
+class EMAligner(ABC):
     """An aligner whose link probabilities are computed by an expectation step over blocks."""
 
-    table: Table
+    table: TranslationTable
 
     @abstractmethod
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
@@ -79,25 +79,25 @@ class ExpectationAligner(ABC):
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `Aligner.align`."""
-        threads = threads or available_processors()
+        threads = threads or num_available_cpus()
         heads = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
-            heads.append(np.empty(_width(block), dtype=np.int32))
+            heads.append(np.empty(_num_target_tokens(block), dtype=np.int32))
             self.best(block, heads[-1], threads)
         return np.concatenate(heads)
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the probability of every link; see `Aligner.posteriors`."""
-        threads = threads or available_processors()
+        threads = threads or num_available_cpus()
         for block in Blocks(corpus, self.table, threads, keep=False):
             posteriors = np.empty(len(block.slots), dtype=np.float32)
-            self.expect(block, posteriors, np.empty(_width(block), dtype=np.float32), threads)
+            self.expect(block, posteriors, np.empty(_num_target_tokens(block), dtype=np.float32), threads)
             for row, (first, last) in enumerate(pairwise(block.cells.tolist())):
                 shape = int(block.corpus.source.lengths[row]), int(block.corpus.target.lengths[row])
                 # Cells have rows of source tokens, the interface has rows of target tokens.
                 yield posteriors[first:last].reshape(shape).T
 
 
-def _width(block: Block) -> int:
+def _num_target_tokens(block: Block) -> int:
     """Return the number of target tokens of a block."""
     return int(block.corpus.target.lengths.sum())

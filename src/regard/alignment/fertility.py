@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.alignment.base import Setting
+from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
-from regard.alignment.registry import DEFAULT, AlignerConfig, config_of, train_direction
+from regard.alignment.registry import DEFAULT_ALIGNER, AlignerConfig, default_config, train_direction
 
 __all__ = [
     "count_fertilities",
     "guided_fertilities",
-    "largest_fertilities",
-    "split_fertilities",
+    "max_fertilities",
+    "align_fertilities",
 ]
 
 
@@ -38,7 +38,7 @@ def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
     return np.bincount((begin + links)[linked], minlength=int(corpus.source.offsets[-1]))
 
 
-def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
+def max_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
     """Return the largest fertility of each word of the source vocabulary, at least 1.
 
     Args:
@@ -58,8 +58,8 @@ def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
     return found.astype(np.float32)
 
 
-def split_fertilities(
-    corpora: Sequence[Corpus], setting: Setting, config: AlignerConfig | None = None
+def align_fertilities(
+    corpora: Sequence[Corpus], setting: TrainingSetup, config: AlignerConfig | None = None
 ) -> list[np.ndarray]:
     """Return the number of target words of each source word, for several texts.
 
@@ -71,11 +71,11 @@ def split_fertilities(
     Returns:
         The result of `count_fertilities` for each text.
     """
-    chosen = config_of(DEFAULT) if config is None else config
+    chosen = default_config(DEFAULT_ALIGNER) if config is None else config
     aligner = train_direction(corpora[0], chosen, setting)
-    return [count_fertilities(corpus, aligner.align(corpus, setting.threads)) for corpus in corpora]
+    return [count_fertilities(corpus, aligner.align(corpus, setting.num_threads)) for corpus in corpora]
 
 
-def guided_fertilities(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
+def guided_fertilities(corpus: Corpus, setting: TrainingSetup, config: AlignerConfig | None = None) -> np.ndarray:
     """Align a text and return the GUIDED fertilities: each source word's largest one, float32 [words]."""
-    return largest_fertilities(corpus, split_fertilities([corpus], setting, config)[0])
+    return max_fertilities(corpus, align_fertilities([corpus], setting, config)[0])

@@ -16,28 +16,28 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
 from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
-from regard.alignment.hmm_paths import REACH, WIDTH, best_path, emissions, transitions
+from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
+from regard.alignment.hmm_paths import MAX_JUMP, NUM_JUMPS, viterbi, emissions, transitions
 from regard.alignment.ibm import IBM1Config, train_ibm1
-from regard.alignment.table import Table
-from regard.config import config, option
-from regard.data.checks import MOST_COUNTED, check_array, check_range
+from regard.alignment.table import TranslationTable
+from regard.config import configclass, option
+from regard.data.checks import MAX_COUNT, check_array, check_range
 
 __all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
 
 Decoding = Literal["posterior", "viterbi"]
 
 
-@config
+@configclass
 class HMMConfig:
     """The HMM aligner."""
 
     kind: Literal["hmm"] = option(default="hmm", help="The aligner: a hidden Markov model.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
-    model1_iterations: int = option(
+    ibm1_iterations: int = option(
         default=5, help="Number of passes with Model 1 before the HMM.", ge=0, le=10_000
     )
     null_probability: float = option(
@@ -59,7 +59,7 @@ class HMMConfig:
     threshold: float = option(default=0.0, help="Minimum link probability in posterior decoding.", ge=0, le=1)
 
 
-class HMMAligner(ExpectationAligner):
+class HMMAligner(EMAligner):
     """A trained HMM.
 
     Attributes:
@@ -72,24 +72,24 @@ class HMMAligner(ExpectationAligner):
 
     kind: ClassVar[str] = "hmm"
 
-    def __init__(self, table: Table, jumps: np.ndarray, config: HMMConfig) -> None:
+    def __init__(self, table: TranslationTable, jumps: np.ndarray, config: HMMConfig) -> None:
         """Create the aligner."""
         self.table, self.jumps, self.config = table, jumps, config
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Compute the best source words, or the best path; see `ExpectationAligner.best`."""
+        """Compute the best source words, or the best path; see `EMAligner.best`."""
         if self.config.decoding == "viterbi":
-            over_sentences(best_path, block, threads, *self._arguments(block), heads)
+            run_over_sentences(viterbi, block, threads, *self._arguments(block), heads)
             return
         posteriors, null = np.empty(len(block.slots), np.float32), np.empty(len(heads), np.float32)
         self.expect(block, posteriors, null, threads)
         target = block.corpus.target
         shapes = block.corpus.source.lengths, target.lengths, target.offsets, block.cells
-        over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
+        run_over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step over a block; return log-likelihood, null words, and jump counts."""
-        return over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
+        return run_over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
 
     def _arguments(self, block: Block) -> tuple[Any, ...]:
         target, table = block.corpus.target, self.table
@@ -97,7 +97,7 @@ class HMMAligner(ExpectationAligner):
         values = (block.cells, block.slots, table.values, table.values[table.starts[-2] :])
         return (*text, *values, self.jumps, self.config.null_probability, self.config.smoothing)
 
-    def state(self) -> State:
+    def state(self) -> AlignerState:
         """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {
@@ -107,12 +107,12 @@ class HMMAligner(ExpectationAligner):
             "jumps": self.jumps,
         }
         names = ("null_probability", "smoothing", "decoding", "threshold")
-        return State({name: getattr(self.config, name) for name in names}, arrays)
+        return AlignerState({name: getattr(self.config, name) for name in names}, arrays)
 
     @classmethod
-    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `Aligner.from_state`."""
-        table = Table(*(state.arrays[name] for name in ("starts", "columns", "values")))
+        table = TranslationTable(*(state.arrays[name] for name in ("starts", "columns", "values")))
         table.check(*sizes)
         check_jumps(state.arrays["jumps"])
         return cls(table, state.arrays["jumps"], HMMConfig(**state.settings))
@@ -124,29 +124,29 @@ def check_jumps(jumps: np.ndarray) -> None:
     Raises:
         DataError: if the array does not have the form of an HMM's.
     """
-    check_array("jumps", jumps, "float64", 2, WIDTH)
-    check_range("jumps", jumps, 0, MOST_COUNTED)
+    check_array("jumps", jumps, "float64", 2, NUM_JUMPS)
+    check_range("jumps", jumps, 0, MAX_COUNT)
 
 
-def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner:
+def train_hmm(corpus: Corpus, config: HMMConfig, setting: TrainingSetup) -> HMMAligner:
     """Train the HMM, after Model 1."""
-    table = Table.of(corpus, setting.threads)
-    if config.model1_iterations:
-        first = IBM1Config(iterations=config.model1_iterations, alpha=config.alpha)
+    table = TranslationTable.of(corpus, setting.num_threads)
+    if config.ibm1_iterations:
+        first = IBM1Config(iterations=config.ibm1_iterations, alpha=config.alpha)
         train_ibm1(corpus, first, setting, table)
-    model = HMMAligner(table, np.ones((2, WIDTH)), config)
-    maximizer = Maximiser(corpus, table, setting)
+    model = HMMAligner(table, np.ones((2, NUM_JUMPS)), config)
+    maximizer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
-        return model.expect(block, posteriors, null, setting.threads)
+        return model.expect(block, posteriors, null, setting.num_threads)
 
     for number in range(1, config.iterations + 1):
         sums = maximizer.step(expect, config.alpha)
         # Unnormalized counts: `transitions` normalizes them for each sentence length.
-        model.jumps = sums[2:].reshape(2, WIDTH)
+        model.jumps = sums[2:].reshape(2, NUM_JUMPS)
         figures = {"null": sums[1] / words}
-        setting.report(Iteration("hmm", number, config.iterations, float(sums[0]), words, figures))
+        setting.report(IterationStats("hmm", number, config.iterations, float(sums[0]), words, figures))
     return model
 
 
@@ -221,7 +221,7 @@ def _expect(
     after = np.empty((widest, longest + 1), np.float32)
     null_emitted, scales = np.empty(widest, np.float32), np.empty(widest, np.float32)
     ahead, store = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.float32)
-    sums = np.zeros(2 + 2 * WIDTH)
+    sums = np.zeros(2 + 2 * NUM_JUMPS)
     size = -1
     # The transitions depend only on the source length, and are computed again only if it changes.
     for row in range(first_row, last_row):
@@ -259,7 +259,7 @@ def _expect(
             for i in range(m):
                 share = first[i] * wanted[i]
                 expected += share
-                sums[2 + WIDTH + REACH + min(REACH, i + 1)] += from_none * share
+                sums[2 + NUM_JUMPS + MAX_JUMP + min(MAX_JUMP, i + 1)] += from_none * share
             store[m] = expected + stay * ahead[m]
             for origin in range(m):
                 store[origin] = stay * ahead[origin]
@@ -277,8 +277,8 @@ def _expect(
                 ahead[i] = store[i]
         for origin in range(m):
             for i in range(m):
-                jump = max(-REACH, min(REACH, i - origin))
-                sums[2 + REACH + jump] += pairs[origin, i] * moves[origin, i]
+                jump = max(-MAX_JUMP, min(MAX_JUMP, i - origin))
+                sums[2 + MAX_JUMP + jump] += pairs[origin, i] * moves[origin, i]
     return sums
 
 

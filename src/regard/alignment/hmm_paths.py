@@ -5,13 +5,13 @@ import math
 import numpy as np
 from numba import njit
 
-from regard.alignment.table import FLOOR
+from regard.alignment.table import MIN_PROBABILITY
 
-__all__ = ["REACH", "WIDTH", "best_path", "emissions", "transitions"]
+__all__ = ["MAX_JUMP", "NUM_JUMPS", "viterbi", "emissions", "transitions"]
 
-REACH = 100
+MAX_JUMP = 100
 """Maximum jump distance; longer jumps are clipped to it."""
-WIDTH = 2 * REACH + 1
+NUM_JUMPS = 2 * MAX_JUMP + 1
 
 
 @njit(nogil=True, cache=True)
@@ -21,9 +21,9 @@ def transitions(m, jumps, null, smoothing, moves, first):
         total = 0.0
         row = jumps[1 if origin < 0 else 0]
         for i in range(m):
-            total += row[REACH + max(-REACH, min(REACH, i - origin))]
+            total += row[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - origin))]
         for i in range(m):
-            jump = row[REACH + max(-REACH, min(REACH, i - origin))]
+            jump = row[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - origin))]
             # Without counts for any possible jump the distribution is uniform.
             share = (1 - smoothing) * jump / total + smoothing / m if total > 0 else 1 / m
             if origin < 0:
@@ -35,7 +35,7 @@ def transitions(m, jumps, null, smoothing, moves, first):
 @njit(nogil=True, cache=True)
 def emissions(m, n, cell, start, tokens, slots, values, nulls, emitted, null_emitted):
     """Write p(t_j | s_i) to `emitted[j, i]`, and that of the null word to `null_emitted`."""
-    floor = np.float32(FLOOR)
+    floor = np.float32(MIN_PROBABILITY)
     for j in range(n):
         token = tokens[start + j]
         null_emitted[j] = max(nulls[token], floor) if token >= 0 else floor
@@ -46,7 +46,7 @@ def emissions(m, n, cell, start, tokens, slots, values, nulls, emitted, null_emi
 
 
 @njit(nogil=True, cache=True)
-def best_path(
+def viterbi(
     first_row,
     last_row,
     sources,

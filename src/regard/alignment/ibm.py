@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
 from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.diagonal import fit_tension, normaliser, sizes_of
-from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
-from regard.alignment.table import FLOOR, Table
-from regard.config import config, option
+from regard.alignment.diagonal import fit_tension, normalizer, length_counts
+from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
+from regard.alignment.table import MIN_PROBABILITY, TranslationTable
+from regard.config import configclass, option
 
 __all__ = ["IBM1Config", "IBM2Config", "IBMAligner", "train_ibm1", "train_ibm2"]
 
@@ -28,13 +28,13 @@ UNIFORM = -1.0
 """A value of `null` that gives the null word the same probability as each source word."""
 
 
-@config
+@configclass
 class IBM1Config:
     """IBM Model 1."""
 
     kind: Literal["ibm1"] = option(default="ibm1", help="The aligner: IBM Model 1.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
-    null: bool = option(default=True, help="Allow target words without a source word.")
+    null_word: bool = option(default=True, help="Allow target words without a source word.")
     alpha: float = option(
         default=0.0,
         help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
@@ -43,7 +43,7 @@ class IBM1Config:
     )
 
 
-@config
+@configclass
 class IBM2Config:
     """IBM Model 2 with a diagonal prior, as in fast_align."""
 
@@ -67,7 +67,7 @@ class IBM2Config:
     )
 
 
-class IBMAligner(ExpectationAligner):
+class IBMAligner(EMAligner):
     """A trained Model 1 or 2.
 
     Attributes:
@@ -78,33 +78,33 @@ class IBMAligner(ExpectationAligner):
 
     kind: ClassVar[str] = "ibm"
 
-    def __init__(self, table: Table, null: float, tension: float) -> None:
+    def __init__(self, table: TranslationTable, null: float, tension: float) -> None:
         """Create the aligner."""
         self.table, self.null, self.tension = table, null, tension
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Compute the best source words; see `ExpectationAligner.best`."""
-        over_sentences(_best, block, threads, *_arguments(self, block), heads)
+        """Compute the best source words; see `EMAligner.best`."""
+        run_over_sentences(_best, block, threads, *_arguments(self, block), heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
-        return over_sentences(_expect, block, threads, *_arguments(self, block), posteriors, null)
+        return run_over_sentences(_expect, block, threads, *_arguments(self, block), posteriors, null)
 
-    def state(self) -> State:
+    def state(self) -> AlignerState:
         """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {"starts": table.starts, "columns": table.columns, "values": table.values}
-        return State({"null": self.null, "tension": self.tension}, arrays)
+        return AlignerState({"null": self.null, "tension": self.tension}, arrays)
 
     @classmethod
-    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `Aligner.from_state`."""
-        table, settings = Table(**state.arrays), _Settings(**state.settings)
+        table, settings = TranslationTable(**state.arrays), _Settings(**state.settings)
         table.check(*sizes)
         return cls(table, settings.null, settings.tension)
 
 
-@config
+@configclass
 class _Settings:
     """The settings of an aligner in a file."""
 
@@ -113,7 +113,7 @@ class _Settings:
 
 
 def train_ibm1(
-    corpus: Corpus, config: IBM1Config, setting: Setting, table: Table | None = None
+    corpus: Corpus, config: IBM1Config, setting: TrainingSetup, table: TranslationTable | None = None
 ) -> IBMAligner:
     """Train Model 1.
 
@@ -123,36 +123,36 @@ def train_ibm1(
         setting: Threads, seed and processes.
         table: The initial table, updated in place. Default: None, a uniform table of co-occurring words.
     """
-    table = Table.of(corpus, setting.threads) if table is None else table
-    model = IBMAligner(table, UNIFORM if config.null else 0.0, 0.0)
-    maximizer = Maximiser(corpus, table, setting)
+    table = TranslationTable.of(corpus, setting.num_threads) if table is None else table
+    model = IBMAligner(table, UNIFORM if config.null_word else 0.0, 0.0)
+    maximizer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
-        return model.expect(block, posteriors, null, setting.threads)
+        return model.expect(block, posteriors, null, setting.num_threads)
 
     for number in range(1, config.iterations + 1):
         sums = maximizer.step(expect, config.alpha)
         figures = {"null": sums[1] / words}
-        setting.report(Iteration("ibm1", number, config.iterations, float(sums[0]), words, figures))
+        setting.report(IterationStats("ibm1", number, config.iterations, float(sums[0]), words, figures))
     return model
 
 
-def train_ibm2(corpus: Corpus, config: IBM2Config, setting: Setting) -> IBMAligner:
+def train_ibm2(corpus: Corpus, config: IBM2Config, setting: TrainingSetup) -> IBMAligner:
     """Train Model 2."""
-    table = Table.of(corpus, setting.threads)
+    table = TranslationTable.of(corpus, setting.num_threads)
     model = IBMAligner(table, config.null_probability, config.tension)
-    maximizer = Maximiser(corpus, table, setting)
+    maximizer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
-        return model.expect(block, posteriors, null, setting.threads)
+        return model.expect(block, posteriors, null, setting.num_threads)
 
-    sizes = sizes_of(corpus.source.lengths, corpus.target.lengths)
+    sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
     for number in range(1, config.iterations + 1):
         sums = maximizer.step(expect, config.alpha)
         figures: dict[str, Any] = {"null": sums[1] / words, "tension": model.tension}
-        setting.report(Iteration("ibm2", number, config.iterations, float(sums[0]), words, figures))
+        setting.report(IterationStats("ibm2", number, config.iterations, float(sums[0]), words, figures))
         # In the first pass translations are uniform, so its links contain no information on the diagonal.
         if config.fit_tension and number > 1:
             model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
@@ -180,7 +180,7 @@ def _weights(m, n, tension, share, rise, fall, up, down):
         rise[i] = math.exp(tension * (i + 1) / m)
         fall[i] = 1 / rise[i]
     for j in range(n):
-        scale = share / (normaliser(j + 1, n, m, tension) if tension > 0 else m)
+        scale = share / (normalizer(j + 1, n, m, tension) if tension > 0 else m)
         distance = math.exp(tension * (j + 1) / n)
         up[j] = scale / distance
         down[j] = scale * distance
@@ -188,7 +188,7 @@ def _weights(m, n, tension, share, rise, fall, up, down):
 
 @njit(nogil=True, cache=True)
 def _value(values, slot):
-    return max(values[slot], np.float32(FLOOR)) if slot >= 0 else np.float32(FLOOR)
+    return max(values[slot], np.float32(MIN_PROBABILITY)) if slot >= 0 else np.float32(MIN_PROBABILITY)
 
 
 @njit(nogil=True, cache=True)

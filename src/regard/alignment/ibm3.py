@@ -16,20 +16,20 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
 from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
+from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm
-from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH, best_links, expect, gather
-from regard.alignment.table import MOST_PROBABLE, Table
-from regard.config import config, option
-from regard.data.checks import MOST_COUNTED, check_array, check_range
+from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTANCE, NUM_DISTANCES, best_links, expect, sum_fertilities
+from regard.alignment.table import MAX_STORED_PROBABILITY, TranslationTable
+from regard.config import configclass, option
+from regard.data.checks import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 
 
-@config
+@configclass
 class IBM3Config:
     """IBM Model 3."""
 
@@ -59,7 +59,7 @@ class IBM3Config:
     )
 
 
-class IBM3Aligner(ExpectationAligner):
+class IBM3Aligner(EMAligner):
     """A trained Model 3.
 
     Attributes:
@@ -75,7 +75,7 @@ class IBM3Aligner(ExpectationAligner):
 
     def __init__(
         self,
-        table: Table,
+        table: TranslationTable,
         jumps: np.ndarray,
         fertilities: np.ndarray,
         distortions: np.ndarray,
@@ -86,29 +86,29 @@ class IBM3Aligner(ExpectationAligner):
         self.fertilities, self.distortions = fertilities, distortions
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Compute the links with hill climbing; see `ExpectationAligner.best`."""
-        self._start(block, heads, threads)
+        """Compute the links with hill climbing; see `EMAligner.best`."""
+        self._viterbi_links(block, heads, threads)
         source, text, values = self._arguments(block)
-        over_sentences(best_links, block, threads, *source, *text, *values, heads)
+        run_over_sentences(best_links, block, threads, *source, *text, *values, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """Run the expectation step over a block; see `ExpectationAligner.expect` and `counted`."""
-        return self.counted(block, posteriors, null, threads)[0]
+        """Run the expectation step over a block; see `EMAligner.expect` and `expect_fertilities`."""
+        return self.expect_fertilities(block, posteriors, null, threads)[0]
 
-    def counted(
+    def expect_fertilities(
         self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run the expectation step, and return the fertility posteriors too, [source tokens, 10]."""
         heads = np.empty(len(null), dtype=np.int32)
-        self._start(block, heads, threads)
+        self._viterbi_links(block, heads, threads)
         source, text, values = self._arguments(block)
         offsets = block.corpus.source.offsets
-        counted = np.empty((int(offsets[-1]), MOST + 1), dtype=np.float32)
+        counted = np.empty((int(offsets[-1]), MAX_FERTILITY + 1), dtype=np.float32)
         filled = heads, posteriors, null, counted
-        sums = over_sentences(expect, block, threads, *source, offsets, *text, *values, *filled)
+        sums = run_over_sentences(expect, block, threads, *source, offsets, *text, *values, *filled)
         return sums, counted
 
-    def _start(self, block: Block, heads: np.ndarray, threads: int) -> None:
+    def _viterbi_links(self, block: Block, heads: np.ndarray, threads: int) -> None:
         """Write the Viterbi path of the HMM to `heads`."""
         HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, heads, threads)
 
@@ -119,57 +119,57 @@ class IBM3Aligner(ExpectationAligner):
         learned = (self.fertilities, self.distortions, self.config.null_probability, self.config.smoothing)
         return (source.lengths, source.tokens, source.starts), text, (*values, *learned)
 
-    def state(self) -> State:
+    def state(self) -> AlignerState:
         """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
         arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
-        return State({name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays)
+        return AlignerState({name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays)
 
     @classmethod
-    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `Aligner.from_state`."""
         arrays = dict(state.arrays)
-        table = Table(*(arrays.pop(name) for name in ("starts", "columns", "values")))
+        table = TranslationTable(*(arrays.pop(name) for name in ("starts", "columns", "values")))
         table.check(*sizes)
         check_jumps(arrays["jumps"])
-        check_array("fertilities", arrays["fertilities"], "float32", sizes[0] + 1, MOST + 1)
-        check_range("fertilities", arrays["fertilities"], 0, MOST_PROBABLE)
-        check_array("distortions", arrays["distortions"], "float64", WIDTH)
-        check_range("distortions", arrays["distortions"], 0, MOST_COUNTED)
+        check_array("fertilities", arrays["fertilities"], "float32", sizes[0] + 1, MAX_FERTILITY + 1)
+        check_range("fertilities", arrays["fertilities"], 0, MAX_STORED_PROBABILITY)
+        check_array("distortions", arrays["distortions"], "float64", NUM_DISTANCES)
+        check_range("distortions", arrays["distortions"], 0, MAX_COUNT)
         return cls(table, **arrays, config=IBM3Config(**state.settings))
 
 
-def train_ibm3(corpus: Corpus, config: IBM3Config, setting: Setting) -> IBM3Aligner:
+def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IBM3Aligner:
     """Train Model 3, after the HMM."""
     first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
     hmm = train_hmm(corpus, first, setting)
     words, targets = len(corpus.source.words), int(corpus.target.lengths.sum())
-    own = setting.share(corpus)
-    totals, distances = (setting.reduce(counts) for counts in _observed(own, hmm.align(own, setting.threads)))
+    own = setting.local_part(corpus)
+    totals, distances = (setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads)))
     fertilities = _smoothed(totals, config.fertility_alpha)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
-    maximizer = Maximiser(corpus, model.table, setting)
+    maximizer = EMTrainer(corpus, model.table, setting)
     for number in range(1, config.iterations + 1):
-        totals = np.zeros((words + 1, MOST + 1))
+        totals = np.zeros((words + 1, MAX_FERTILITY + 1))
 
         def count(
             block: Block, posteriors: np.ndarray, null: np.ndarray, totals: np.ndarray = totals
         ) -> np.ndarray:
-            sums, counted = model.counted(block, posteriors, null, setting.threads)
+            sums, counted = model.expect_fertilities(block, posteriors, null, setting.num_threads)
             source = block.corpus.source
-            gather(source.tokens, source.starts, source.lengths, counted, totals)
+            sum_fertilities(source.tokens, source.starts, source.lengths, counted, totals)
             return sums
 
         sums = maximizer.step(count, config.alpha)
         model.fertilities = _smoothed(setting.reduce(totals), config.fertility_alpha)
         model.distortions = sums[2:]
         figures = {"null": sums[1] / max(1, targets)}
-        setting.report(Iteration("ibm3", number, config.iterations, float(sums[0]), targets, figures))
+        setting.report(IterationStats("ibm3", number, config.iterations, float(sums[0]), targets, figures))
     return model
 
 
-def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the fertilities of each source word, and the distances from the diagonal, of given links."""
     source, target = corpus.source, corpus.target
     linked = np.zeros(int(source.lengths.sum()), dtype=np.int64)
@@ -177,13 +177,13 @@ def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray
     found = heads >= 0
     places, row = heads[found].astype(np.int64), rows[found]
     np.add.at(linked, source.offsets[row] + places, 1)
-    totals = np.zeros((len(source.words) + 1, MOST + 1))
+    totals = np.zeros((len(source.words) + 1, MAX_FERTILITY + 1))
     # Rows of the identity matrix are the one-hot fertilities.
-    gather(source.tokens, source.starts, source.lengths, np.eye(MOST + 1)[np.minimum(linked, MOST)], totals)
+    sum_fertilities(source.tokens, source.starts, source.lengths, np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)], totals)
     here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
     # The same as `centre` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
-    distances = np.bincount(REACH + np.clip(here - middle, -REACH, REACH), minlength=WIDTH)
+    distances = np.bincount(MAX_DISTANCE + np.clip(here - middle, -MAX_DISTANCE, MAX_DISTANCE), minlength=NUM_DISTANCES)
     return totals, distances.astype(np.float64)
 
 

@@ -12,21 +12,21 @@ from numba import njit
 
 from regard.alignment.hmm_paths import emissions
 
-__all__ = ["MOST", "REACH", "WIDTH", "best_links", "expect", "gather"]
+__all__ = ["MAX_FERTILITY", "MAX_DISTANCE", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
 
-MOST = 9
+MAX_FERTILITY = 9
 """Maximum number of links of a source word without a penalty."""
-REACH = 30
+MAX_DISTANCE = 30
 """Maximum distance from the diagonal; larger distances are clipped to it."""
-WIDTH = 2 * REACH + 1
-BEYOND = -30.0
-"""Log-probability of each link beyond `MOST`."""
-GAIN = 1e-6
+NUM_DISTANCES = 2 * MAX_DISTANCE + 1
+EXCESS_LOG_PROB = -30.0
+"""Log-probability of each link beyond `MAX_FERTILITY`."""
+MIN_GAIN = 1e-6
 """Minimum gain of a step; smaller ones are ignored, so that rounding cannot cause cycles."""
 
 
 @njit(nogil=True, cache=True)
-def centre(i, m, n):
+def diagonal_position(i, m, n):
     """Return the target position on the diagonal that corresponds to source position i."""
     return ((2 * i + 1) * n) // (2 * m)
 
@@ -56,11 +56,11 @@ def _score(
     """Compute `link` and `fertile` for one pair."""
     emissions(m, n, cells[row], starts[row], tokens, slots, values, nulls, emitted, null_emitted)
     for i in range(m):
-        middle, total = centre(i, m, n), 0.0
+        middle, total = diagonal_position(i, m, n), 0.0
         for j in range(n):
-            total += distortions[REACH + max(-REACH, min(REACH, j - middle))]
+            total += distortions[MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - middle))]
         for j in range(n):
-            share = distortions[REACH + max(-REACH, min(REACH, j - middle))] / total if total > 0 else 1 / n
+            share = distortions[MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - middle))] / total if total > 0 else 1 / n
             link[i, j] = math.log(emitted[j, i]) + math.log((1 - smoothing) * share + smoothing / n)
         word = words[source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
@@ -69,14 +69,14 @@ def _score(
             if f > 1:
                 factorial += math.log(f)
             # f! p(f | word): the links of a source word are exchangeable.
-            fertile[i, f] = math.log(own[min(f, MOST)]) + factorial + BEYOND * max(0, f - MOST)
+            fertile[i, f] = math.log(own[min(f, MAX_FERTILITY)]) + factorial + EXCESS_LOG_PROB * max(0, f - MAX_FERTILITY)
     choices = 0.0
     for j in range(n):
         link[m, j] = math.log(null_emitted[j])
     for f in range(n + 2):
         if 2 * f > n:
             # Each null word needs a word that is not null: 2 f_0 <= n.
-            fertile[m, f] = fertile[m, f - 1] + BEYOND if f else 0.0
+            fertile[m, f] = fertile[m, f - 1] + EXCESS_LOG_PROB if f else 0.0
             continue
         # log binomial(n - f, f) + f log p1 + (n - 2 f) log p0
         choices = math.lgamma(n - f + 1) - math.lgamma(f + 1) - math.lgamma(n - 2 * f + 1)
@@ -84,7 +84,7 @@ def _score(
 
 
 @njit(nogil=True, cache=True)
-def _moved(j, i, heads, counts, link, fertile):
+def _move_gain(j, i, heads, counts, link, fertile):
     """Return the gain in log-probability if word j is moved to another source word i."""
     old = heads[j]
     change = fertile[old, counts[old] - 1] - fertile[old, counts[old]]
@@ -92,29 +92,29 @@ def _moved(j, i, heads, counts, link, fertile):
 
 
 @njit(nogil=True, cache=True)
-def _swapped(j, k, heads, link):
+def _swap_gain(j, k, heads, link):
     """Return the gain in log-probability if words j and k swap their source words."""
     return link[heads[k], j] + link[heads[j], k] - link[heads[j], j] - link[heads[k], k]
 
 
 @njit(nogil=True, cache=True)
-def _climb(m, n, heads, counts, link, fertile):
+def _hill_climb(m, n, heads, counts, link, fertile):
     """Apply the best move or swap until none has a gain; return the log-probability of the alignment."""
     counts[: m + 1] = 0
     for j in range(n):
         counts[heads[j]] += 1
     # The bound on the number of steps is a safeguard; climbing usually stops much earlier.
     for _ in range(4 * n + 8):
-        most, first, second, swap = GAIN, -1, -1, False
+        most, first, second, swap = MIN_GAIN, -1, -1, False
         for j in range(n):
             for i in range(m + 1):
                 if i != heads[j]:
-                    gain = _moved(j, i, heads, counts, link, fertile)
+                    gain = _move_gain(j, i, heads, counts, link, fertile)
                     if gain > most:
                         most, first, second, swap = gain, j, i, False
             for k in range(j):
                 if heads[k] != heads[j]:
-                    gain = _swapped(j, k, heads, link)
+                    gain = _swap_gain(j, k, heads, link)
                     if gain > most:
                         most, first, second, swap = gain, j, k, True
         if first < 0:
@@ -134,7 +134,7 @@ def _climb(m, n, heads, counts, link, fertile):
 
 
 @njit(nogil=True, cache=True)
-def _open(first_row, last_row, sources, targets):
+def _allocate(first_row, last_row, sources, targets):
     longest, widest = 1, 1
     for row in range(first_row, last_row):
         longest, widest = max(longest, sources[row]), max(widest, targets[row])
@@ -170,7 +170,7 @@ def best_links(
     heads,
 ):
     """Improve the links in `heads` (-1: null) by hill climbing, in place."""
-    emitted, null_emitted, link, fertile, own, counts = _open(first_row, last_row, sources, targets)
+    emitted, null_emitted, link, fertile, own, counts = _allocate(first_row, last_row, sources, targets)
     for row in range(first_row, last_row):
         m, n = sources[row], targets[row]
         out = heads[offsets[row] : offsets[row] + n]
@@ -200,7 +200,7 @@ def best_links(
         )
         for j in range(n):
             own[j] = out[j] if out[j] >= 0 else m
-        _climb(m, n, own, counts, link, fertile)
+        _hill_climb(m, n, own, counts, link, fertile)
         for j in range(n):
             out[j] = own[j] if own[j] < m else -1
     return np.zeros(0)
@@ -238,8 +238,8 @@ def expect(
     place. Returns the log-probability of these alignments, the number of null words, and the distortion
     counts.
     """
-    emitted, null_emitted, link, fertile, own, counts = _open(first_row, last_row, sources, targets)
-    sums = np.zeros(2 + WIDTH)
+    emitted, null_emitted, link, fertile, own, counts = _allocate(first_row, last_row, sources, targets)
+    sums = np.zeros(2 + NUM_DISTANCES)
     for row in range(first_row, last_row):
         m, n = sources[row], targets[row]
         out, none = heads[offsets[row] : offsets[row] + n], null_posteriors[offsets[row] : offsets[row] + n]
@@ -274,22 +274,22 @@ def expect(
         )
         for j in range(n):
             own[j] = out[j] if out[j] >= 0 else m
-        top = _climb(m, n, own, counts, link, fertile)
+        top = _hill_climb(m, n, own, counts, link, fertile)
         # All weights are relative to that of the best alignment, which is 1.
         total = 1.0
         for j in range(n):
             for i in range(m + 1):
                 if i != own[j]:
-                    total += math.exp(_moved(j, i, own, counts, link, fertile))
+                    total += math.exp(_move_gain(j, i, own, counts, link, fertile))
             for k in range(j):
                 if own[k] != own[j]:
-                    total += math.exp(_swapped(j, k, own, link))
+                    total += math.exp(_swap_gain(j, k, own, link))
         sums[0] += top + math.log(total)
         cell = cells[row]
         for i in range(m):
             for j in range(n):
                 posteriors[cell + i * n + j] = 0
-            many[i, min(counts[i], MOST)] = 1
+            many[i, min(counts[i], MAX_FERTILITY)] = 1
         none[:] = 0
         for j in range(n):
             # Start from the best alignment, then subtract its link and add the new one for each neighbor.
@@ -298,17 +298,17 @@ def expect(
             for i in range(m + 1):
                 if i == own[j]:
                     continue
-                share = math.exp(_moved(j, i, own, counts, link, fertile)) / total
+                share = math.exp(_move_gain(j, i, own, counts, link, fertile)) / total
                 _add(own[j], j, -share, m, n, cell, posteriors, none)
                 _add(i, j, share, m, n, cell, posteriors, none)
                 for place, step in ((own[j], -1), (i, 1)):
                     if place < m:
-                        many[place, min(counts[place], MOST)] -= share
-                        many[place, min(counts[place] + step, MOST)] += share
+                        many[place, min(counts[place], MAX_FERTILITY)] -= share
+                        many[place, min(counts[place] + step, MAX_FERTILITY)] += share
             for k in range(j):
                 if own[k] == own[j]:
                     continue
-                share = math.exp(_swapped(j, k, own, link)) / total
+                share = math.exp(_swap_gain(j, k, own, link)) / total
                 # A swap changes no fertility.
                 for here, there in ((j, k), (k, j)):
                     _add(own[here], here, -share, m, n, cell, posteriors, none)
@@ -321,9 +321,9 @@ def expect(
             for i in range(m):
                 at = cell + i * n + j
                 posteriors[at] = max(np.float32(0), posteriors[at])
-                sums[2 + REACH + max(-REACH, min(REACH, j - centre(i, m, n)))] += posteriors[at]
+                sums[2 + MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - diagonal_position(i, m, n)))] += posteriors[at]
         for i in range(m):
-            for f in range(MOST + 1):
+            for f in range(MAX_FERTILITY + 1):
                 many[i, f] = max(np.float32(0), many[i, f])
     return sums
 
@@ -337,11 +337,11 @@ def _add(i, j, share, m, n, cell, posteriors, none):
 
 
 @njit(nogil=True, cache=True)
-def gather(tokens, starts, lengths, counted, totals):
+def sum_fertilities(tokens, starts, lengths, counted, totals):
     """Add up the fertilities of each source word over its tokens, to `totals` [words + 1, MOST + 1]."""
     at = 0
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:
-            for f in range(MOST + 1):
+            for f in range(MAX_FERTILITY + 1):
                 totals[token, f] += counted[at, f]
             at += 1

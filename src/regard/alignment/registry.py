@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_type_hints
 
-from regard.alignment.base import Aligner, Setting
+from regard.alignment.base import Aligner, TrainingSetup
 from regard.alignment.bayes import BayesAligner, BayesConfig, train_bayes
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
 from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
-from regard.config import Kinds
+from regard.config import TaggedUnion
 
-__all__ = ["CLASSES", "DEFAULT", "TRAINERS", "AlignerConfig", "config_of", "kinds", "train_direction"]
+__all__ = ["ALIGNER_CLASSES", "DEFAULT_ALIGNER", "TRAINERS", "AlignerConfig", "default_config", "aligner_kinds", "train_direction"]
 
-DEFAULT = "bayes"
+DEFAULT_ALIGNER = "bayes"
 
-AlignerConfig = Annotated[IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, Kinds(DEFAULT)]
+AlignerConfig = Annotated[IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)]
 
-TRAINERS: dict[type[Any], Callable[[Corpus, Any, Setting], Aligner]] = {
+TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], Aligner]] = {
     IBM1Config: train_ibm1,
     IBM2Config: train_ibm2,
     IBM3Config: train_ibm3,
@@ -25,28 +25,28 @@ TRAINERS: dict[type[Any], Callable[[Corpus, Any, Setting], Aligner]] = {
     BayesConfig: train_bayes,
 }
 
-CLASSES: dict[str, type[Aligner]] = {
+ALIGNER_CLASSES: dict[str, type[Aligner]] = {
     aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
 }
 """The aligner classes by their names in files."""
 
 
-def kinds() -> tuple[str, ...]:
+def aligner_kinds() -> tuple[str, ...]:
     """Return the values of `kind` in a configuration."""
     # `kind` is a literal type with a single value.
     return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
 
 
-def config_of(kind: str) -> AlignerConfig:
+def default_config(kind: str) -> AlignerConfig:
     """Return the default configuration of an aligner.
 
     Args:
-        kind: One of `kinds()`.
+        kind: One of `aligner_kinds()`.
     """
-    return list(TRAINERS)[kinds().index(kind)]()
+    return list(TRAINERS)[aligner_kinds().index(kind)]()
 
 
-def train_direction(corpus: Corpus, config: AlignerConfig, setting: Setting) -> Aligner:
+def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> Aligner:
     """Train an aligner that links the target words of a corpus to its source words.
 
     Args:

@@ -127,7 +127,7 @@ def _symmetrize(
 
 
 @njit(nogil=True, cache=True)
-def _grow(drawn, links, method):
+def _grow(votes, links, method):
     """Add links to the intersection with grow-diag, then final or final-and (Koehn et al., 2005)."""
     m, n = links.shape
     source_linked, target_linked = np.zeros(m, np.bool_), np.zeros(n, np.bool_)
@@ -144,7 +144,7 @@ def _grow(drawn, links, method):
                     continue
                 for step in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
                     a, b = i + step[0], j + step[1]
-                    if 0 <= a < m and 0 <= b < n and drawn[a, b] and not links[a, b]:
+                    if 0 <= a < m and 0 <= b < n and votes[a, b] and not links[a, b]:
                         if not source_linked[a] or not target_linked[b]:
                             links[a, b] = source_linked[a] = target_linked[b] = True
                             added = True
@@ -154,7 +154,7 @@ def _grow(drawn, links, method):
     for direction in (1, 2):
         for j in range(n):
             for i in range(m):
-                if drawn[i, j] & direction and not links[i, j]:
+                if votes[i, j] & direction and not links[i, j]:
                     free = (not source_linked[i]) + (not target_linked[j])
                     if free == 2 or (method == 3 and free == 1):
                         links[i, j] = source_linked[i] = target_linked[j] = True

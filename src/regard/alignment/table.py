@@ -2,7 +2,7 @@
 
 Rows are stored one after the other (compressed sparse rows), and contain the target words that co-occur with
 a source word. The last row is that of the null word, and contains all target words. Missing entries and
-smaller values count as `FLOOR`.
+smaller values count as `MIN_PROBABILITY`.
 """
 
 import math
@@ -12,20 +12,20 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import cut, run
+from regard.alignment.threads import split_evenly, run_parallel
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
 
-__all__ = ["FLOOR", "Table", "digamma", "occurrences"]
+__all__ = ["MIN_PROBABILITY", "TranslationTable", "digamma", "occurrences"]
 
-FLOOR = 1e-9
+MIN_PROBABILITY = 1e-9
 """Minimum probability of a translation."""
-MOST_PROBABLE = 1.001
+MAX_STORED_PROBABILITY = 1.001
 """Maximum value in a file, with tolerance for rounding."""
 
 
 @dataclass(frozen=True)
-class Table:
+class TranslationTable:
     """A translation table.
 
     Attributes:
@@ -39,21 +39,21 @@ class Table:
     values: np.ndarray
 
     @classmethod
-    def of(cls, corpus: Corpus, threads: int) -> "Table":
+    def of(cls, corpus: Corpus, threads: int) -> "TranslationTable":
         """Return a uniform table of the words that co-occur in a corpus."""
         source, target = corpus.source, corpus.target
         words, targets = len(source.words), len(target.words)
         firsts, rows = occurrences(source.tokens, source.starts, source.lengths, words)
         costs = np.zeros(words, dtype=np.int64)
-        _work(firsts, rows, target.lengths, costs)
-        spans = cut(costs)
+        _row_costs(firsts, rows, target.lengths, costs)
+        spans = split_evenly(costs)
         sizes = np.zeros(words + 1, dtype=np.int64)
         sizes[words] = targets
         text = (firsts, rows, target.tokens, target.starts, target.lengths, targets)
-        run(_count_row, [(*span, *text, sizes) for span in spans], threads)
+        run_parallel(_count_row, [(*span, *text, sizes) for span in spans], threads)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         columns = np.empty(starts[-1], dtype=np.int32)
-        run(_fill_row, [(*span, *text, starts, columns) for span in spans], threads)
+        run_parallel(_fill_row, [(*span, *text, starts, columns) for span in spans], threads)
         columns[starts[words] :] = np.arange(targets, dtype=np.int32)
         return cls(starts, columns, np.full(len(columns), 1 / max(1, targets), dtype=np.float32))
 
@@ -81,7 +81,7 @@ class Table:
         check_offsets("starts", self.starts, words + 1, len(self.columns))
         check_range("columns", self.columns, 0, targets - 1)
         check_array("values", self.values, "float32", len(self.columns))
-        check_range("values", self.values, 0, MOST_PROBABLE)
+        check_range("values", self.values, 0, MAX_STORED_PROBABILITY)
         if not np.array_equal(self.columns[self.starts[-2] :], np.arange(targets)):
             raise DataError("columns: the null word's row must contain every target word in order")
 
@@ -94,21 +94,21 @@ class Table:
                 p = exp(psi(c + alpha) - psi(sum)). 0 disables the prior: p = c / sum.
             threads: Number of threads.
         """
-        spans = cut(np.diff(self.starts))
-        run(_normalise, [(*span, self.starts, counts, self.values, alpha) for span in spans], threads)
+        spans = split_evenly(np.diff(self.starts))
+        run_parallel(_normalize, [(*span, self.starts, counts, self.values, alpha) for span in spans], threads)
 
     def probability(self, source: int, target: int) -> float:
         """Return the probability of a translation; the null word is source word number `words`."""
         row = slice(self.starts[source], self.starts[source + 1])
         found = np.flatnonzero(self.columns[row] == target)
-        return max(FLOOR, float(self.values[row][found[0]])) if len(found) else FLOOR
+        return max(MIN_PROBABILITY, float(self.values[row][found[0]])) if len(found) else MIN_PROBABILITY
 
-    def pruned(self) -> "Table":
-        """Return the table without entries at `FLOOR`; the null word's row is kept completely."""
-        keep = self.values > FLOOR
+    def pruned(self) -> "TranslationTable":
+        """Return the table without entries at `MIN_PROBABILITY`; the null word's row is kept completely."""
+        keep = self.values > MIN_PROBABILITY
         keep[self.starts[-2] :] = True
         kept = np.concatenate([[0], np.cumsum(keep)])
-        return Table(kept[self.starts], self.columns[keep], self.values[keep])
+        return TranslationTable(kept[self.starts], self.columns[keep], self.values[keep])
 
 
 @njit(nogil=True, cache=True)
@@ -132,7 +132,7 @@ def occurrences(tokens, starts, lengths, words):
 
 
 @njit(nogil=True, cache=True)
-def _work(firsts, rows, lengths, costs):
+def _row_costs(firsts, rows, lengths, costs):
     for word in range(len(costs)):
         for place in range(firsts[word], firsts[word + 1]):
             costs[word] += lengths[rows[place]]
@@ -192,7 +192,7 @@ def digamma(x):
 
 
 @njit(nogil=True, cache=True)
-def _normalise(first, last, starts, counts, values, alpha):
+def _normalize(first, last, starts, counts, values, alpha):
     for row in range(first, last):
         total = alpha * (starts[row + 1] - starts[row])
         for entry in range(starts[row], starts[row + 1]):
@@ -202,12 +202,12 @@ def _normalise(first, last, starts, counts, values, alpha):
             continue
         if alpha > 0:
             level = digamma(total)
-            least = level + math.log(FLOOR)
+            least = level + math.log(MIN_PROBABILITY)
             for entry in range(starts[row], starts[row + 1]):
                 x = counts[entry] + alpha
                 # psi(x) < log(x) - 1 / (2 x) <= x - 1 - 1 / (2 x): true for most entries, and avoids digamma.
                 small = x - 1 - 0.5 / x < least
-                values[entry] = FLOOR if small else max(FLOOR, math.exp(digamma(x) - level))
+                values[entry] = MIN_PROBABILITY if small else max(MIN_PROBABILITY, math.exp(digamma(x) - level))
         else:
             for entry in range(starts[row], starts[row + 1]):
                 values[entry] = counts[entry] / total

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["PIECES", "cut", "run"]
+__all__ = ["NUM_RANGES", "split_evenly", "run_parallel"]
 
 T = TypeVar("T")
 
-PIECES = 32
+NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
 
 
-def run(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[T]:
+def run_parallel(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[T]:
     """Call a function for each part of the work.
 
     Args:
@@ -38,12 +38,12 @@ def run(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], threads: i
         return [first, *pool.map(lambda call: function(*call), calls[1:])]
 
 
-def cut(costs: np.ndarray, pieces: int = PIECES) -> list[tuple[int, int]]:
-    """Cut a range of items into at most `pieces` non-empty ranges of about equal cost."""
+def split_evenly(costs: np.ndarray, num_ranges: int = NUM_RANGES) -> list[tuple[int, int]]:
+    """Cut a range of items into at most `num_ranges` non-empty ranges of about equal cost."""
     if not len(costs):
         return []
     ends = np.cumsum(costs, dtype=np.float64)
-    wanted = np.arange(1, pieces) * (ends[-1] / pieces)
+    wanted = np.arange(1, num_ranges) * (ends[-1] / num_ranges)
     # `unique` removes empty ranges.
     edges = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted), [len(costs)]]))
     return [(int(first), int(last)) for first, last in pairwise(edges)]

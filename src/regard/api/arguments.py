@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import UsageError
 
-__all__ = ["as_list", "for_each", "lines_of", "sentences", "terms_line"]
+__all__ = ["as_list", "broadcast", "as_texts", "check_texts", "join_terms"]
 
 
 def as_list(given: Any, name: str) -> list[Any]:
@@ -20,7 +20,7 @@ def as_list(given: Any, name: str) -> list[Any]:
         raise UsageError(f"{name}: expected a list, got {given!r}") from None
 
 
-def sentences(given: Any, name: str) -> list[str]:
+def check_texts(given: Any, name: str) -> list[str]:
     """Return the items as a list of strings that can be encoded as UTF-8.
 
     Raises:
@@ -39,7 +39,7 @@ def sentences(given: Any, name: str) -> list[str]:
     return texts
 
 
-def lines_of(given: Iterable[Any], name: str) -> list[str]:
+def as_texts(given: Iterable[Any], name: str) -> list[str]:
     """Return a list of strings from strings or from objects with a `text` attribute.
 
     Raises:
@@ -47,22 +47,22 @@ def lines_of(given: Iterable[Any], name: str) -> list[str]:
     """
     if isinstance(given, str):
         raise UsageError(f"{name}: expected a list of sentences, got a single string")
-    return sentences([getattr(line, "text", line) for line in as_list(given, name)], name)
+    return check_texts([getattr(line, "text", line) for line in as_list(given, name)], name)
 
 
-def for_each(value: Any, alike: bool, count: int, name: str) -> list[Any]:
+def broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     """Return one value for each sentence.
 
     Args:
         value: A single value, or one value per sentence.
-        alike: Whether `value` is a single value for all sentences.
+        shared: Whether `value` is a single value for all sentences.
         count: Number of sentences.
         name: Name of the argument, for messages.
 
     Raises:
         UsageError: if the number of values differs from the number of sentences.
     """
-    if alike:
+    if shared:
         return [value] * count
     found = as_list(value, name)
     if len(found) != count:
@@ -70,13 +70,13 @@ def for_each(value: Any, alike: bool, count: int, name: str) -> list[Any]:
     return found
 
 
-def terms_line(phrases: Any) -> str:
+def join_terms(phrases: Any) -> str:
     """Return required terms as a tab-separated line.
 
     Raises:
         UsageError: if a term is not a string or contains a tab.
     """
-    found = sentences(phrases, "terms")
+    found = check_texts(phrases, "terms")
     for phrase in found:
         if "\t" in phrase:
             raise UsageError(f"terms: {phrase!r} contains a tab; pass each term as an item of its own")

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.api.arguments import as_list, lines_of
+from regard.api.arguments import as_list, as_texts
 from regard.data.links import Links, check_links
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import SentenceCounts
-from regard.metrics.coverage import REPETITION, count_drops, count_text_repetitions
+from regard.metrics.coverage import DEFAULT_REPETITION, count_drops, count_text_repetitions
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
-from regard.metrics.transduction import TRANSDUCTION, count_transduction
-from regard.metrics.translation import as_tokenizer, count
+from regard.metrics.transduction import TRANSDUCTION_METRICS, count_transduction
+from regard.metrics.translation import check_tokenizer, count_statistics
 
-__all__ = ["LABELS", "Comparison", "Evaluation", "MetricScore", "evaluate", "score_systems"]
+__all__ = ["LABELS", "SystemComparison", "Evaluation", "MetricScore", "evaluate", "score_systems"]
 
 LABELS = {
     "bleu": "BLEU",
@@ -38,7 +38,7 @@ LABELS = {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SystemComparison:
     """Comparison with another system.
 
     Attributes:
@@ -63,7 +63,7 @@ class MetricScore:
         low: Lower end of the 95 % interval.
         high: Upper end of the 95 % interval.
         signature: Settings and version that make the score comparable.
-        each: [n], score of each sentence, computed as if it were the whole text.
+        sentence_scores: [n], score of each sentence, computed as if it were the whole text.
         comparison: Comparison with another system, if there is one.
     """
 
@@ -73,11 +73,11 @@ class MetricScore:
     low: float
     high: float
     signature: str
-    each: Float[np.ndarray, "n"]
-    comparison: Comparison | None = None
+    sentence_scores: Float[np.ndarray, "n"]
+    comparison: SystemComparison | None = None
 
-    def record(self) -> dict[str, Any]:
-        """Return one row of a table, without `each`."""
+    def to_record(self) -> dict[str, Any]:
+        """Return one row of a table, without `sentence_scores`."""
         single = ("label", "score", "low", "high")
         row: dict[str, Any] = {"metric": self.name} | {name: getattr(self, name) for name in single}
         if self.comparison is not None:
@@ -140,7 +140,7 @@ class Evaluation(Mapping[str, MetricScore]):
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per metric: name, score, interval, signature, and the comparison if there is one."""
-        return [score.record() for score in self.scores.values()]
+        return [score.to_record() for score in self.scores.values()]
 
     def sentences(self) -> list[dict[str, Any]]:
         """Return one row per sentence: its number (from 1), its texts, and its score by each metric.
@@ -152,7 +152,7 @@ class Evaluation(Mapping[str, MetricScore]):
         for i, output in enumerate(self.outputs):
             texts = {} if self.sources is None else {"source": self.sources[i]}
             texts |= {"output": output, "reference": self.references[0][i]}
-            scores = {name: float(score.each[i]) for name, score in self.scores.items()}
+            scores = {name: float(score.sentence_scores[i]) for name, score in self.scores.items()}
             rows.append({"sentence": i + 1, **texts, **scores})
         return rows
 
@@ -171,7 +171,7 @@ def evaluate(
     other: Iterable[Any] | None = None,
     tokenize: str = "13a",
     lowercase: bool = False,
-    repetition: tuple[int, float, float] = REPETITION,
+    repetition: tuple[int, float, float] = DEFAULT_REPETITION,
     links: tuple[Sequence[Any], Sequence[Any]] | None = None,
     other_links: Sequence[Any] | None = None,
     resamples: int = 1000,
@@ -202,11 +202,11 @@ def evaluate(
         UsageError: if a metric or the tokenizer is unknown, or needs an argument or a package that is
             missing.
     """
-    names = _metrics(metrics)
-    translations = lines_of(outputs, "outputs")
+    names = _metric_names(metrics)
+    translations = as_texts(outputs, "outputs")
     truths = _references(references)
-    systems = [translations] if other is None else [translations, lines_of(other, "other")]
-    given = None if sources is None else lines_of(sources, "sources")
+    systems = [translations] if other is None else [translations, as_texts(other, "other")]
+    given = None if sources is None else as_texts(sources, "sources")
     for name, lines in (("other", systems[-1]), ("sources", translations if given is None else given)):
         if len(lines) != len(translations):
             raise DataError(
@@ -217,8 +217,8 @@ def evaluate(
         raise UsageError(f"resamples={resamples}: expected at least 2")
     if len(truths) > 1 and {"rep", "drop"} & set(names):
         raise UsageError(f"REP and DROP support only one set of references, {len(truths)} were given")
-    as_tokenizer(tokenize)
-    drops = _drops("drop" in names, links, other_links, other is not None, given, len(translations))
+    check_tokenizer(tokenize)
+    drops = _drop_links("drop" in names, links, other_links, other is not None, given, len(translations))
     scores = score_systems(
         names, systems, truths, tokenize, lowercase, drops, resamples, seed, repetition=repetition
     )
@@ -235,7 +235,7 @@ def score_systems(
     drops: tuple[Sequence[Links], Sequence[Links]] | None,
     resamples: int,
     seed: int,
-    repetition: tuple[int, float, float] = REPETITION,
+    repetition: tuple[int, float, float] = DEFAULT_REPETITION,
 ) -> dict[str, MetricScore]:
     """Return the scores of one system, or of one system compared with another.
 
@@ -265,7 +265,7 @@ def score_systems(
         else:
             paired = paired_bootstrap(rows, others, counts.aggregate, resamples, seed)
             estimate = paired.first
-            comparison = Comparison(paired.other, paired.difference, paired.p_value)
+            comparison = SystemComparison(paired.other, paired.difference, paired.p_value)
         found[name] = MetricScore(
             name,
             LABELS[name],
@@ -302,12 +302,12 @@ def _count(
         return count_drops(*drops)
     if name == "rep":
         return count_text_repetitions(outputs, truths[0], tokenize, lowercase, repetition)
-    if name in TRANSDUCTION:
+    if name in TRANSDUCTION_METRICS:
         return count_transduction(name, outputs, truths, lowercase)
-    return count(name, outputs, truths, tokenize, lowercase)
+    return count_statistics(name, outputs, truths, tokenize, lowercase)
 
 
-def _metrics(given: str | Iterable[str]) -> list[str]:
+def _metric_names(given: str | Iterable[str]) -> list[str]:
     listed = given.split(",") if isinstance(given, str) else as_list(given, "metrics")
     names = list(dict.fromkeys(str(name).strip().lower() for name in listed))
     unknown = [name for name in names if name not in LABELS]
@@ -324,11 +324,11 @@ def _references(given: Iterable[Any]) -> list[list[str]]:
         )
     found = as_list(given, "references")
     if found and all(isinstance(each, list | tuple) for each in found):
-        return [lines_of(each, f"reference {number}") for number, each in enumerate(found, 1)]
-    return [lines_of(found, "references")]
+        return [as_texts(each, f"reference {number}") for number, each in enumerate(found, 1)]
+    return [as_texts(found, "references")]
 
 
-def _drops(
+def _drop_links(
     wanted: bool,
     links: tuple[Sequence[Any], Sequence[Any]] | None,
     other_links: Sequence[Any] | None,
@@ -354,7 +354,7 @@ def _drops(
                 f"links of {len(part)} sentences, but there are {sentences} outputs: they must match"
             )
         for number, own in enumerate(part, 1):
-            words = None if sources is None else len(split_at_spaces(sources[number - 1]))
+            words = None if sources is None else len(split_whitespace(sources[number - 1]))
             check_links(own, {"source": words, "target": None}, f"links of sentence {number}")
     wanted_links, *translations = checked
     return wanted_links * len(translations), [own for part in translations for own in part]

@@ -4,48 +4,48 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.data.text import Side
-from regard.decoding.analysis import words_of
-from regard.decoding.by_hand import given_fertilities
+from regard.data.text import TextSide
+from regard.decoding.analysis import tokens_to_words
+from regard.decoding.by_hand import parse_user_fertilities
 from regard.errors import UsageError
 
-__all__ = ["Given", "Wanted", "fertility_line"]
+__all__ = ["FertilityBounds", "WordFertilities", "format_fertilities"]
 
-Given = float | tuple[float | None, float | None]
+FertilityBounds = float | tuple[float | None, float | None]
 """Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
-Wanted = Mapping[str, Given] | Sequence[Given | None]
+WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | None]
 """Fertilities of words by spelling, or one for each word of a text (None keeps the model's own)."""
 
 
-def fertility_line(text: str, side: Side, wanted: Wanted | None) -> str:
-    """Return a line with the fertilities of each token of a text; see `read_fertilities`.
+def format_fertilities(text: str, side: TextSide, fertilities: WordFertilities | None) -> str:
+    """Return a line with the fertilities of each token of a text; see `parse_fertilities`.
 
     Args:
         text: The text.
         side: Text processing of the source.
-        wanted: Fertilities of its words, applied to each of their subword tokens.
+        fertilities: Fertilities of its words, applied to each of their subword tokens.
 
     Raises:
         UsageError: if they do not match the text or are not valid fertilities.
     """
-    if not wanted or side.problem(text):
+    if not fertilities or side.format_error(text):
         return ""
     tokens = side.tokenize(text)
-    if isinstance(wanted, Mapping):
-        by_word = {word: _bounds(value, f"fertilities[{word!r}]") for word, value in wanted.items()}
-        found = given_fertilities(tokens, side, "", by_word, "fertilities")
+    if isinstance(fertilities, Mapping):
+        by_word = {word: _bounds(value, f"fertilities[{word!r}]") for word, value in fertilities.items()}
+        found = parse_user_fertilities(tokens, side, "", by_word, "fertilities")
         return "" if found is None else _line(list(found))
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+    if isinstance(fertilities, str) or not isinstance(fertilities, Sequence):
         raise UsageError(
-            f"fertilities={wanted!r}: expected a dict from words to numbers, or one number per word"
+            f"fertilities={fertilities!r}: expected a dict from words to numbers, or one number per word"
         )
-    words = words_of(side, tokens)
-    if len(wanted) != len(words):
+    words = tokens_to_words(side, tokens)
+    if len(fertilities) != len(words):
         raise UsageError(
-            f"fertilities: {len(wanted)} for a text of {len(words)} words ({', '.join(map(repr, words))}); "
+            f"fertilities: {len(fertilities)} for a text of {len(words)} words ({', '.join(map(repr, words))}); "
             "expected one per word"
         )
-    bounds = [_bounds(value, f"fertilities[{place}]") for place, value in enumerate(wanted)]
+    bounds = [_bounds(value, f"fertilities[{place}]") for place, value in enumerate(fertilities)]
     return _line([bounds[word] for word in side.word_ids(tokens)])
 
 

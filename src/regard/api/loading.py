@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.data.text import TextPair
-    from regard.decoding.config import SearchConfig
+    from regard.data.text import TextProcessor
+    from regard.decoding.config import GenerationConfig
     from regard.experiment import LoadedModel
     from regard.models.base import TranslationModel
 
 __all__ = ["load_models", "search_settings"]
 
-_NESTED = {
+_NESTED_OPTIONS = {
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_floor": ("coverage_penalty", "floor"),
     "layer": ("alignment", "layer"),
@@ -25,8 +25,8 @@ _NESTED = {
 
 
 def load_models(
-    folders: Sequence[Path], device: str, precision: str, settings: Sequence[str] = ()
-) -> "tuple[TranslationModel, TextPair, SearchConfig]":
+    directories: Sequence[Path], device: str, precision: str, settings: Sequence[str] = ()
+) -> "tuple[TranslationModel, TextProcessor, GenerationConfig]":
     """Load one model or an ensemble, with the shared text processing and the first model's search settings.
 
     Raises:
@@ -38,11 +38,11 @@ def load_models(
     from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model
 
-    loaded = [load_model(folder, device, precision, settings) for folder in folders]
+    loaded = [load_model(folder, device, precision, settings) for folder in directories]
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
     model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])
-    return model, loaded[0].text, loaded[0].config.search
+    return model, loaded[0].text, loaded[0].config.generation
 
 
 def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
@@ -50,35 +50,35 @@ def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
         ours, theirs = getattr(first.text, name), getattr(other.text, name)
         if ours.vocabulary != theirs.vocabulary:
             raise UsageError(
-                f"{other.folder}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from that "
-                f"of {first.folder} ({len(ours.vocabulary)} tokens); models of an ensemble must share "
+                f"{other.model_dir}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from that "
+                f"of {first.model_dir} ({len(ours.vocabulary)} tokens); models of an ensemble must share "
                 "vocabularies"
             )
         if getattr(ours.tokenizer, "config", None) != getattr(theirs.tokenizer, "config", None):
             raise UsageError(
-                f"{other.folder}: its {name} tokenizer differs from that of {first.folder}; "
+                f"{other.model_dir}: its {name} tokenizer differs from that of {first.model_dir}; "
                 "models of an ensemble must share tokenizers"
             )
     if first.text.budget != other.text.budget:
         raise UsageError(
-            f"{other.folder}: its fertilities (data.fertility) differ from those of {first.folder}; "
+            f"{other.model_dir}: its fertilities (data.fertility) differ from those of {first.model_dir}; "
             "models of an ensemble must share them"
         )
 
 
-def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "SearchConfig":
+def search_settings(base: "GenerationConfig", options: Mapping[str, Any]) -> "GenerationConfig":
     """Return search settings in which the given options (those that are not None) are replaced.
 
     Args:
         base: Search settings of the model.
-        options: Options by the names of `SearchConfig` or of `_NESTED`. `head` is a single one of `heads`. If
+        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` is a single one of `heads`. If
             a layer is given without heads, all of its heads are used.
 
     Raises:
         ConfigError: if the options are not consistent; names the option.
     """
     from regard.config import from_dict, to_dict
-    from regard.decoding.config import SearchConfig
+    from regard.decoding.config import GenerationConfig
 
     data, options = to_dict(base), dict(options)
     head = options.pop("head", None)
@@ -90,6 +90,6 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
     for name, value in options.items():
         if value is None:
             continue
-        part, key = _NESTED.get(name, (None, name))
+        part, key = _NESTED_OPTIONS.get(name, (None, name))
         (data if part is None else data[part])[key] = value
-    return from_dict(SearchConfig, data, where="search options")
+    return from_dict(GenerationConfig, data, origin="search options")

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from regard.api.arguments import as_list, for_each, sentences, terms_line
-from regard.api.fertilities import Wanted, fertility_line
-from regard.api.found import Looked, scored, translated
+from regard.api.arguments import as_list, broadcast, check_texts, join_terms
+from regard.api.fertilities import WordFertilities, format_fertilities
+from regard.api.found import OutputAttentions, scored_result, translation_result
 from regard.api.loading import load_models, search_settings
-from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
+from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
 from regard.api.result import TranslationResult
 from regard.config import from_dict
-from regard.data.text import TextPair
-from regard.decoding.by_hand import check_bounded
-from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.data.text import TextProcessor
+from regard.decoding.by_hand import check_fertility_support
+from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.mbr import MbrConfig
-from regard.decoding.pairs import KeptPair
+from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Line, Translator
+from regard.decoding.translate import InputLine, Translator
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.smt.model import PhraseModel
@@ -35,7 +35,7 @@ __all__ = ["Model", "load"]
 
 
 def load(
-    *folders: Path | str,
+    *directories: Path | str,
     device: str = "auto",
     precision: str = "float32",
     settings: Sequence[str] = (),
@@ -45,7 +45,7 @@ def load(
     """Load a trained model, or several as an ensemble.
 
     Args:
-        folders: Model directories, as written by `regard train`.
+        directories: Model directories, as written by `regard train`.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
             `int8`.
@@ -65,21 +65,21 @@ def load(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available, or does not support exact int8 matrix multiplication.
     """
-    if not folders:
+    if not directories:
         raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
-    for folder in folders:
+    for folder in directories:
         if not isinstance(folder, str | Path):
             raise UsageError(f"regard.load({folder!r}): expected directories, each as an argument of its own")
-    paths = [Path(folder) for folder in folders]
+    paths = [Path(folder) for folder in directories]
     if is_phrase_based(paths):
         if settings:
             raise UsageError(f"settings: not available for phrase-based models such as {paths[0]}")
         phrases, config = load_phrase_model(paths)
         if tokenized:
-            phrases = dataclasses.replace(phrases, text=phrases.text.as_written())
-        return Model(tuple(paths), phrases, phrases.text, phrase_search(config.search, search))
+            phrases = dataclasses.replace(phrases, text=phrases.text.without_conversion())
+        return Model(tuple(paths), phrases, phrases.text, phrase_search_settings(config.generation, search))
     model, text, base = load_models(paths, device, precision, settings)
-    text = text.as_written() if tokenized else text
+    text = text.without_conversion() if tokenized else text
     return Model(tuple(paths), model, text, search_settings(base, search))
 
 
@@ -88,17 +88,17 @@ class Model:
     """A trained model or an ensemble. It may be shared by threads; a lock serializes their calls.
 
     Attributes:
-        folders: Directories it was loaded from.
+        directories: Directories it was loaded from.
         model: The PyTorch module, or a phrase-based system, which is not a module and cannot score
             translations.
         text: Text processing of both sides.
         search: Default search settings.
     """
 
-    folders: tuple[Path, ...]
+    directories: tuple[Path, ...]
     model: TranslationModel | PhraseModel
-    text: TextPair
-    search: SearchConfig
+    text: TextProcessor
+    search: GenerationConfig
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
 
     # A string is also an iterable of strings, so pyright reports overlapping overloads.
@@ -107,12 +107,12 @@ class Model:
         self,
         text: str,
         *,
-        fertilities: Wanted | None = None,
+        fertilities: WordFertilities | None = None,
         prefix: str = "",
         terms: Sequence[str] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        look: Looked = "source",
+        output_attentions: OutputAttentions = "source",
         **search: Any,
     ) -> TranslationResult: ...
 
@@ -121,12 +121,12 @@ class Model:
         self,
         text: Iterable[str],
         *,
-        fertilities: Wanted | Sequence[Wanted | None] | None = None,
+        fertilities: WordFertilities | Sequence[WordFertilities | None] | None = None,
         prefix: str | Sequence[str] = "",
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        look: Looked = "source",
+        look: OutputAttentions = "source",
         **search: Any,
     ) -> list[TranslationResult]: ...
 
@@ -139,7 +139,7 @@ class Model:
         terms: Any = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        look: Looked = "source",
+        look: OutputAttentions = "source",
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
         """Translate a sentence, or several sentences.
@@ -158,7 +158,7 @@ class Model:
                 `top_p` and `seed`. `nbest` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
                 `rep`, or a dict with `utility`, `candidates` and `weights`; see `regard.decoding.mbr`.
-            look: `all` returns the self-attention of encoder and decoder as well, if the model is a single
+            output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model is a single
                 Transformer.
             search: Search settings for this call, by name, such as `beam`, `nbest`, `layer` and `head`; see
                 `load`. If `beam` is not given, it is raised to `nbest` if necessary.
@@ -175,14 +175,14 @@ class Model:
         if look not in ("source", "all"):
             raise UsageError(f"look={look!r}: expected 'source' or 'all'")
         single = isinstance(text, str)
-        texts = sentences([text] if single else text, "text")
+        texts = check_texts([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
         if isinstance(self.model, PhraseModel):
             if look == "all":
-                raise UsageError(f"look='all': {self.folders[0]} is phrase-based and has no self-attention")
+                raise UsageError(f"look='all': {self.directories[0]} is phrase-based and has no self-attention")
             if sample or mbr:
                 raise UsageError(
-                    f"sample and mbr: not available for phrase-based models such as {self.folders[0]}"
+                    f"sample and mbr: not available for phrase-based models such as {self.directories[0]}"
                 )
             neural, translator = None, PhraseTranslator(self.model, self._search(search))
         else:
@@ -190,15 +190,15 @@ class Model:
             translator = self._translator(neural, search, sample, mbr)
         with self._lock:
             # Blocks are sorted by length inside `block`, which limits padding and memory.
-            step = translator.search.block
+            step = translator.search.buffer_lines
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
             results = [
-                translated(neural, self.text, each, look)
+                translation_result(neural, self.text, each, look)
                 for block in blocks
-                for each in translator.block(block)
+                for each in translator.translate_block(block)
             ]
-        if single and results[0].refused:
-            raise DataError(f"the text cannot be translated: {results[0].refused}")
+        if single and results[0].error:
+            raise DataError(f"the text cannot be translated: {results[0].error}")
         return results[0] if single else results
 
     @overload
@@ -235,11 +235,11 @@ class Model:
             ConfigError: if a search setting is invalid; names it.
         """
         if isinstance(self.model, PhraseModel):
-            raise no_probability(self.folders[0])
+            raise no_probability_error(self.directories[0])
         single = isinstance(source, str)
         if single != isinstance(target, str | TranslationResult):
             raise UsageError("source and target: expected two strings, or two lists of strings")
-        sources = sentences([source] if single else source, "source")
+        sources = check_texts([source] if single else source, "source")
         targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
@@ -247,26 +247,26 @@ class Model:
         settings = self._search(search)
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
-        results = [scored(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)]
-        if single and results[0].refused:
-            raise DataError(f"the translation cannot be scored: {results[0].refused}")
+        results = [scored_result(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)]
+        if single and results[0].error:
+            raise DataError(f"the translation cannot be scored: {results[0].error}")
         return results[0] if single else results
 
-    def _pair(self, source: str, target: Any) -> tuple[str, str] | KeptPair:
+    def _pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
         """Return a pair to score, with the tokens of a result if one is given."""
         if not isinstance(target, TranslationResult):
-            return source, sentences([target], "target")[0]
-        read = target.source_tokens[: len(target.source_tokens) - len(self.text.sink)]
-        return KeptPair(source, target.text, read if source == target.source else None, target.tokens)
+            return source, check_texts([target], "target")[0]
+        read = target.source_tokens[: len(target.source_tokens) - len(self.text.sink_tokens)]
+        return PretokenizedPair(source, target.text, read if source == target.source else None, target.tokens)
 
-    def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
+    def _search(self, options: dict[str, Any], min_beam_size: int = 1) -> GenerationConfig:
         """Return the search settings of a call, in which the beam is at least the number of candidates."""
         if isinstance(self.model, PhraseModel):
-            return phrase_search(self.search, options)
+            return phrase_search_settings(self.search, options)
         nbest = options.get("nbest")
-        wanted = max(least, nbest) if isinstance(nbest, int) else least
+        wanted = max(min_beam_size, nbest) if isinstance(nbest, int) else min_beam_size
         if wanted > 1 and options.get("beam") is None:
-            options = {**options, "beam": max(self.search.beam, wanted)}
+            options = {**options, "beam": max(self.search.beam_size, wanted)}
         return search_settings(self.search, options) if options else self.search
 
     def _translator(
@@ -280,31 +280,31 @@ class Model:
         sampling = choice = None
         if sample:
             given = dict(sample) if isinstance(sample, Mapping) else {}
-            sampling = from_dict(SamplingConfig, given, where="sample")
+            sampling = from_dict(SamplingConfig, given, origin="sample")
         if mbr:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
-            choice = from_dict(MbrConfig, given, where="mbr")
-        settings = self._search(options, 1 if choice is None else choice.candidates)
+            choice = from_dict(MbrConfig, given, origin="mbr")
+        settings = self._search(options, 1 if choice is None else choice.num_candidates)
         return Translator(model, self.text, settings, sampling, mbr=choice)
 
-    def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
+    def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[InputLine]:
         """Return the sentences with their prefixes, fertilities and terms."""
         if fertilities is not None:
-            check_bounded(self.model, self.text, str(self.folders[0]))
+            check_fertility_support(self.model, self.text, str(self.directories[0]))
         if isinstance(terms, str):
             raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
         terms = as_list(terms, "terms")
         alike = single or fertilities is None or isinstance(fertilities, Mapping)
-        wanted = for_each(fertilities, alike, len(texts), "fertilities")
-        prefixes = for_each(prefix, single or isinstance(prefix, str), len(texts), "prefix")
-        asked = for_each(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
+        wanted = broadcast(fertilities, alike, len(texts), "fertilities")
+        prefixes = broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
+        asked = broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
         return [
-            Line(
+            InputLine(
                 number,
                 text,
-                sentences([before], "prefix")[0],
-                fertility_line(text, self.text.source, bounds),
-                terms_line(phrases),
+                check_texts([before], "prefix")[0],
+                format_fertilities(text, self.text.source, bounds),
+                join_terms(phrases),
             )
             for number, (text, before, bounds, phrases) in enumerate(
                 zip(texts, prefixes, wanted, asked, strict=True), 1
@@ -313,4 +313,4 @@ class Model:
 
     def __repr__(self) -> str:
         """Return the model's directories."""
-        return f"Model({', '.join(repr(str(folder)) for folder in self.folders)})"
+        return f"Model({', '.join(repr(str(folder)) for folder in self.directories)})"

@@ -8,20 +8,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.decoding.config import AlignmentConfig
-from regard.decoding.linking import TokenWords, attention_links, attention_map
+from regard.decoding.linking import WordIndices, attention_links, attention_map
 from regard.errors import UsageError
-from regard.metrics.alignment import join_words
+from regard.metrics.alignment import merge_subwords
 from regard.metrics.maps import AttentionMap, map_difference
-from regard.report.difference import svg_difference
-from regard.report.heatmap import svg_map
-from regard.report.picture import Picture
+from regard.report.difference import plot_difference
+from regard.report.heatmap import plot_attention
+from regard.report.picture import Figure
 
-__all__ = ["Attended", "TranslationResult"]
+__all__ = ["AttentionKind", "TranslationResult"]
 
-Attended = Literal["source", "encoder", "decoder"]
+AttentionKind = Literal["source", "encoder", "decoder"]
 """Kind of attention: from target to source, self-attention of the encoder, or of the decoder."""
-_END = "</s>"
-_START = "<s>"
+_EOS = "</s>"
+_BOS = "<s>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,25 +34,25 @@ class TranslationResult:
         source_tokens: S source tokens, including `<sink>` if the model has one.
         tokens: T target tokens. An end symbol follows them.
         source_words: Words of the source text, with subword tokens joined.
-        words: Words of the translation.
+        target_words: Words of the translation.
         score: Score that search ranks by. NaN if there is no translation.
         log_probability: log p(tokens, end symbol | source).
         token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol.
         attention: Weights [T + 1, H, S] of each attention layer, for all heads and all time steps including
             that of the end symbol.
-        beliefs: Posterior attention in the same form, after each token is known. Empty if it equals
+        posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it is the probability of each selection.
         source_word_ids: Word index of each source token, counted from 0; -1 for the sink, -2 for a symbol
             that the tokenizer adds to the text.
-        word_ids: Word index of each token of `tokens`.
-        aligned_by: Layer, heads and shift of the attention used for `weights` and `alignment`.
-        encoder: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from token i
+        target_word_ids: Word index of each token of `tokens`.
+        alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
+        encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from token i
             to token j.
-        decoder: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the start symbol
+        decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the start symbol
             and the previous tokens.
-        refused: Why the text was not translated, or None.
-        lacking: Required terms that this or another translation of the n-best list does not contain.
-        resegmented: For a scored result: whether tokenizing its text gives other tokens.
+        error: Why the text was not translated, or None.
+        missing_terms: Required terms that this or another translation of the n-best list does not contain.
+        retokenized: For a scored result: whether tokenizing its text gives other tokens.
         nbest: All requested translations, best first, including this one. Only set on the best translation.
     """
 
@@ -61,44 +61,44 @@ class TranslationResult:
     source_tokens: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
     source_words: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    target_words: tuple[str, ...] = ()
     score: float = float("nan")
     log_probability: float = float("nan")
     token_log_probs: Float[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0))
     attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
-    beliefs: tuple[Float[np.ndarray, "N _ S"], ...] = ()
+    posteriors: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     source_word_ids: tuple[int, ...] = ()
-    word_ids: tuple[int, ...] = ()
-    aligned_by: AlignmentConfig = field(default_factory=AlignmentConfig)
-    encoder: tuple[Float[np.ndarray, "_ S S"], ...] = ()
-    decoder: tuple[Float[np.ndarray, "_ N N"], ...] = ()
-    refused: str | None = None
-    lacking: tuple[str, ...] = ()
-    resegmented: bool = False
+    target_word_ids: tuple[int, ...] = ()
+    alignment_config: AlignmentConfig = field(default_factory=AlignmentConfig)
+    encoder_attention: tuple[Float[np.ndarray, "_ S S"], ...] = ()
+    decoder_attention: tuple[Float[np.ndarray, "_ N N"], ...] = ()
+    error: str | None = None
+    missing_terms: tuple[str, ...] = ()
+    retokenized: bool = False
     nbest: tuple["TranslationResult", ...] = ()
 
     @property
-    def posterior(self) -> tuple[Float[np.ndarray, "N _ S"], ...]:
-        """Return the posterior attention of all layers: `beliefs`, or `attention` if they are equal."""
-        return self.beliefs or self.attention
+    def posterior_attention(self) -> tuple[Float[np.ndarray, "N _ S"], ...]:
+        """Return the posterior attention of all layers: `posteriors`, or `attention` if they are equal."""
+        return self.posteriors or self.attention
 
     @cached_property
-    def weights(self) -> Float[np.ndarray, "T S"]:
-        """Return the attention map used for `alignment`, without the end symbol; see `aligned_by`."""
+    def attention_map(self) -> Float[np.ndarray, "T S"]:
+        """Return the attention map used for `alignment`, without the end symbol; see `alignment_config`."""
         if not self.attention:
             return np.zeros((len(self.tokens), len(self.source_tokens)), dtype=np.float32)
-        return attention_map(self.posterior, self.aligned_by)
+        return attention_map(self.posterior_attention, self.alignment_config)
 
     @cached_property
-    def word_weights(self) -> Float[np.ndarray, "V W"]:
+    def word_attention(self) -> Float[np.ndarray, "V W"]:
         """Return the map between words: summed over source subword tokens, averaged over target ones."""
-        return join_words(self.weights, self.source_word_ids, self.word_ids).astype(np.float32)
+        return merge_subwords(self.attention_map, self.source_word_ids, self.target_word_ids).astype(np.float32)
 
     @cached_property
-    def word_map(self) -> AttentionMap:
+    def word_attention_map(self) -> AttentionMap:
         """Return the map between words with its labels, and a column for the sink if the model has one."""
-        ids = self.source_word_ids, self.word_ids
-        return AttentionMap.of_tokens(self.weights, self.source_words, self.words, *ids)
+        ids = self.source_word_ids, self.target_word_ids
+        return AttentionMap.of_tokens(self.attention_map, self.source_words, self.target_words, *ids)
 
     def difference(self, other: "TranslationResult") -> AttentionMap:
         """Return this attention map minus another one of the same words.
@@ -109,11 +109,11 @@ class TranslationResult:
         Raises:
             DataError: if the words differ; names the first difference.
         """
-        return map_difference(self.word_map, other.word_map, ("this one", "the other"))
+        return map_difference(self.word_attention_map, other.word_attention_map, ("this one", "the other"))
 
     def plot_difference(
         self, other: "TranslationResult", names: tuple[str, str] = ("this one", "the other")
-    ) -> Picture:
+    ) -> Figure:
         """Plot `difference`: red where this model has more attention, blue where the other has more.
 
         Args:
@@ -123,8 +123,8 @@ class TranslationResult:
         Raises:
             DataError: if the words differ, or the names are equal.
         """
-        apart = map_difference(self.word_map, other.word_map, names)
-        return Picture(svg_difference(apart.weights, apart.columns, apart.target, names))
+        apart = map_difference(self.word_attention_map, other.word_attention_map, names)
+        return Figure(plot_difference(apart.weights, apart.columns, apart.target, names))
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
@@ -133,8 +133,8 @@ class TranslationResult:
         Words are counted from 0. A word whose highest attention is on the sink is not linked; see
         `regard.decoding.linking`.
         """
-        words = TokenWords(self.source_word_ids, self.word_ids)
-        links = attention_links(self.attention, self.posterior, self.aligned_by, words)
+        words = WordIndices(self.source_word_ids, self.target_word_ids)
+        links = attention_links(self.attention, self.posterior_attention, self.alignment_config, words)
         return np.array(sorted(links), dtype=np.int64).reshape(-1, 2)
 
     def plot(
@@ -142,19 +142,19 @@ class TranslationResult:
         words: bool = False,
         layer: int | None = None,
         head: int | Literal["mean", "all"] | None = None,
-        of: Attended = "source",
+        kind: AttentionKind = "source",
         title: str | None = None,
-    ) -> Picture:
+    ) -> Figure:
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
         Args:
-            words: Whether to join subword tokens, for attention to the source.
-            layer: Index of the layer, counted from 0; -1 is the last. Default: that of `aligned_by`, or the
+            target_words: Whether to join subword tokens, for attention to the source.
+            layer: Index of the layer, counted from 0; -1 is the last. Default: that of `alignment_config`, or the
                 last for self-attention.
             head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
-                each other. Default: the mean of the heads of `aligned_by`, or of all heads if another layer
+                each other. Default: the mean of the heads of `alignment_config`, or of all heads if another layer
                 is chosen.
-            of: Kind of attention. `encoder` and `decoder` need a translation made with `look="all"`.
+            kind: Kind of attention. `encoder_attention` and `decoder_attention` need a translation made with `look="all"`.
             title: Title above the plot.
 
         Returns:
@@ -163,19 +163,19 @@ class TranslationResult:
         Raises:
             UsageError: if there is no such layer or head, or no attention.
         """
-        if of not in ("source", "encoder", "decoder"):
-            raise UsageError(f"of={of!r}: expected 'source', 'encoder' or 'decoder'")
-        if self.refused is not None or not self.attention:
-            raise UsageError(f"there is no attention to plot: {self.refused or 'the text is empty'}")
-        if words and of != "source":
+        if kind not in ("source", "encoder", "decoder"):
+            raise UsageError(f"of={kind!r}: expected 'source', 'encoder' or 'decoder'")
+        if self.error is not None or not self.attention:
+            raise UsageError(f"there is no attention to plot: {self.error or 'the text is empty'}")
+        if words and kind != "source":
             raise UsageError("words=True is supported only for of='source'")
-        rows, columns, layers = self._seen(of)
+        rows, columns, layers = self._labeled_attention(kind)
         if not layers:
             raise UsageError(
-                f"of={of!r}: the result has no such attention; translate with look='all' and a single "
+                f"of={kind!r}: the result has no such attention; translate with look='all' and a single "
                 "Transformer model"
             )
-        own = self.aligned_by if of == "source" else AlignmentConfig()
+        own = self.alignment_config if kind == "source" else AlignmentConfig()
         place = layer if layer is not None else -1 if own.layer is None else own.layer
         if not -len(layers) <= place < len(layers):
             raise UsageError(f"layer={place}: there are {len(layers)} layers, counted from 0; -1 is the last")
@@ -193,24 +193,24 @@ class TranslationResult:
         some = maps[list(heads)] if heads else maps
         chosen = some if head == "all" else some.mean(axis=0)[None]
         if words:
-            chosen = np.stack([join_words(map, self.source_word_ids, self.word_ids) for map in chosen])
-            rows, columns = self.words, self.source_words
-        return Picture(svg_map(chosen if head == "all" else chosen[0], columns, rows, title, captions))
+            chosen = np.stack([merge_subwords(map, self.source_word_ids, self.target_word_ids) for map in chosen])
+            rows, columns = self.target_words, self.source_words
+        return Figure(plot_attention(chosen if head == "all" else chosen[0], columns, rows, title, captions))
 
-    def _seen(self, of: Attended) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
+    def _labeled_attention(self, of: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
         """Return the labels of rows and columns, and the attention of each layer as [H, rows, columns]."""
         if of == "encoder":
-            return self.source_tokens, self.source_tokens, list(self.encoder)
+            return self.source_tokens, self.source_tokens, list(self.encoder_attention)
         if of == "decoder":
-            return (*self.tokens, _END), (_START, *self.tokens), list(self.decoder)
-        first = int(self.aligned_by.shift)
+            return (*self.tokens, _EOS), (_BOS, *self.tokens), list(self.decoder_attention)
+        first = int(self.alignment_config.shift)
         steps = slice(first, first + len(self.tokens))
-        layers = [layer[steps].transpose(1, 0, 2) for layer in self.posterior]
+        layers = [layer[steps].transpose(1, 0, 2) for layer in self.posterior_attention]
         return self.tokens, self.source_tokens, layers
 
     def __repr__(self) -> str:
         """Return the text and its score."""
-        why = f", refused={self.refused!r}" if self.refused else f", score={self.score:.4f}"
+        why = f", refused={self.error!r}" if self.error else f", score={self.score:.4f}"
         return f"TranslationResult({self.text!r}{why})"
 
     def __str__(self) -> str:

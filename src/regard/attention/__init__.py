@@ -1,6 +1,6 @@
 """Attention mechanisms with a common interface, which `regard.attention.base` defines."""
 
-from regard.attention.base import Attention, Memory, Reading, State
+from regard.attention.base import Attention, Memory, AttentionStep, State
 from regard.attention.registry import AttentionConfig, build_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 
@@ -8,7 +8,7 @@ __all__ = [
     "Attention",
     "AttentionConfig",
     "Memory",
-    "Reading",
+    "AttentionStep",
     "SoftAttention",
     "SoftAttentionConfig",
     "State",

@@ -18,22 +18,22 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
     "Attention",
-    "Ending",
+    "EosConstraint",
     "Likelihood",
     "Memory",
     "Objective",
-    "Reading",
+    "AttentionStep",
     "Reference",
     "Reward",
     "State",
-    "one_step",
-    "stack_readings",
+    "squeeze_step",
+    "stack_steps",
 ]
 
 Objective = Literal["marginal", "bound", "reinforce"]
@@ -41,7 +41,7 @@ Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
 
 
 @dataclass(frozen=True)
-class Memory(Rows):
+class Memory(BatchedState):
     """The encoder states of one batch, with their masks, fertilities and projections.
 
     Attributes:
@@ -53,8 +53,8 @@ class Memory(Rows):
             no lower bounds.
         keys: The scorer's projection of the states, computed once per sentence by `Attention.prepare`.
         values: The states, prepared for the weighted sums of all time steps by `Attention.prepare`.
-        compared: [B, S, D], the states that keys are computed from. None means `states`.
-        steps: [B, T], True at real (unpadded) target positions. Only set if a target is given, because
+        key_states: [B, S, D], the states that keys are computed from. None means `states`.
+        target_mask: [B, T], True at real (unpadded) target positions. Only set if a target is given, because
             mechanisms with bounds must not spend fertility on padding. None means all positions are real.
     """
 
@@ -62,31 +62,31 @@ class Memory(Rows):
     mask: Bool[Tensor, "B S"]
     upper: Float[Tensor, "B S"] | None = None
     lower: Float[Tensor, "B S"] | None = None
-    keys: Rows | None = None
-    values: StepProduct | None = None
-    compared: Float[Tensor, "B S D"] | None = None
-    steps: Bool[Tensor, "B T"] | None = None
+    keys: BatchedState | None = None
+    values: StepLinear | None = None
+    key_states: Float[Tensor, "B S D"] | None = None
+    target_mask: Bool[Tensor, "B T"] | None = None
 
     @property
-    def comparands(self) -> Float[Tensor, "B S D"]:
+    def key_inputs(self) -> Float[Tensor, "B S D"]:
         """The states that the keys are computed from: [B, S, D]."""
-        return self.states if self.compared is None else self.compared
+        return self.states if self.key_states is None else self.key_states
 
-    def with_products(self, keys: Rows, values: StepProduct) -> "Memory":
+    def with_projections(self, keys: BatchedState, values: StepLinear) -> "Memory":
         """Return a copy of the memory with the given keys and values."""
         return dataclasses.replace(self, keys=keys, values=values)
 
 
 @dataclass(frozen=True)
-class Reference(Rows):
+class Reference(BatchedState):
     """The target side of a training batch, for mechanisms with an inference network.
 
     Attributes:
-        embedded: [B, T, E], embeddings of the target tokens, with the end symbol, without the start symbol.
+        embeddings: [B, T, E], embeddings of the target tokens, with the end symbol, without the start symbol.
         mask: [B, T], True at real tokens.
     """
 
-    embedded: Float[Tensor, "B T E"]
+    embeddings: Float[Tensor, "B T E"]
     mask: Bool[Tensor, "B T"]
 
 
@@ -99,15 +99,15 @@ class Reward:
 
     Attributes:
         weight: Weight of the reward term relative to the log-likelihood.
-        of_others: Whether the baseline is the mean return of the other sentences of the batch.
+        batch_baseline: Whether the baseline is the mean return of the other sentences of the batch.
     """
 
     weight: float
-    of_others: bool
+    batch_baseline: bool
 
 
 @dataclass(frozen=True)
-class State(Rows):
+class State(BatchedState):
     """The recurrent state of a mechanism; subclasses add fields.
 
     Attributes:
@@ -120,39 +120,39 @@ class State(Rows):
     context: Float[Tensor, "B D"]
 
     @property
-    def belief(self) -> Float[Tensor, "B H S"]:
+    def posteriors(self) -> Float[Tensor, "B H S"]:
         """The attention given the token that was produced, used for analysis. Default: the weights."""
         return self.weights
 
 
 @dataclass(frozen=True)
-class Ending(Rows):
+class EosConstraint(BatchedState):
     """Constraints on the end symbol at the next time step.
 
     Attributes:
-        must: [B], True where only the end symbol may follow, because no attention is left.
-        may: [B], True where the end symbol may follow.
+        required: [B], True where only the end symbol may follow, because no attention is left.
+        allowed: [B], True where the end symbol may follow.
     """
 
-    must: Bool[Tensor, "B"]
-    may: Bool[Tensor, "B"]
+    required: Bool[Tensor, "B"]
+    allowed: Bool[Tensor, "B"]
 
     @classmethod
-    def of_all(cls, endings: "Sequence[Ending | None]") -> "Ending | None":
+    def combine(cls, constraints: "Sequence[EosConstraint | None]") -> "EosConstraint | None":
         """Combine the constraints of several mechanisms; None if there are none.
 
         The end symbol is required if one mechanism requires it. It is allowed if it is required or if all
         mechanisms allow it.
         """
-        found = [ending for ending in endings if ending is not None]
+        found = [ending for ending in constraints if ending is not None]
         if not found:
             return None
-        must = torch.stack([ending.must for ending in found]).any(0)
-        return cls(must, torch.stack([ending.may for ending in found]).all(0) | must)
+        must = torch.stack([ending.required for ending in found]).any(0)
+        return cls(must, torch.stack([ending.allowed for ending in found]).all(0) | must)
 
 
 @dataclass(frozen=True)
-class Reading(Rows):
+class AttentionStep(BatchedState):
     """The result of one attention step, before its output token is known.
 
     `read_all` returns the same fields with an additional axis T after B.
@@ -168,8 +168,8 @@ class Reading(Rows):
             the last step.
         positions: [B, W], the source positions of the first W contexts. None if no context is the state of a
             single position.
-        expected: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
-        beliefs: [B, T, H, S], from `read_all` only: `State.belief` of every step. None means the weights.
+        baseline: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
+        posteriors: [B, T, H, S], from `read_all` only: `State.belief` of every step. None means the weights.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -179,10 +179,10 @@ class Reading(Rows):
     penalty: Float[Tensor, "B *T"]
     state: State
     positions: Int[Tensor, "B *T W"] | None = dataclasses.field(default=None, kw_only=True)
-    expected: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
-    beliefs: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
+    baseline: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
+    posteriors: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
-    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
+    def update(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """Return the state after the output token is known.
 
         Args:
@@ -195,51 +195,51 @@ class Attention(nn.Module, ABC):
     """Base class of all attention mechanisms.
 
     Attributes:
-        observes: Whether the state depends on the token that was produced. If not, K is 1, `observe` ignores
+        observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `observe` ignores
             the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
             likelihoods of all time steps at the end.
-        reads_reference: Whether `start` uses the reference in training.
-        reads_words: Whether the contexts, or at least the first ones, are the states of single source
-            positions, which are listed in `Reading.positions`.
-        projects: Whether the mechanism has its own projections of queries and memory. If so, it is not
+        uses_reference: Whether `start` uses the reference in training.
+        attends_to_single_positions: Whether the contexts, or at least the first ones, are the states of single source
+            positions, which are listed in `AttentionStep.positions`.
+        has_projections: Whether the mechanism has its own projections of queries and memory. If so, it is not
             wrapped in multi-head attention.
-        enters: Whether `enter` must be called before each step. This requires a recurrent decoder.
-        moves_queries: Whether gradients flow into the queries. If not, parameters that only produce queries
+        needs_advance: Whether `advance` must be called before each step. This requires a recurrent decoder.
+        trains_queries: Whether gradients flow into the queries. If not, parameters that only produce queries
             receive no gradient.
         bounded: Whether the mechanism respects the fertilities in `Memory`.
         objective: The training objective of the mechanism.
         reward: The reward for the objective `reinforce`. None means the log-likelihood of the token.
-        heads: H.
+        num_heads: H.
     """
 
-    observes: bool = False
-    reads_reference: bool = False
-    reads_words: bool = False
-    projects: bool = False
-    enters: bool = False
-    moves_queries: bool = True
+    observes_tokens: bool = False
+    uses_reference: bool = False
+    attends_to_single_positions: bool = False
+    has_projections: bool = False
+    needs_advance: bool = False
+    trains_queries: bool = True
     bounded: bool = False
     objective: Objective = "marginal"
     reward: Reward | None = None
-    heads: int = 1
+    num_heads: int = 1
 
     @property
     def has_posterior(self) -> bool:
         """Whether `State.belief` may differ from the weights; by default, whether tokens are observed."""
-        return self.observes
+        return self.observes_tokens
 
     @classmethod
-    def build(cls, config: Any, query: int, width: int, target: int, heads: int = 1) -> "Attention":
+    def build(cls, config: Any, query_size: int, memory_size: int, target_size: int, num_heads: int = 1) -> "Attention":
         """Build the mechanism from its config.
 
         Args:
             config: The config of this mechanism.
-            query: Width of the decoder state.
-            width: Width of the memory's states.
-            target: Width of the target embeddings, for mechanisms that use the reference.
-            heads: Number of consecutive rows of a batch that are the heads of one sentence.
+            query_size: Width of the decoder state.
+            memory_size: Width of the memory's states.
+            target_size: Width of the target embeddings, for mechanisms that use the reference.
+            num_heads: Number of consecutive rows of a batch that are the heads of one sentence.
         """
-        return cls(config, query, width)
+        return cls(config, query_size, memory_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the tensors that all time steps share (keys, values), once per sentence."""
@@ -255,11 +255,11 @@ class Attention(nn.Module, ABC):
         batch, length, width = memory.states.shape
         # Attention accumulates over time steps, so the weights are kept in float32 or better.
         exact = torch.promote_types(torch.float32, memory.states.dtype)
-        weights = torch.zeros(batch, self.heads, length, dtype=exact, device=memory.states.device)
+        weights = torch.zeros(batch, self.num_heads, length, dtype=exact, device=memory.states.device)
         return State(weights, memory.states.new_zeros(batch, width))
 
-    def enter(self, state: State, tokens: Int[Tensor, "B"]) -> State:
-        """Update the state with the previous token, before `read`; only needed where `enters` is True.
+    def advance(self, state: State, tokens: Int[Tensor, "B"]) -> State:
+        """Update the state with the previous token, before `read`; only needed where `needs_advance` is True.
 
         Args:
             state: The state after the previous step.
@@ -267,7 +267,7 @@ class Attention(nn.Module, ABC):
         """
         return state
 
-    def glance(
+    def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
         """Compute the context of each time step without the weights, if there is a faster way.
@@ -284,7 +284,7 @@ class Attention(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step.
 
         Args:
@@ -293,7 +293,7 @@ class Attention(nn.Module, ABC):
             state: The state after the previous step.
         """
 
-    def ending(self, memory: Memory, state: State) -> Ending | None:
+    def eos_constraint(self, memory: Memory, state: State) -> EosConstraint | None:
         """Return the constraints on the end symbol at the next time step; None if there are none.
 
         Args:
@@ -302,13 +302,13 @@ class Attention(nn.Module, ABC):
         """
         return None
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, num_source_tokens: int, num_target_tokens: int, num_token_pairs: int) -> int:
         """Return the number of multiply-adds of a forward pass over a batch, to count FLOPs.
 
         Args:
-            source: Number of source tokens.
-            target: Number of target tokens.
-            pairs: Number of source tokens times number of target tokens, summed over sentences.
+            num_source_tokens: Number of source tokens.
+            num_target_tokens: Number of target tokens.
+            num_token_pairs: Number of source tokens times number of target tokens, summed over sentences.
         """
         return 0
 
@@ -318,7 +318,7 @@ class Attention(nn.Module, ABC):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all time steps of a reference at once; equivalent to T calls of `read`.
 
         This is for decoders without recurrence, whose queries do not depend on the contexts.
@@ -333,39 +333,39 @@ class Attention(nn.Module, ABC):
         Raises:
             TypeError: The mechanism observes tokens, but `likelihood` is not given.
         """
-        readings: list[Reading] = []
+        readings: list[AttentionStep] = []
         beliefs: list[Tensor] = []
         for t in range(queries.shape[1]):
             reading = self.read(queries[:, t], memory, state)
             state = reading.state
-            if self.observes:
+            if self.observes_tokens:
                 # The next step depends on this token, so its likelihood is needed now.
                 if likelihood is None:
                     raise TypeError(
                         f"{type(self).__name__}.read_all needs the argument likelihood(contexts, t): "
                         "this mechanism observes tokens"
                     )
-                state = reading.observe(likelihood(reading.contexts, t))
+                state = reading.update(likelihood(reading.contexts, t))
             if self.has_posterior:
-                beliefs.append(state.belief)
+                beliefs.append(state.posteriors)
             readings.append(reading)
-        stacked = stack_readings(readings, state)
-        return dataclasses.replace(stacked, beliefs=torch.stack(beliefs, dim=1)) if beliefs else stacked
+        stacked = stack_steps(readings, state)
+        return dataclasses.replace(stacked, posteriors=torch.stack(beliefs, dim=1)) if beliefs else stacked
 
 
-PARTS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
+STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
 """The tensor fields of a Reading that every mechanism sets."""
 
 
-def stack_readings(readings: list[Reading], state: State) -> Reading:
+def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:
     """Stack the readings of T steps along a new axis T after B; `state` is the state after the last step."""
-    stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in PARTS}
-    expected = [reading.expected for reading in readings if reading.expected is not None]
-    return Reading(**stacked, state=state, expected=torch.stack(expected, dim=1) if expected else None)
+    stacked = {name: torch.stack([getattr(r, name) for r in steps], dim=1) for name in STEP_FIELDS}
+    expected = [reading.baseline for reading in steps if reading.baseline is not None]
+    return AttentionStep(**stacked, state=state, baseline=torch.stack(expected, dim=1) if expected else None)
 
 
-def one_step(reading: Reading) -> Reading:
+def squeeze_step(step: AttentionStep) -> AttentionStep:
     """Remove the axis T from the reading of a single step."""
-    parts = {name: getattr(reading, name)[:, 0] for name in PARTS}
-    expected = None if reading.expected is None else reading.expected[:, 0]
-    return Reading(**parts, state=reading.state, expected=expected)
+    parts = {name: getattr(step, name)[:, 0] for name in STEP_FIELDS}
+    expected = None if step.baseline is None else step.baseline[:, 0]
+    return AttentionStep(**parts, state=step.state, baseline=expected)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.kernels.cached import at_slots
-from regard.layers.rows import Rows
+from regard.kernels.cached import gather_slots
+from regard.layers.rows import BatchedState
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Cache", "Store"]
+__all__ = ["KVCache", "KVStore"]
 
-_AHEAD = 16  # a new store has room for at least this number of time steps
+_MIN_SPARE_STEPS = 16  # a new store has room for at least this number of time steps
 
 
-class Store:
+class KVStore:
     """An append-only buffer of keys and values with spare room.
 
     Rows below `used` never change, so caches of different time steps may share one store.
@@ -39,7 +39,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Cache(Rows):
+class KVCache(BatchedState):
     """Keys and values of the time steps so far.
 
     Attributes:
@@ -47,11 +47,11 @@ class Cache(Rows):
         slots: [B, T], the slots of each hypothesis.
     """
 
-    store: Store
+    store: KVStore
     slots: Int[Tensor, "B T"]
 
     @classmethod
-    def empty(cls, batch: int, like: Float[Tensor, "_ W"]) -> "Cache":
+    def empty(cls, batch: int, like: Float[Tensor, "_ W"]) -> "KVCache":
         """Return a cache without time steps.
 
         Args:
@@ -59,14 +59,14 @@ class Cache(Rows):
             like: An empty tensor [0, W] with the width (twice that of the model), device and dtype of the
                 entries that will be appended.
         """
-        return cls(Store(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
+        return cls(KVStore(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
 
     @property
     def length(self) -> int:
         """Number of time steps."""
         return self.slots.shape[1]
 
-    def append(self, entries: Float[Tensor, "B W"]) -> "Cache":
+    def append(self, entries: Float[Tensor, "B W"]) -> "KVCache":
         """Return the cache with one more time step.
 
         Args:
@@ -85,22 +85,22 @@ class Cache(Rows):
             found, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
             kept = store.entries.index_select(0, found)
             if recorded:
-                store, first = Store(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
+                store, first = KVStore(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
             else:
                 # Doubling the room makes the cost of copying linear in the number of steps.
-                room = max(2 * len(kept), len(kept) + _AHEAD * len(entries))
-                store = Store(kept.new_empty(room, kept.shape[1]), 0)
+                room = max(2 * len(kept), len(kept) + _MIN_SPARE_STEPS * len(entries))
+                store = KVStore(kept.new_empty(room, kept.shape[1]), 0)
                 store.append(kept)
                 first = store.append(entries)
         else:
             first = store.append(entries)
         added = torch.arange(first, first + len(entries), device=slots.device).unsqueeze(1)
-        return Cache(store, torch.cat([slots, added], dim=1))
+        return KVCache(store, torch.cat([slots, added], dim=1))
 
-    def read(self, heads: int) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
+    def keys_and_values(self, heads: int) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
         """Return the keys and the values of each hypothesis.
 
         Args:
             heads: H.
         """
-        return at_slots(self.store.entries, self.slots, heads)
+        return gather_slots(self.store.entries, self.slots, heads)

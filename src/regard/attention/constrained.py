@@ -12,7 +12,7 @@ A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d ma
 to the score of a token, where d is `demand`, and a hypothesis may not end while a token has received less
 than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must end. The step of its end
 symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues beyond this
-point, `InfeasibleBounds` is raised, in training and in evaluation.
+point, `InfeasibleBoundsError` is raised, in training and in evaluation.
 
 In multi-head attention, each head has its own budget per token, or (`budget = "per_layer"`) the heads of a layer
 share one: beta is then the mean over heads.
@@ -23,35 +23,35 @@ from typing import Literal
 
 import torch
 
-from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, Reference, State, one_step
-from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
-from regard.config import config, option
-from regard.errors import ConfigError, InfeasibleBounds
+from regard.attention.base import Attention, EosConstraint, Likelihood, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.expectation import CoverageState, expected_context, initial_coverage
+from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
+from regard.config import configclass, option
+from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.functional import (
     constrained_softmax,
     constrained_softmax_scan,
     constrained_sparsemax,
     constrained_sparsemax_scan,
 )
-from regard.functional.masking import exact_dtype
-from regard.functional.scans import exhausted, remaining
-from regard.kernels.maps import mean_of_heads
-from regard.layers.steps import StepProduct
+from regard.functional.masking import accumulation_dtype
+from regard.functional.scans import add_exhaustion, remaining_bound
+from regard.kernels.maps import mean_over_heads
+from regard.layers.steps import StepLinear
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["HALF", "ConstrainedAttention", "ConstrainedAttentionConfig"]
+__all__ = ["LOWER_BOUND_TOLERANCE", "ConstrainedAttention", "ConstrainedAttentionConfig"]
 
-MAPS = {
+CONSTRAINED_NORMALIZERS = {
     "softmax": (constrained_softmax, constrained_softmax_scan),
     "sparsemax": (constrained_sparsemax, constrained_sparsemax_scan),
 }
-ENOUGH = 1 - 1e-5  # minimum remaining attention for another step; the margin allows for rounding
-HALF = 0.5
+MIN_ATTENTION_LEFT = 1 - 1e-5  # minimum remaining attention for another step; the margin allows for rounding
+LOWER_BOUND_TOLERANCE = 0.5
 """Tolerance of the lower bounds: a token may receive this much less than its lower fertility."""
 
 
-@config
+@configclass
 class ConstrainedAttentionConfig:
     """Attention bounded by fertilities; requires `data.fertility`."""
 
@@ -59,25 +59,25 @@ class ConstrainedAttentionConfig:
         default="constrained",
         help="Attention mechanism: no source token receives more attention than its fertility.",
     )
-    map: Literal["softmax", "sparsemax"] = option(
+    normalizer: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="Transformation of scores and bounds into weights."
     )
-    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
+    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
     exhaustion: float = option(
         default=0.0,
         help="Exhaustion strength c: c times the remaining fertility of a token is added to its score.",
         ge=0,
         le=1e6,
     )
-    demand: float = option(
+    lower_bound_bonus: float = option(
         default=1.0,
         help="Strength d of the lower bounds: d times the attention that a token lacks to reach its lower "
         "fertility is added to its score.",
         ge=0,
         le=1e6,
     )
-    budget: Literal["per_head", "per_layer"] = option(
+    fertility_sharing: Literal["per_head", "per_layer"] = option(
         default="per_head",
         help="Sharing of fertilities in multi-head attention: one budget per head, or one for all heads of a "
         "layer.",
@@ -85,14 +85,14 @@ class ConstrainedAttentionConfig:
 
 
 @dataclass(frozen=True)
-class ConstrainedState(ReceivedState):
+class ConstrainedState(CoverageState):
     """A state with the received attention and the real target positions ahead.
 
     Attributes:
-        ahead: [B, T], True at future time steps that are real; see `Memory.steps`.
+        remaining_target_mask: [B, T], True at future time steps that are real; see `Memory.steps`.
     """
 
-    ahead: Bool[Tensor, "B T"] | None = None
+    remaining_target_mask: Bool[Tensor, "B T"] | None = None
 
 
 class ConstrainedAttention(Attention):
@@ -100,28 +100,28 @@ class ConstrainedAttention(Attention):
 
     Args:
         config: The transformation, the scorer and the strengths.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
-        heads: Number of consecutive rows that are heads of one sentence and may share a budget.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
+        num_heads: Number of consecutive rows that are heads of one sentence and may share a budget.
     """
 
     bounded = True
 
-    def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int, heads: int = 1) -> None:
+    def __init__(self, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1) -> None:
         """Build the scorer and select the transformation."""
         super().__init__()
-        self.sharers = heads if config.budget == "per_layer" else 1
-        self.map, self.scan = MAPS[config.map]
+        self.heads_per_budget = num_heads if config.fertility_sharing == "per_layer" else 1
+        self.normalizer, self.scan = CONSTRAINED_NORMALIZERS[config.normalizer]
         self.config = config
-        self.width = width
-        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        self.memory_size = memory_size
+        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
 
     @classmethod
     def build(
-        cls, config: ConstrainedAttentionConfig, query: int, width: int, target: int, heads: int = 1
+        cls, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
     ) -> "ConstrainedAttention":
         """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query, width, heads)
+        return cls(config, query_size, memory_size, num_heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values.
@@ -133,49 +133,49 @@ class ConstrainedAttention(Attention):
             raise ConfigError(
                 "attention 'constrained' needs a fertility for each source token: set data.fertility"
             )
-        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
+        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Return the initial state, in which no token has received attention."""
-        none = nothing_received(super().start(memory))
-        return ConstrainedState(none.weights, none.context, none.received, memory.steps)
+        none = initial_coverage(super().start(memory))
+        return ConstrainedState(none.weights, none.context, none.coverage, memory.target_mask)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
+        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.memory_size
 
-    def ending(self, memory: Memory, state: State) -> Ending:
+    def ending(self, memory: Memory, state: State) -> EosConstraint:
         """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
-        assert isinstance(state, ReceivedState) and memory.upper is not None
-        must = self._left(memory, state).sum(-1) < ENOUGH
+        assert isinstance(state, CoverageState) and memory.upper is not None
+        must = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT
         may = torch.ones_like(must)
         if memory.lower is not None:
-            may = ~((state.received < memory.lower - HALF) & memory.mask).any(-1)
-        return Ending(must, may | must)
+            may = ~((state.coverage < memory.lower - LOWER_BOUND_TOLERANCE) & memory.mask).any(-1)
+        return EosConstraint(must, may | must)
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step; padded steps after the end of the target get zero weights."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
-        mask, ahead = memory.mask, state.ahead
+        mask, ahead = memory.mask, state.remaining_target_mask
         if ahead is not None:
             mask, ahead = mask & ahead[:, :1], ahead[:, 1:]
         scores = self._scores(query.unsqueeze(1), memory)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
-            missing = (memory.lower - state.received).clamp_min(0).to(scores.dtype)
-            scores = scores + self.config.demand * missing
-        bound = remaining(upper, state.received)
+            missing = (memory.lower - state.coverage).clamp_min(0).to(scores.dtype)
+            scores = scores + self.config.lower_bound_bonus * missing
+        bound = remaining_bound(upper, state.coverage)
         if not self.training:
             # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
             # then rescaled to sum to 1.
-            left = self._left(memory, state).sum(-1, keepdim=True)
-            if state.ahead is not None and state.ahead.shape[1] > 1:
-                self._check_left(left, state.ahead[:, 1])
+            left = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
+            if state.remaining_target_mask is not None and state.remaining_target_mask.shape[1] > 1:
+                self._check_budget(left, state.remaining_target_mask[:, 1])
             shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
-            bound = torch.where(left < ENOUGH, shared, bound)
-        weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=mask)
-        received = state.received + mean_of_heads(weights, self.sharers)
-        return one_step(self._reading(weights.unsqueeze(1), memory, received, ahead))
+            bound = torch.where(left < MIN_ATTENTION_LEFT, shared, bound)
+        weights = self.normalizer(add_exhaustion(scores, bound, self.config.exhaustion), bound, mask=mask)
+        received = state.coverage + mean_over_heads(weights, self.heads_per_budget)
+        return squeeze_step(self._reading(weights.unsqueeze(1), memory, received, ahead))
 
     def read_all(
         self,
@@ -183,35 +183,35 @@ class ConstrainedAttention(Attention):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all steps with one scan in training without lower bounds; otherwise step by step."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
         # The scan supports neither lower bounds nor the rescaling of the last step in evaluation.
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
-        usable, ahead = memory.mask.unsqueeze(1), state.ahead
+        usable, ahead = memory.mask.unsqueeze(1), state.remaining_target_mask
         if ahead is not None:
             count = queries.shape[1]
             usable, ahead = usable & ahead[:, :count].unsqueeze(2), ahead[:, count:]
         scores = self._scores(queries, memory)
-        left = memory.upper.to(scores.dtype) - state.received
+        left = memory.upper.to(scores.dtype) - state.coverage
         # [B, H, ...] if the heads share a budget, otherwise [B H, 1, ...]
-        grouped, bounds, mask = (x.reshape(-1, self.sharers, *x.shape[1:]) for x in (scores, left, usable))
-        scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, shared=True)
+        grouped, bounds, mask = (x.reshape(-1, self.heads_per_budget, *x.shape[1:]) for x in (scores, left, usable))
+        scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, share_fertility=True)
         weights = scanned.flatten(0, 1)  # (B, T, S)
-        received = state.received + mean_of_heads(weights.sum(1), self.sharers)
+        received = state.coverage + mean_over_heads(weights.sum(1), self.heads_per_budget)
         return self._reading(weights, memory, received, ahead)
 
-    def _check_left(self, left: Float[Tensor, "B 1"], goes_on: Bool[Tensor, "B"]) -> None:
+    def _check_budget(self, left: Float[Tensor, "B 1"], continues: Bool[Tensor, "B"]) -> None:
         """Reject a given target that continues although no attention is left, as search would have ended it.
 
         Raises:
-            InfeasibleBounds: The message names the first such row.
+            InfeasibleBoundsError: The message names the first such row.
         """
-        short = (left.squeeze(1) < ENOUGH) & goes_on
+        short = (left.squeeze(1) < MIN_ATTENTION_LEFT) & continues
         if bool(short.any()):
             row = int(short.nonzero()[0])
-            raise InfeasibleBounds(
+            raise InfeasibleBoundsError(
                 f"row {row}: less than one unit of attention is left, but the target continues", (row,)
             )
 
@@ -219,12 +219,12 @@ class ConstrainedAttention(Attention):
         """Compute the scores in float32 or better."""
         assert memory.keys is not None
         scores = self.scorer(queries, memory.keys)
-        return scores.to(exact_dtype(scores.dtype))
+        return scores.to(accumulation_dtype(scores.dtype))
 
-    def _left(self, memory: Memory, state: ReceivedState) -> Float[Tensor, "B S"]:
+    def _remaining_fertility(self, memory: Memory, state: CoverageState) -> Float[Tensor, "B S"]:
         """Compute the remaining fertility of each source token."""
         assert memory.upper is not None
-        return (memory.upper - state.received).clamp_min(0).masked_fill(~memory.mask, 0)
+        return (memory.upper - state.coverage).clamp_min(0).masked_fill(~memory.mask, 0)
 
     def _reading(
         self,
@@ -232,8 +232,8 @@ class ConstrainedAttention(Attention):
         memory: Memory,
         received: Float[Tensor, "B S"],
         ahead: Bool[Tensor, "B T"] | None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Return the expectation of the memory under the weights as a reading."""
-        return expectation(
+        return expected_context(
             weights, memory, lambda last, context: ConstrainedState(last, context, received, ahead)
         )

@@ -17,41 +17,41 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, Reference, State, one_step
-from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import SCORER_HELP, ScaledGeneralScorer, build_scorer
-from regard.attention.soft import MAPS
-from regard.config import config, option
-from regard.functional.masking import exact_dtype
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
+from regard.attention.base import Attention, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.expectation import CoverageState, expected_context, initial_coverage
+from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, build_scorer
+from regard.attention.soft import NORMALIZERS
+from regard.config import configclass, option
+from regard.functional.masking import accumulation_dtype
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = ["CoverageAttention", "CoverageAttentionConfig"]
 
 
-@config
+@configclass
 class CoverageAttentionConfig:
     """Soft attention with a coverage vector."""
 
     kind: Literal["coverage"] = option(
         default="coverage", help="Attention mechanism: soft attention with a coverage vector."
     )
-    map: Literal["softmax", "entmax15", "sparsemax"] = option(
+    normalizer: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax",
         help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
     )
-    scorer: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
-        default=None, help=SCORER_HELP
+    score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
+        default=None, help=SCORE_FUNCTION_HELP
     )
 
 
 @dataclass(frozen=True)
-class CoverageKeys(Rows):
+class CoverageKeys(BatchedState):
     """W h_j for each source token, and v, both prepared for the time steps."""
 
-    words: Rows
-    coverage: StepProduct
+    keys: BatchedState
+    coverage_weight: StepLinear
 
 
 class CoverageAttention(Attention):
@@ -59,55 +59,55 @@ class CoverageAttention(Attention):
 
     Args:
         config: The transformation and the scorer.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
-        heads: Number of heads; each has its own v.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
+        num_heads: Number of heads; each has its own v.
     """
 
-    def __init__(self, config: CoverageAttentionConfig, query: int, width: int, heads: int = 1) -> None:
+    def __init__(self, config: CoverageAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1) -> None:
         """Create the parameters W and v."""
         super().__init__()
-        self.map = MAPS[config.map]
-        self.width = width
-        self.scorer = build_scorer(config.scorer, query, width)
-        self.scale = query**-0.5 if isinstance(self.scorer, ScaledGeneralScorer) else 1.0
-        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query, heads), -(query**-0.5), query**-0.5))
+        self.normalizer = NORMALIZERS[config.normalizer]
+        self.memory_size = memory_size
+        self.scorer = build_scorer(config.score_function, query_size, memory_size)
+        self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0
+        self.coverage_weight = nn.Parameter(nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5))
 
     @classmethod
     def build(
-        cls, config: CoverageAttentionConfig, query: int, width: int, target: int, heads: int = 1
+        cls, config: CoverageAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
     ) -> "CoverageAttention":
         """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query, width, heads)
+        return cls(config, query_size, memory_size, num_heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        keys = CoverageKeys(self.scorer.keys(memory.comparands), StepProduct.open(self.vector))
-        return memory.with_products(keys, StepProduct.open(memory.states))
+        keys = CoverageKeys(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(self.coverage_weight))
+        return memory.with_projections(keys, StepLinear.prepare(memory.states))
 
-    def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
+    def start(self, memory: Memory, target: Reference | None = None) -> CoverageState:
         """Return the initial state, in which no token has received attention."""
-        return nothing_received(super().start(memory))
+        return initial_coverage(super().start(memory))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
         made = self.scorer.multiply_adds(source, target, pairs)
-        return made + target * self.vector.numel() + pairs * self.width
+        return made + target * self.coverage_weight.numel() + pairs * self.memory_size
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         keys = memory.keys
-        assert isinstance(state, ReceivedState) and isinstance(keys, CoverageKeys)
-        scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
-        dtype = exact_dtype(scores.dtype)
-        felt = self.scale * keys.coverage(query).to(dtype)  # (B, heads)
-        if self.vector.shape[1] > 1:
+        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
+        scores = self.scorer(query.unsqueeze(1), keys.keys)[:, 0]
+        dtype = accumulation_dtype(scores.dtype)
+        felt = self.scale * keys.coverage_weight(query).to(dtype)  # (B, heads)
+        if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             felt = felt.view(-1, felt.shape[1], felt.shape[1]).diagonal(dim1=1, dim2=2).reshape(-1, 1)
-        scores = scores.to(dtype) + felt * state.received
-        weights = self.map(scores, mask=memory.mask)  # (B, S)
-        received = state.received + weights
-        reading = expectation(
-            weights.unsqueeze(1), memory, lambda last, context: ReceivedState(last, context, received)
+        scores = scores.to(dtype) + felt * state.coverage
+        weights = self.normalizer(scores, mask=memory.mask)  # (B, S)
+        received = state.coverage + weights
+        reading = expected_context(
+            weights.unsqueeze(1), memory, lambda last, context: CoverageState(last, context, received)
         )
-        return one_step(reading)
+        return squeeze_step(reading)

@@ -31,23 +31,23 @@ from regard.attention.base import (
     Likelihood,
     Memory,
     Objective,
-    Reading,
+    AttentionStep,
     Reward,
     State,
-    one_step,
+    squeeze_step,
 )
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.functional.estimators import sample_bernoulli
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import accumulation_dtype
 from regard.layers.linear import Linear
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["HardAttention", "HardAttentionConfig"]
 
 
-@config
+@configclass
 class HardAttentionConfig:
     """Hard attention, trained with a reward."""
 
@@ -55,16 +55,16 @@ class HardAttentionConfig:
         default="hard",
         help="Attention mechanism: each source token is selected or not, trained with REINFORCE.",
     )
-    scale: float | None = option(
+    score_scale: float | None = option(
         default=None,
         help="Factor of the scores; 1 in the paper. Default: 1 / sqrt(width of the decoder state).",
         gt=0,
         le=1e6,
     )
-    entropy: float = option(
+    entropy_bonus: float = option(
         default=1e-3, help="Weight lambda of the selection's entropy in the objective.", ge=0, le=1e6
     )
-    weight: float = option(
+    reward_weight: float = option(
         default=1.0,
         help="Weight w of the reward and entropy terms relative to the log-likelihood.",
         ge=0,
@@ -78,10 +78,10 @@ class HardAttentionConfig:
 
 
 @dataclass(frozen=True)
-class HardKeys(Rows):
+class HardKeys(BatchedState):
     """Z~, scaled and prepared for the time steps."""
 
-    words: StepProduct
+    keys: StepLinear
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,18 @@ class HardState(State):
         return self.weights if self.probabilities is None else self.probabilities.unsqueeze(1)
 
 
-class Projection(nn.Module):
+class TanhProjection(nn.Module):
     """A two-layer projection: tanh(W2 (W1 x + b1) + b2).
 
     Args:
-        inputs: Width of x.
-        outputs: Width of the hidden layer and of the result.
+        input_size: Width of x.
+        output_size: Width of the hidden layer and of the result.
     """
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, input_size: int, output_size: int) -> None:
         """Create the parameters."""
         super().__init__()
-        self.first, self.second = Linear(inputs, outputs), Linear(outputs, outputs)
+        self.first, self.second = Linear(input_size, output_size), Linear(output_size, output_size)
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
         """Apply the projection."""
@@ -123,25 +123,25 @@ class HardAttention(Attention):
 
     Args:
         config: The scale, the entropy weight and the baseline.
-        query: Width of the decoder state.
-        width: Width of the memory's states, and of the contexts.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states, and of the contexts.
     """
 
     projects = True
     moves_queries = False
     objective: Objective = "reinforce"
 
-    def __init__(self, config: HardAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: HardAttentionConfig, query_size: int, memory_size: int) -> None:
         """Create the projections."""
         super().__init__()
         self.config = config
-        self.scale = query**-0.5 if config.scale is None else config.scale
-        self.widths = query + width
-        self.asking = Projection(query, query)
-        self.offering = Projection(width, query)
-        self.values = Projection(width, width)
-        self.expecting = Linear(query, 1) if config.baseline == "learned" else None
-        self.reward = Reward(config.weight, config.baseline == "batch")
+        self.scale = query_size**-0.5 if config.score_scale is None else config.score_scale
+        self.total_size = query_size + memory_size
+        self.query_proj = TanhProjection(query_size, query_size)
+        self.key_proj = TanhProjection(memory_size, query_size)
+        self.value_proj = TanhProjection(memory_size, memory_size)
+        self.baseline_proj = Linear(query_size, 1) if config.baseline == "learned" else None
+        self.reward = Reward(config.reward_weight, config.baseline == "batch")
 
     @property
     def has_posterior(self) -> bool:
@@ -151,20 +151,20 @@ class HardAttention(Attention):
     def prepare(self, memory: Memory) -> Memory:
         """Compute Z~ and Z^ and prepare them for the time steps."""
         # J2 and H must not train the encoder, so the keys get detached states; the values do not.
-        offered = self.offering(memory.states.detach()) * self.scale
-        keys = HardKeys(StepProduct.open(offered.transpose(1, 2)))
-        return memory.with_products(keys, StepProduct.open(self.values(memory.states)))
+        offered = self.key_proj(memory.states.detach()) * self.scale
+        keys = HardKeys(StepLinear.prepare(offered.transpose(1, 2)))
+        return memory.with_projections(keys, StepLinear.prepare(self.value_proj(memory.states)))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, the scores, and the sum of the selected values."""
         made = 0
-        for part, count in ((self.asking, target), (self.offering, source), (self.values, source)):
+        for part, count in ((self.query_proj, target), (self.key_proj, source), (self.value_proj, source)):
             made += count * (part.first.weight.numel() + part.second.weight.numel())
-        return made + pairs * self.widths
+        return made + pairs * self.total_size
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
-        return one_step(self.read_all(query.unsqueeze(1), memory, state))
+        return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
         self,
@@ -172,12 +172,12 @@ class HardAttention(Attention):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all steps in parallel; the selection is sampled in training and greedy otherwise."""
         assert isinstance(memory.keys, HardKeys) and memory.values is not None
         fixed = queries.detach()
-        scores = memory.keys.words(self.asking(fixed))
-        scores = scores.to(exact_dtype(scores.dtype))
+        scores = memory.keys.keys(self.query_proj(fixed))
+        scores = scores.to(accumulation_dtype(scores.dtype))
         mask = memory.mask.unsqueeze(1)
         if self.training:
             selected = sample_bernoulli(scores) & mask
@@ -185,26 +185,26 @@ class HardAttention(Attention):
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
             # Entropy of Bernoulli(sigmoid(z)): softplus(z) - z sigmoid(z).
             entropy = F.softplus(scores) - scores * torch.sigmoid(scores)
-            penalty = -self.config.weight * self.config.entropy * entropy.masked_fill(~mask, 0.0).sum(-1)
+            penalty = -self.config.reward_weight * self.config.entropy_bonus * entropy.masked_fill(~mask, 0.0).sum(-1)
         else:
-            selected = _probable(scores, mask)
+            selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)
             penalty = log_policy.squeeze(-1)
         weights, likely = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
         contexts = memory.values(weights)
-        return Reading(
+        return AttentionStep(
             contexts=contexts.unsqueeze(2),
             log_weights=torch.zeros_like(log_policy),
             weights=weights.unsqueeze(2),
             log_policy=log_policy,
             penalty=penalty,
             state=HardState(weights[:, -1:], contexts[:, -1], likely[:, -1]),
-            beliefs=likely.unsqueeze(2),
-            expected=self.expecting(fixed).squeeze(-1) if self.training and self.expecting else None,
+            posteriors=likely.unsqueeze(2),
+            baseline=self.baseline_proj(fixed).squeeze(-1) if self.training and self.baseline_proj else None,
         )
 
 
-def _probable(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"]) -> Bool[Tensor, "B T S"]:
+def _select_greedily(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"]) -> Bool[Tensor, "B T S"]:
     """Select the tokens with probability at least 0.5, or the top-scoring token if there are none."""
     selected = (scores >= 0) & mask
     best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)

@@ -19,20 +19,20 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Likelihood, Memory, Reading, Reference, State, one_step
-from regard.attention.expectation import expectation
-from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
-from regard.attention.soft import MAPS
-from regard.config import config, option
-from regard.functional.masking import exact_dtype
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
+from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.expectation import expected_context
+from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
+from regard.attention.soft import NORMALIZERS
+from regard.config import configclass, option
+from regard.functional.masking import accumulation_dtype
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = ["LocalAttention", "LocalAttentionConfig", "LocalState"]
 
 
-@config
+@configclass
 class LocalAttentionConfig:
     """Local attention, over a window of source positions."""
 
@@ -44,18 +44,18 @@ class LocalAttentionConfig:
         help="Center of the window: the index of the time step (monotonic, local-m), or a position predicted "
         "from the decoder state (predictive, local-p).",
     )
-    window: int = option(
+    window_size: int = option(
         default=10,
         help="Half-width D of the window: number of source positions on each side of its center.",
         ge=1,
         le=100_000,
     )
-    map: Literal["softmax", "entmax15", "sparsemax"] = option(
+    normalizer: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax",
         help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
     )
-    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
+    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class LocalState(State):
 
 
 @dataclass(frozen=True)
-class LocalKeys(Rows):
+class LocalKeys(BatchedState):
     """The scorer's keys and, for predictive windows, W prepared for the time steps."""
 
-    words: Rows
-    place: StepProduct | None
+    keys: BatchedState
+    position_weight: StepLinear | None
 
 
 class LocalAttention(Attention):
@@ -82,26 +82,26 @@ class LocalAttention(Attention):
 
     Args:
         config: The window, the transformation and the scorer.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
     """
 
-    def __init__(self, config: LocalAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: LocalAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and, for predictive windows, W and v."""
         super().__init__()
-        self.map = MAPS[config.map]
-        self.window = config.window
-        self.width = width
-        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        self.normalizer = NORMALIZERS[config.normalizer]
+        self.window = config.window_size
+        self.memory_size = memory_size
+        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         predicts = config.variant == "predictive"
-        self.place = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, query))) if predicts else None
-        self.vector = nn.Parameter(nn.init.normal_(torch.empty(query), 0, query**-0.5)) if predicts else None
+        self.position_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, query_size))) if predicts else None
+        self.position_vector = nn.Parameter(nn.init.normal_(torch.empty(query_size), 0, query_size**-0.5)) if predicts else None
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        place = None if self.place is None else StepProduct.open(self.place)
-        keys = LocalKeys(self.scorer.keys(memory.comparands), place)
-        return memory.with_products(keys, StepProduct.open(memory.states))
+        place = None if self.position_weight is None else StepLinear.prepare(self.position_weight)
+        keys = LocalKeys(self.scorer.compute_keys(memory.key_inputs), place)
+        return memory.with_projections(keys, StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> LocalState:
         """Return the initial state, at time step 0."""
@@ -111,12 +111,12 @@ class LocalAttention(Attention):
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, the prediction of the center, and a weighted sum for each step."""
-        place = 0 if self.place is None or self.vector is None else self.place.numel() + self.vector.numel()
-        return self.scorer.multiply_adds(source, target, pairs) + target * place + pairs * self.width
+        place = 0 if self.position_weight is None or self.position_vector is None else self.position_weight.numel() + self.position_vector.numel()
+        return self.scorer.multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
-        return one_step(self.read_all(query.unsqueeze(1), memory, state))
+        return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
         self,
@@ -124,33 +124,33 @@ class LocalAttention(Attention):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all steps in parallel; only the index of the step carries over between steps."""
         keys = memory.keys
         assert isinstance(state, LocalState) and isinstance(keys, LocalKeys)
-        scores = self.scorer(queries, keys.words)
-        scores = scores.to(exact_dtype(scores.dtype))
-        middle = self._middle(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
+        scores = self.scorer(queries, keys.keys)
+        scores = scores.to(accumulation_dtype(scores.dtype))
+        middle = self._window_centers(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
         positions = torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
         distance = positions - middle.unsqueeze(-1)  # (B, T, S)
         inside = (distance.abs() <= self.window) & memory.mask.unsqueeze(1)
-        weights = self.map(scores, mask=inside)
-        if self.place is not None:
+        weights = self.normalizer(scores, mask=inside)
+        if self.position_weight is not None:
             weights = weights * torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2))
         after = state.step + queries.shape[1]
-        return expectation(weights, memory, lambda last, context: LocalState(last, context, after))
+        return expected_context(weights, memory, lambda last, context: LocalState(last, context, after))
 
-    def _middle(
+    def _window_centers(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, keys: LocalKeys, step: Int[Tensor, "B"]
     ) -> Tensor:
         """Return the center p_t of each window: [B, T]."""
         words = memory.mask.sum(-1, keepdim=True)
-        if keys.place is not None and self.vector is not None:
-            hidden = torch.tanh(keys.place(queries))
-            exact = hidden.to(exact_dtype(hidden.dtype))
+        if keys.position_weight is not None and self.position_vector is not None:
+            hidden = torch.tanh(keys.position_weight(queries))
+            exact = hidden.to(accumulation_dtype(hidden.dtype))
             # Half precision cannot represent long positions exactly: p_t would move in jumps.
             with torch.autocast(exact.device.type, enabled=False):
-                return words * torch.sigmoid(exact @ self.vector.to(exact.dtype))
+                return words * torch.sigmoid(exact @ self.position_vector.to(exact.dtype))
         steps = step.unsqueeze(1) + torch.arange(queries.shape[1], device=queries.device)
         # Further to the right, the window would contain no position of the sentence.
         return torch.minimum(steps, words - 1 + self.window)

@@ -13,13 +13,13 @@ far.
 import torch
 from torch import nn
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import accumulation_dtype
 from regard.layers.linear import Linear
 from regard.types import Float, Tensor
 
 __all__ = ["Localness"]
 
-NARROWEST = 1e-3
+MIN_WINDOW = 1e-3
 """Minimum window size in positions. It avoids division by zero and still covers a single position."""
 
 
@@ -28,27 +28,27 @@ class Localness(nn.Module):
 
     Args:
         width: Width of the queries of all heads together.
-        heads: H.
+        num_heads: H.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, num_heads: int) -> None:
         """Create the parameters W, u_p and u_d."""
         super().__init__()
-        self.hidden = Linear(width, width, bias=False)
-        self.places = Linear(width, 2 * heads, parts=2, bias=False)
+        self.hidden_proj = Linear(width, width, bias=False)
+        self.center_window_proj = Linear(width, 2 * num_heads, num_parts=2, bias=False)
 
     def forward(
-        self, queries: Float[Tensor, "B T D"], lengths: Float[Tensor, "#B #T"], words: int
+        self, queries: Float[Tensor, "B T D"], lengths: Float[Tensor, "#B #T"], num_positions: int
     ) -> Float[Tensor, "B H T S"]:
         """Compute the bias G, in float32 or better.
 
         Args:
             queries: Q, with the heads concatenated.
             lengths: I of each query.
-            words: S.
+            num_positions: S.
         """
-        found = self.places(torch.tanh(self.hidden(queries)))
-        found = torch.sigmoid(found.to(exact_dtype(found.dtype))) * lengths.unsqueeze(-1)
+        found = self.center_window_proj(torch.tanh(self.hidden_proj(queries)))
+        found = torch.sigmoid(found.to(accumulation_dtype(found.dtype))) * lengths.unsqueeze(-1)
         center, window = found.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
-        places = torch.arange(words, dtype=found.dtype, device=found.device)
-        return -((places - center) ** 2) / (2 * (window.clamp_min(NARROWEST) / 2) ** 2)
+        places = torch.arange(num_positions, dtype=found.dtype, device=found.device)
+        return -((places - center) ** 2) / (2 * (window.clamp_min(MIN_WINDOW) / 2) ** 2)

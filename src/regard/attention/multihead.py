@@ -15,62 +15,62 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, Reference, State
-from regard.attention.registry import AttentionConfig, build_attention, mechanism
-from regard.errors import InfeasibleBounds
+from regard.attention.base import Attention, EosConstraint, Likelihood, Memory, AttentionStep, Reference, State
+from regard.attention.registry import AttentionConfig, build_attention, attention_class
+from regard.errors import InfeasibleBoundsError
 from regard.layers.linear import Linear
-from regard.layers.rows import Rows
+from regard.layers.rows import BatchedState
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Heads", "MultiHeadAttention"]
+__all__ = ["FoldedHeads", "MultiHeadAttention"]
 
 
 @dataclass(frozen=True)
-class Heads(Rows):
+class FoldedHeads(BatchedState):
     """The batch rows of all heads; `select` takes indices of sentences.
 
     Attributes:
-        rows: B H rows; the heads of a sentence are consecutive.
-        count: H.
+        folded: B H rows; the heads of a sentence are consecutive.
+        num_heads: H.
     """
 
-    rows: Any
-    count: int
+    folded: Any
+    num_heads: int
 
-    def select(self, index: Int[Tensor, "N"]) -> "Heads":
+    def select(self, index: Int[Tensor, "N"]) -> "FoldedHeads":
         """Select the rows of the sentences `index`."""
-        places = index.unsqueeze(1) * self.count + torch.arange(self.count, device=index.device)
-        return Heads(self.rows.select(places.flatten()), self.count)
+        places = index.unsqueeze(1) * self.num_heads + torch.arange(self.num_heads, device=index.device)
+        return FoldedHeads(self.folded.select(places.flatten()), self.num_heads)
 
 
 @dataclass(frozen=True)
-class HeadsState(State):
+class MultiHeadState(State):
     """The state of multi-head attention, with the mechanism's state of each head."""
 
-    heads: Heads
+    heads: FoldedHeads
 
     @property
     def belief(self) -> Float[Tensor, "B H S"]:
         """The attention of each head given the token that was produced."""
-        return _of_sentences(self.heads.rows.belief.squeeze(1), self.heads.count)
+        return _unfold_heads(self.heads.folded.belief.squeeze(1), self.heads.num_heads)
 
 
 @dataclass(frozen=True)
-class HeadsReading(Reading):
+class MultiHeadStep(AttentionStep):
     """The reading of a mechanism with one head, whose state still depends on the token.
 
     Attributes:
-        inner: The reading of the mechanism.
-        output: W^O.
+        mechanism_step: The reading of the mechanism.
+        out_proj: W^O.
     """
 
-    inner: Reading
-    output: Linear
+    mechanism_step: AttentionStep
+    out_proj: Linear
 
-    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> HeadsState:
+    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> MultiHeadState:
         """Pass the likelihood to the mechanism and return the new state."""
-        after = self.inner.observe(log_likelihood)
-        return HeadsState(after.weights, self.output(after.context), Heads(after, 1))
+        after = self.mechanism_step.update(log_likelihood)
+        return MultiHeadState(after.weights, self.out_proj(after.context), FoldedHeads(after, 1))
 
 
 class MultiHeadAttention(Attention):
@@ -78,111 +78,111 @@ class MultiHeadAttention(Attention):
 
     Args:
         config: The config of the mechanism.
-        query: Width of the decoder state, and of the contexts.
-        width: Width of the memory's states.
-        heads: H; ignored for mechanisms with several contexts, which get one head.
-        target: Width of the target embeddings.
+        query_proj: Width of the decoder state, and of the contexts.
+        memory_size: Width of the memory's states.
+        num_heads: H; ignored for mechanisms with several contexts, which get one head.
+        target_size: Width of the target embeddings.
     """
 
-    def __init__(self, config: AttentionConfig, query: int, width: int, heads: int, target: int = 0) -> None:
+    def __init__(self, config: AttentionConfig, query_size: int, memory_size: int, num_heads: int, target_size: int = 0) -> None:
         """Build the mechanism and the projections."""
         super().__init__()
-        kind = mechanism(config)
-        self.heads = 1 if kind.observes else heads
+        kind = attention_class(config)
+        self.num_heads = 1 if kind.observes_tokens else num_heads
         if getattr(config, "scorer", "none") is None:
             # Heads have their own projections, so the scorer needs no matrix W.
-            config = dataclasses.replace(config, scorer="scaled_dot")
-        each = query // self.heads
-        self.inner = build_attention(config, each, each, target, self.heads)
-        self.observes = self.inner.observes
-        self.reads_reference = self.inner.reads_reference
-        self.reads_words = self.inner.reads_words
-        self.objective, self.reward = self.inner.objective, self.inner.reward
-        self.query = Linear(query, query)
-        self.memory = Linear(width, 2 * query, parts=2)  # keys and values
-        self.output = Linear(query, query)
+            config = dataclasses.replace(config, score_function="scaled_dot")
+        each = query_size // self.num_heads
+        self.mechanism = build_attention(config, each, each, target_size, self.num_heads)
+        self.observes_tokens = self.mechanism.observes_tokens
+        self.uses_reference = self.mechanism.uses_reference
+        self.attends_to_single_positions = self.mechanism.attends_to_single_positions
+        self.objective, self.reward = self.mechanism.objective, self.mechanism.reward
+        self.query_proj = Linear(query_size, query_size)
+        self.key_value_proj = Linear(memory_size, 2 * query_size, num_parts=2)  # keys and values
+        self.out_proj = Linear(query_size, query_size)
 
     @property
     def has_posterior(self) -> bool:
         """Whether the mechanism has a posterior."""
-        return self.inner.has_posterior
+        return self.mechanism.has_posterior
 
-    def _split(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
+    def _split_heads(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
         """Split the last axis into parts, and fold the heads of each part into the batch axis."""
         batch, steps, width = x.shape
-        each = width // parts // self.heads
-        split = x.view(batch, steps, parts, self.heads, each).permute(2, 0, 3, 1, 4)
-        return split.reshape(parts, batch * self.heads, steps, each)
+        each = width // parts // self.num_heads
+        split = x.view(batch, steps, parts, self.num_heads, each).permute(2, 0, 3, 1, 4)
+        return split.reshape(parts, batch * self.num_heads, steps, each)
 
-    def _joined(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
+    def _join_heads(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
         """Concatenate the contexts of the heads and apply W^O."""
-        return self.output(_of_sentences(x, self.heads).transpose(1, 2).flatten(2))
+        return self.out_proj(_unfold_heads(x, self.num_heads).transpose(1, 2).flatten(2))
 
     @contextmanager
-    def _naming_sentences(self) -> Generator[None]:
-        """Convert the row of a head in an `InfeasibleBounds` error to the row of its sentence."""
+    def _map_error_rows(self) -> Generator[None]:
+        """Convert the row of a head in an `InfeasibleBoundsError` error to the row of its sentence."""
         try:
             yield
-        except InfeasibleBounds as error:
-            row = (error.row[0] // self.heads, *error.row[1:]) if error.row else error.row
-            raise InfeasibleBounds(str(error), row) from None
+        except InfeasibleBoundsError as error:
+            row = (error.row[0] // self.num_heads, *error.row[1:]) if error.row else error.row
+            raise InfeasibleBoundsError(str(error), row) from None
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and values of every head and prepare the mechanism's memory."""
-        keys, values = self._split(self.memory(memory.states), parts=2)
+        keys, values = self._split_heads(self.key_value_proj(memory.states), parts=2)
         mask, upper, lower, steps = (
-            None if x is None else x.repeat_interleave(self.heads, dim=0)
-            for x in (memory.mask, memory.upper, memory.lower, memory.steps)
+            None if x is None else x.repeat_interleave(self.num_heads, dim=0)
+            for x in (memory.mask, memory.upper, memory.lower, memory.target_mask)
         )
         assert mask is not None
-        inner = self.inner.prepare(Memory(values, mask, upper, lower, compared=keys, steps=steps))
-        return dataclasses.replace(memory, keys=Heads(inner, self.heads))
+        inner = self.mechanism.prepare(Memory(values, mask, upper, lower, key_states=keys, target_mask=steps))
+        return dataclasses.replace(memory, keys=FoldedHeads(inner, self.num_heads))
 
-    def start(self, memory: Memory, target: Reference | None = None) -> HeadsState:
+    def start(self, memory: Memory, target: Reference | None = None) -> MultiHeadState:
         """Return the initial state of every head."""
-        first = self.inner.start(_inner(memory), target)
-        exact = first.weights.new_zeros(len(memory.states), self.heads, memory.states.shape[1])
-        context = memory.states.new_zeros(len(memory.states), self.output.weight.shape[1])
-        return HeadsState(exact, context, Heads(first, self.heads))
+        first = self.mechanism.start(_mechanism_memory(memory), target)
+        exact = first.weights.new_zeros(len(memory.states), self.num_heads, memory.states.shape[1])
+        context = memory.states.new_zeros(len(memory.states), self.out_proj.weight.shape[1])
+        return MultiHeadState(exact, context, FoldedHeads(first, self.num_heads))
 
-    def ending(self, memory: Memory, state: State) -> Ending | None:
+    def ending(self, memory: Memory, state: State) -> EosConstraint | None:
         """Require the end if one head requires it; otherwise allow it if all heads allow it."""
-        assert isinstance(state, HeadsState)
-        found = self.inner.ending(_inner(memory), state.heads.rows)
+        assert isinstance(state, MultiHeadState)
+        found = self.mechanism.eos_constraint(_mechanism_memory(memory), state.heads.folded)
         if found is None:
             return None
-        must, may = (_of_sentences(x, self.heads) for x in (found.must, found.may))
-        return Ending(must.any(1), may.all(1) | must.any(1))
+        must, may = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
+        return EosConstraint(must.any(1), may.all(1) | must.any(1))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, and the mechanism in each head."""
-        made = source * self.memory.weight.numel()
-        made += target * (self.query.weight.numel() + self.output.weight.numel())
-        return made + self.heads * self.inner.multiply_adds(source, target, pairs)
+        made = source * self.key_value_proj.weight.numel()
+        made += target * (self.query_proj.weight.numel() + self.out_proj.weight.numel())
+        return made + self.num_heads * self.mechanism.count_multiply_adds(source, target, pairs)
 
     def glance(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
         """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.glance`."""
-        assert isinstance(state, HeadsState)
-        found = self.inner.glance(self._split(self.query(queries))[0], _inner(memory), state.heads.rows)
-        return None if found is None else self._joined(found)
+        assert isinstance(state, MultiHeadState)
+        found = self.mechanism.fast_context(self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded)
+        return None if found is None else self._join_heads(found)
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
-        assert isinstance(state, HeadsState)
-        asked = self.query(query).reshape(len(query) * self.heads, -1)  # (B H, E)
-        with self._naming_sentences():
-            found = self.inner.read(asked, _inner(memory), state.heads.rows)
-        if self.observes:  # one head, several contexts
-            parts = _parts(found, self.output(found.contexts))
-            return HeadsReading(
-                **parts, state=state, positions=found.positions, inner=found, output=self.output
+        assert isinstance(state, MultiHeadState)
+        asked = self.query_proj(query).reshape(len(query) * self.num_heads, -1)  # (B H, E)
+        with self._map_error_rows():
+            found = self.mechanism.read(asked, _mechanism_memory(memory), state.heads.folded)
+        if self.observes_tokens:  # one head, several contexts
+            parts = _step_fields(found, self.out_proj(found.contexts))
+            return MultiHeadStep(
+                **parts, state=state, positions=found.positions, mechanism_step=found, out_proj=self.out_proj
             )
-        context = self._joined(found.contexts)  # (B, 1, D)
-        weights = _of_sentences(found.weights.squeeze(1), self.heads)
-        after = HeadsState(weights, context[:, 0], Heads(found.state, self.heads))
-        return _alone(context, weights, _of_sentences(found.penalty, self.heads).sum(1), after)
+        context = self._join_heads(found.contexts)  # (B, 1, D)
+        weights = _unfold_heads(found.weights.squeeze(1), self.num_heads)
+        after = MultiHeadState(weights, context[:, 0], FoldedHeads(found.state, self.num_heads))
+        return _single_context_step(context, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), after)
 
     def read_all(
         self,
@@ -190,47 +190,47 @@ class MultiHeadAttention(Attention):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all steps, with the mechanism's own `read_all`."""
-        assert isinstance(state, HeadsState)
+        assert isinstance(state, MultiHeadState)
 
         # The decoder's likelihood function expects contexts after W^O.
         def of_contexts(contexts: Float[Tensor, "B K E"], t: int) -> Float[Tensor, "B K"]:
             assert likelihood is not None
-            return likelihood(self.output(contexts), t)
+            return likelihood(self.out_proj(contexts), t)
 
-        asked = self._split(self.query(queries))[0]
-        with self._naming_sentences():
-            found = self.inner.read_all(
-                asked, _inner(memory), state.heads.rows, None if likelihood is None else of_contexts
+        asked = self._split_heads(self.query_proj(queries))[0]
+        with self._map_error_rows():
+            found = self.mechanism.read_all(
+                asked, _mechanism_memory(memory), state.heads.folded, None if likelihood is None else of_contexts
             )
-        after = Heads(found.state, self.heads)
-        if self.observes:
-            last = HeadsState(found.state.weights, self.output(found.state.context), after)
-            parts = _parts(found, self.output(found.contexts))
-            return Reading(**parts, state=last, positions=found.positions, beliefs=found.beliefs)
-        contexts = self._joined(found.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
-        weights = _of_sentences(found.weights.squeeze(2), self.heads).transpose(1, 2)  # (B, T, H, S)
-        last = HeadsState(weights[:, -1], contexts[:, -1, 0], after)
-        alone = _alone(contexts, weights, _of_sentences(found.penalty, self.heads).sum(1), last)
-        if found.beliefs is None:
+        after = FoldedHeads(found.state, self.num_heads)
+        if self.observes_tokens:
+            last = MultiHeadState(found.state.weights, self.out_proj(found.state.context), after)
+            parts = _step_fields(found, self.out_proj(found.contexts))
+            return AttentionStep(**parts, state=last, positions=found.positions, posteriors=found.posteriors)
+        contexts = self._join_heads(found.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
+        weights = _unfold_heads(found.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
+        last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], after)
+        alone = _single_context_step(contexts, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), last)
+        if found.posteriors is None:
             return alone
-        beliefs = _of_sentences(found.beliefs.squeeze(2), self.heads).transpose(1, 2)
-        return dataclasses.replace(alone, beliefs=beliefs)
+        beliefs = _unfold_heads(found.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
+        return dataclasses.replace(alone, posteriors=beliefs)
 
 
-def _inner(memory: Memory) -> Memory:
+def _mechanism_memory(memory: Memory) -> Memory:
     """Return the memory that the mechanism prepared."""
-    assert isinstance(memory.keys, Heads)
-    return memory.keys.rows
+    assert isinstance(memory.keys, FoldedHeads)
+    return memory.keys.folded
 
 
-def _of_sentences(x: Tensor, heads: int) -> Tensor:
+def _unfold_heads(x: Tensor, heads: int) -> Tensor:
     """Reshape rows [B H, ...] to [B, H, ...]."""
     return x.reshape(-1, heads, *x.shape[1:])
 
 
-def _parts(found: Reading, contexts: Tensor) -> dict[str, Tensor]:
+def _step_fields(found: AttentionStep, contexts: Tensor) -> dict[str, Tensor]:
     """Return the tensor fields of a reading with one head, with its contexts replaced."""
     return {
         "contexts": contexts,
@@ -241,7 +241,7 @@ def _parts(found: Reading, contexts: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _alone(contexts: Tensor, weights: Tensor, penalty: Tensor, state: State) -> Reading:
+def _single_context_step(contexts: Tensor, weights: Tensor, penalty: Tensor, state: State) -> AttentionStep:
     """Build a reading with one context per step."""
     zeros = weights.new_zeros(contexts.shape[:-1])
-    return Reading(contexts, zeros, weights, zeros, penalty, state)
+    return AttentionStep(contexts, zeros, weights, zeros, penalty, state)

@@ -6,14 +6,14 @@ The decoder receives the source only through its initial state, as in the encode
 
 from typing import Literal
 
-from regard.attention.base import Attention, Memory, Reading, State
-from regard.config import config, option
+from regard.attention.base import Attention, Memory, AttentionStep, State
+from regard.config import configclass, option
 from regard.types import Float, Tensor
 
 __all__ = ["NoAttention", "NoAttentionConfig"]
 
 
-@config
+@configclass
 class NoAttentionConfig:
     """No attention."""
 
@@ -28,21 +28,21 @@ class NoAttention(Attention):
 
     Args:
         config: The config, which has no settings.
-        query: Width of the decoder state; not used.
-        width: Width of the memory's states; not used.
+        query_size: Width of the decoder state; not used.
+        memory_size: Width of the memory's states; not used.
     """
 
     projects = True
     moves_queries = False
 
-    def __init__(self, config: NoAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: NoAttentionConfig, query_size: int, memory_size: int) -> None:
         """Initialize the module; there are no parameters."""
         super().__init__()
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Return a context of zeros for one time step."""
         zero = state.weights.new_zeros(query.shape[0], 1)
-        return Reading(
+        return AttentionStep(
             contexts=state.context.unsqueeze(1),
             log_weights=zero,
             weights=state.weights,

@@ -13,14 +13,14 @@ from typing import ClassVar, Literal
 
 import torch
 
-from regard.attention.base import Attention, Memory, Reading, Reference, State
-from regard.config import config, option
+from regard.attention.base import Attention, Memory, AttentionStep, Reference, State
+from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 
 __all__ = ["PointerAttention", "PointerAttentionConfig", "PointerState"]
 
 
-@config
+@configclass
 class PointerAttentionConfig:
     """Hard monotonic attention."""
 
@@ -54,16 +54,16 @@ class PointerAttention(Attention):
 
     Args:
         config: The id of the step action.
-        query: Width of the decoder state; not used.
-        width: Width of the memory's states; not used.
+        query_size: Width of the decoder state; not used.
+        memory_size: Width of the memory's states; not used.
     """
 
     enters = True
 
-    def __init__(self, config: PointerAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: PointerAttentionConfig, query_size: int, memory_size: int) -> None:
         """Keep the id of the step action; there are no parameters."""
         super().__init__()
-        self.step = config.step
+        self.step_token = config.step
 
     def start(self, memory: Memory, target: Reference | None = None) -> PointerState:
         """Return the initial state, with the pointer at position 0."""
@@ -75,9 +75,9 @@ class PointerAttention(Attention):
         """Advance the pointer if the previous token was a step."""
         assert isinstance(state, PointerState)
         # The position may exceed the sentence; `read` clips it to the last token.
-        return replace(state, position=state.position + (tokens == self.step))
+        return replace(state, position=state.position + (tokens == self.step_token))
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend to the source position of the pointer, for one time step."""
         assert isinstance(state, PointerState)
         last = memory.mask.sum(1) - 1
@@ -86,4 +86,4 @@ class PointerAttention(Attention):
         contexts = memory.states.gather(1, place.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
         zeros = torch.zeros_like(weights[:, :, 0])
         after = PointerState(weights, contexts[:, 0], state.position)
-        return Reading(contexts, zeros, weights, zeros, zeros[:, 0], after)
+        return AttentionStep(contexts, zeros, weights, zeros, zeros[:, 0], after)

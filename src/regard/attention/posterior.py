@@ -36,24 +36,24 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Likelihood, Memory, Reading, Reference, State
-from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
-from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
-from regard.config import config, option
+from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State
+from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
+from regard.attention.words import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
-from regard.layers.steps import StepProduct
+from regard.layers.steps import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
 
 Coupling = Literal["none", "proximity", "monotonic", "hard_monotonic"]
-NEAR = 3
+PROXIMITY_RADIUS = 3
 """Proximity coupling: distances below this have a bias of their own."""
-LEAST = 1e-20
+MIN_TAIL_MASS = 1e-20
 """Minimum prior mass of the positions beyond the top K; below it they are ignored."""
 
 
-@config
+@configclass
 class PosteriorAttentionConfig:
     """Posterior attention, with Bayes' rule after each token."""
 
@@ -61,7 +61,7 @@ class PosteriorAttentionConfig:
         default="posterior",
         help="Attention mechanism: a mixture over source positions, updated by Bayes' rule after each token.",
     )
-    passes: Literal["posterior", "prior"] = option(
+    state_attention: Literal["posterior", "prior"] = option(
         default="posterior",
         help="Distribution passed to the next step: posterior (Postr-Joint) or prior (Prior-Joint).",
     )
@@ -69,29 +69,29 @@ class PosteriorAttentionConfig:
         default="none",
         help="Dependence of the prior on the attention of the previous step, in addition to the scores.",
     )
-    contexts: int = option(
+    top_k: int = option(
         default=6,
         help="Number K of source positions in the mixture, by decreasing prior. 0 uses all positions.",
         ge=0,
         le=100_000,
     )
-    beyond: Literal["mean", "renormalize", "drop"] = option(
+    tail: Literal["mean", "renormalize", "drop"] = option(
         default="mean",
         help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
         "renormalization over the K (renormalise), or omission as in Eq. 7 (drop).",
     )
-    mix: float = option(
+    posterior_weight: float = option(
         default=0.5,
         help="Weight m of the posterior in the distribution passed to the next step; the prior has 1 - m.",
         ge=0,
         le=1,
     )
-    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
+    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
         """Check that `forward` coupling is exact: an approximation could move backward."""
-        if self.coupling == "hard_monotonic" and (self.passes == "prior" or self.mix < 1 or self.contexts):
+        if self.coupling == "hard_monotonic" and (self.state_attention == "prior" or self.posterior_weight < 1 or self.top_k):
             raise ValueError(
                 "coupling 'forward' requires exact inference: set passes = 'posterior', mix = 1 and "
                 "contexts = 0"
@@ -103,13 +103,13 @@ class PosteriorState(State):
     """A state with the distributions over source positions of the last step.
 
     Attributes:
-        passed: [B, S], the distribution that the next step's coupling starts from. None before the first
+        carried: [B, S], the distribution that the next step's coupling starts from. None before the first
             step.
         posterior: [B, S], the posterior of the position, not mixed with the prior. None before the first step
             and if the prior is passed on.
     """
 
-    passed: Float[Tensor, "B S"] | None = None
+    carried: Float[Tensor, "B S"] | None = None
     posterior: Float[Tensor, "B S"] | None = None
 
     @property
@@ -119,28 +119,28 @@ class PosteriorState(State):
 
 
 @dataclass(frozen=True)
-class PosteriorReading(Reading):
+class PosteriorStep(AttentionStep):
     """The reading of one step, before its token is known.
 
     Attributes:
-        others: [B, S], the share of each position in the additional mean context. None if there is no such
+        tail_weights: [B, S], the share of each position in the additional mean context. None if there is no such
             context.
         values: The states, prepared for weighted sums.
-        mix: m. None if the prior is passed on.
+        posterior_weight: m. None if the prior is passed on.
     """
 
-    others: Float[Tensor, "B S"] | None
-    values: StepProduct
-    mix: float | None
+    tail_weights: Float[Tensor, "B S"] | None
+    values: StepLinear
+    posterior_weight: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
         """Apply Bayes' rule to the K positions and to the mean of the others, if there is one."""
         assert self.positions is not None
         prior = self.weights[:, 0]
-        if self.mix is None:
+        if self.posterior_weight is None:
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
-        posterior = bayes(self.log_weights, log_likelihood, self.positions, prior.shape[1], self.others)
-        passed = torch.lerp(prior, posterior, self.mix)
+        posterior = posterior_over_positions(self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights)
+        passed = torch.lerp(prior, posterior, self.posterior_weight)
         weights = passed.unsqueeze(1)
         return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
 
@@ -150,26 +150,26 @@ class PosteriorAttention(Attention):
 
     Args:
         config: The passed distribution, the coupling and the scorer.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
     """
 
     observes = True
     reads_words = True
 
-    def __init__(self, config: PosteriorAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and the coupling."""
         super().__init__()
         self.config = config
-        self.width = width
-        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        self.memory_size = memory_size
+        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Proximity has one bias for each distance from -2 to 2; monotonic has the logit of delta.
-        size = {"proximity": 2 * NEAR - 1, "monotonic": 1}.get(config.coupling, 0)
+        size = {"proximity": 2 * PROXIMITY_RADIUS - 1, "monotonic": 1}.get(config.coupling, 0)
         self.coupling = nn.Parameter(torch.zeros(size)) if size else None
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
+        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
         """Return the initial state, without a previous distribution."""
@@ -178,21 +178,21 @@ class PosteriorAttention(Attention):
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and the weighted sums of each step (passed context, mean of the others)."""
-        sums = 2 if self.config.beyond == "mean" and self.config.contexts else 1
-        return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.width
+        sums = 2 if self.config.tail == "mean" and self.config.top_k else 1
+        return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.memory_size
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorReading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorStep:
         """Compute the prior and the contexts of one time step."""
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
-        log_prior = self._log_prior(scores, memory.mask, state.passed)
-        log_weights, positions, others = self._words(log_prior)
+        log_prior = self._log_prior(scores, memory.mask, state.carried)
+        log_weights, positions, others = self._select_contexts(log_prior)
         zeros = torch.zeros_like(log_weights)
-        contexts = words_at(memory, positions)
+        contexts = gather_states(memory, positions)
         if others is not None:
             mean = memory.values(others.unsqueeze(1))
             contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=1)
-        return PosteriorReading(
+        return PosteriorStep(
             contexts=contexts,
             log_weights=log_weights,
             weights=log_prior.exp().unsqueeze(1),
@@ -200,9 +200,9 @@ class PosteriorAttention(Attention):
             penalty=zeros[:, 0],
             state=state,
             positions=positions,
-            others=others,
+            tail_weights=others,
             values=memory.values,
-            mix=self.config.mix if self.config.passes == "posterior" else None,
+            posterior_weight=self.config.posterior_weight if self.config.state_attention == "posterior" else None,
         )
 
     def read_all(
@@ -211,52 +211,52 @@ class PosteriorAttention(Attention):
         memory: Memory,
         state: State,
         likelihood: Likelihood | None = None,
-    ) -> Reading:
+    ) -> AttentionStep:
         """Attend for all steps; in parallel for Prior-Joint without coupling, whose steps are independent."""
         # The posterior and the coupling make a step depend on the previous one.
-        if self.config.passes == "posterior" or self.config.coupling != "none":
+        if self.config.state_attention == "posterior" or self.config.coupling != "none":
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(queries, memory.keys), memory.mask.unsqueeze(1))
-        log_weights, positions, others = self._words(log_prior.flatten(0, 1))
+        log_weights, positions, others = self._select_contexts(log_prior.flatten(0, 1))
         log_weights, positions = (x.view(*queries.shape[:2], -1) for x in (log_weights, positions))
-        contexts = words_at(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
+        contexts = gather_states(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
         if others is not None:
             mean = memory.values(others.view_as(log_prior)).unsqueeze(2)
             contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=2)
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
         after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
-        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
+        return AttentionStep(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
 
-    def _words(
+    def _select_contexts(
         self, log_prior: Float[Tensor, "N S"]
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
         """Return the contexts' log-weights, the top-K positions, and the others' shares in their mean."""
-        log_weights, positions = likeliest(log_prior, self.config.contexts)
-        if self.config.beyond == "renormalize":
+        log_weights, positions = top_k_positions(log_prior, self.config.top_k)
+        if self.config.tail == "renormalize":
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
-        if self.config.beyond != "mean" or not self.config.contexts:
+        if self.config.tail != "mean" or not self.config.top_k:
             return log_weights, positions, None
         # The mass of the other positions is summed directly, as 1 minus the top-K sum would cancel.
         others = log_prior.exp().scatter(1, positions, 0.0)
         mass = others.sum(-1, keepdim=True)
-        present = mass > LEAST
+        present = mass > MIN_TAIL_MASS
         log_mass = torch.where(present, mass, torch.ones_like(mass)).log().masked_fill(~present, -torch.inf)
-        return torch.cat([log_weights, log_mass], dim=-1), positions, others / mass.clamp_min(LEAST)
+        return torch.cat([log_weights, log_mass], dim=-1), positions, others / mass.clamp_min(MIN_TAIL_MASS)
 
     def _log_prior(
-        self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None
+        self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], carried: Float[Tensor, "B S"] | None
     ) -> Float[Tensor, "B S"]:
         """Compute log Prior_t over all positions; -inf where masked."""
-        # At the first step `passed` is None, and the prior has no coupling.
-        if passed is not None and self.config.coupling == "hard_monotonic":
-            return forward_prior(scores, passed, mask)
-        if passed is not None and self.coupling is not None:
-            return chain_prior(scores, passed, self.bias(scores.shape[1]), mask)
+        # At the first step `carried` is None, and the prior has no coupling.
+        if carried is not None and self.config.coupling == "hard_monotonic":
+            return forward_prior(scores, carried, mask)
+        if carried is not None and self.coupling is not None:
+            return chain_prior(scores, carried, self.coupling_bias(scores.shape[1]), mask)
         return masked_log_softmax(scores, mask)
 
-    def bias(self, size: int) -> Float[Tensor, "S S"]:
+    def coupling_bias(self, size: int) -> Float[Tensor, "S S"]:
         """Return the coupling bias [i, j]: added to the score of position i after attention to position j.
 
         Args:
@@ -267,8 +267,8 @@ class PosteriorAttention(Attention):
         if self.coupling is None:
             return torch.zeros(size, size).to(distance.device)
         if self.config.coupling == "proximity":
-            inner = distance.abs() < NEAR
-            chosen = self.coupling[(distance + NEAR - 1).clamp(0, 2 * NEAR - 2)]
+            inner = distance.abs() < PROXIMITY_RADIUS
+            chosen = self.coupling[(distance + PROXIMITY_RADIUS - 1).clamp(0, 2 * PROXIMITY_RADIUS - 2)]
             return torch.where(inner, chosen, torch.zeros_like(chosen))
         onward = distance >= 1
         delta = torch.sigmoid(self.coupling)

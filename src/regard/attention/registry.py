@@ -1,6 +1,6 @@
 """The registry of attention mechanisms.
 
-To register a mechanism, add its config to `AttentionConfig` and its class to `MECHANISMS`.
+To register a mechanism, add its config to `AttentionConfig` and its class to `ATTENTION_CLASSES`.
 """
 
 from typing import Annotated, Any
@@ -15,9 +15,9 @@ from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig
-from regard.config import Kinds
+from regard.config import TaggedUnion
 
-__all__ = ["MECHANISMS", "AttentionConfig", "build_attention", "mechanism"]
+__all__ = ["ATTENTION_CLASSES", "AttentionConfig", "build_attention", "attention_class"]
 
 AttentionConfig = Annotated[
     SoftAttentionConfig
@@ -29,10 +29,10 @@ AttentionConfig = Annotated[
     | HardAttentionConfig
     | PointerAttentionConfig
     | NoAttentionConfig,
-    Kinds("soft"),
+    TaggedUnion("soft"),
 ]
 
-MECHANISMS: dict[type[Any], type[Attention]] = {
+ATTENTION_CLASSES: dict[type[Any], type[Attention]] = {
     SoftAttentionConfig: SoftAttention,
     CoverageAttentionConfig: CoverageAttention,
     ConstrainedAttentionConfig: ConstrainedAttention,
@@ -45,21 +45,21 @@ MECHANISMS: dict[type[Any], type[Attention]] = {
 }
 
 
-def mechanism(config: AttentionConfig) -> type[Attention]:
+def attention_class(config: AttentionConfig) -> type[Attention]:
     """Return the class of the mechanism that a config describes."""
-    return MECHANISMS[type(config)]
+    return ATTENTION_CLASSES[type(config)]
 
 
 def build_attention(
-    config: AttentionConfig, query: int, width: int, target: int = 0, heads: int = 1
+    config: AttentionConfig, query_size: int, memory_size: int, target_size: int = 0, num_heads: int = 1
 ) -> Attention:
     """Build the mechanism that a config describes.
 
     Args:
         config: A member of the union.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
-        target: Width of the target embeddings.
-        heads: Number of consecutive rows of a batch that are the heads of one sentence.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
+        target_size: Width of the target embeddings.
+        num_heads: Number of consecutive rows of a batch that are the heads of one sentence.
     """
-    return mechanism(config).build(config, query, width, target, heads)
+    return attention_class(config).build(config, query_size, memory_size, target_size, num_heads)

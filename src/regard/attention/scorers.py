@@ -24,40 +24,40 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.kernels.products import linear
 from regard.layers.precision import to_compute
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = [
-    "HIDDEN_HELP",
-    "SCORER_HELP",
+    "SCORE_HIDDEN_SIZE_HELP",
+    "SCORE_FUNCTION_HELP",
     "AdditiveScorer",
     "DotScorer",
-    "GeneralScorer",
-    "ScaledGeneralScorer",
-    "ScaledScorer",
-    "Scorer",
+    "BilinearScorer",
+    "ScaledBilinearScorer",
+    "ScaledDotScorer",
+    "AttentionScorer",
     "ScorerKind",
     "build_scorer",
 ]
 
 ScorerKind = Literal["dot", "scaled_dot", "bilinear", "scaled_bilinear", "additive"]
-SCORER_HELP = (
+SCORE_FUNCTION_HELP = (
     "Score function of queries and source states. Default: scaled_general; in multi-head attention scaled; "
     "in a convolutional model dot."
 )
-HIDDEN_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
+SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
 
 
-class Scorer(nn.Module, ABC):
+class AttentionScorer(nn.Module, ABC):
     """Base class of scorers, which compute scores from queries and keys."""
 
     @abstractmethod
-    def keys(self, states: Float[Tensor, "B S D"]) -> Rows:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
         """Compute the keys of the memory's states, once per sentence."""
 
     @abstractmethod
-    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
 
     @abstractmethod
@@ -65,25 +65,25 @@ class Scorer(nn.Module, ABC):
         """Count the multiply-adds of a forward pass; see `Attention.multiply_adds`."""
 
 
-class DotScorer(Scorer):
+class DotScorer(AttentionScorer):
     """z_j = q . h_j; query and memory must have the same width.
 
     Args:
-        query: Width of query and memory.
+        query_size: Width of query and memory.
     """
 
-    def __init__(self, query: int) -> None:
+    def __init__(self, query_size: int) -> None:
         """Keep the width; there are no parameters."""
         super().__init__()
-        self.width = query
+        self.width = query_size
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the states themselves."""
-        return StepProduct.open(states.transpose(1, 2))
+        return StepLinear.prepare(states.transpose(1, 2))
 
-    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
-        assert isinstance(keys, StepProduct)
+        assert isinstance(keys, StepLinear)
         return keys(queries)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
@@ -91,28 +91,28 @@ class DotScorer(Scorer):
         return pairs * self.width
 
 
-class ScaledScorer(DotScorer):
+class ScaledDotScorer(DotScorer):
     """z_j = q . h_j / sqrt(D); query and memory must have the same width D."""
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the scaled states."""
         return super().keys(states * self.width**-0.5)
 
 
-class GeneralScorer(DotScorer):
+class BilinearScorer(DotScorer):
     """z_j = q^T W h_j.
 
     Args:
-        query: Width of the query.
-        width: Width of the memory.
+        query_size: Width of the query.
+        memory_size: Width of the memory.
     """
 
-    def __init__(self, query: int, width: int) -> None:
+    def __init__(self, query_size: int, memory_size: int) -> None:
         """Create the weights."""
-        super().__init__(query)
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, width)))
+        super().__init__(query_size)
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j."""
         weight = to_compute(self.weight)
         return super().keys(linear(states.to(weight.dtype), weight.t()))
@@ -122,74 +122,74 @@ class GeneralScorer(DotScorer):
         return source * self.weight.numel() + super().multiply_adds(source, target, pairs)
 
 
-class ScaledGeneralScorer(GeneralScorer):
+class ScaledBilinearScorer(BilinearScorer):
     """z_j = q^T W h_j / sqrt(D), where D is the width of the query."""
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j / sqrt(D)."""
         return super().keys(states * self.width**-0.5)
 
 
 @dataclass(frozen=True)
-class AdditiveKeys(Rows):
+class AdditiveKeys(BatchedState):
     """W h_j + b, and U prepared for the queries of all time steps."""
 
-    words: Float[Tensor, "B S A"]
-    query: StepProduct
+    keys: Float[Tensor, "B S A"]
+    query_proj: StepLinear
 
 
-class AdditiveScorer(Scorer):
+class AdditiveScorer(AttentionScorer):
     """z_j = v . tanh(W h_j + U q + b).
 
     Args:
-        query: Width of the query.
-        width: Width of the memory.
-        hidden: Width of the tanh layer.
+        query_size: Width of the query.
+        memory_size: Width of the memory.
+        hidden_size: Width of the tanh layer.
     """
 
-    def __init__(self, query: int, width: int, hidden: int) -> None:
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int) -> None:
         """Create the parameters."""
         super().__init__()
-        self.memory = nn.Linear(width, hidden)
-        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, hidden)))
-        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden), -(hidden**-0.5), hidden**-0.5))
+        self.key_proj = nn.Linear(memory_size, hidden_size)
+        self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, hidden_size)))
+        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5))
 
     def keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
-        weight, bias = to_compute(self.memory.weight), to_compute(self.memory.bias)
-        return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepProduct.open(self.query))
+        weight, bias = to_compute(self.key_proj.weight), to_compute(self.key_proj.bias)
+        return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepLinear.prepare(self.query_weight))
 
-    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
         assert isinstance(keys, AdditiveKeys)
-        hidden = torch.tanh(keys.words.unsqueeze(1) + keys.query(queries).unsqueeze(2))  # (B, T, S, A)
+        hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, A)
         return hidden @ self.vector.to(hidden.dtype)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
-        made = source * self.memory.weight.numel() + target * self.query.numel()
+        made = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
         return made + pairs * self.vector.numel()
 
 
-def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | None = None) -> Scorer:
+def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hidden_size: int | None = None) -> AttentionScorer:
     """Build the scorer with the given name.
 
     Args:
         kind: Name of the scorer. None means scaled_general.
-        query: Width of the query.
-        width: Width of the memory's states.
-        hidden: Width of the additive scorer's tanh layer. None means the width of the query.
+        query_size: Width of the query.
+        memory_size: Width of the memory's states.
+        hidden_size: Width of the additive scorer's tanh layer. None means the width of the query.
 
     Raises:
         ConfigError: A dot product is requested, but query and memory have different widths.
     """
     if kind == "dot" or kind == "scaled_dot":
-        if query != width:
+        if query_size != memory_size:
             raise ConfigError(
                 f"scorer {kind!r} requires queries and memory of the same width, but their widths are "
-                f"{query} and {width}: use scaled_general"
+                f"{query_size} and {memory_size}: use scaled_general"
             )
-        return DotScorer(query) if kind == "dot" else ScaledScorer(query)
+        return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
     if kind == "additive":
-        return AdditiveScorer(query, width, hidden or query)
-    return GeneralScorer(query, width) if kind == "bilinear" else ScaledGeneralScorer(query, width)
+        return AdditiveScorer(query_size, memory_size, hidden_size or query_size)
+    return BilinearScorer(query_size, memory_size) if kind == "bilinear" else ScaledBilinearScorer(query_size, memory_size)

@@ -26,19 +26,19 @@ from typing import Literal
 
 import torch
 
-from regard.attention.base import Attention, Memory, Reading, Reference, State
-from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, GeneralScorer, ScorerKind, build_scorer
-from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
-from regard.config import config, option
+from regard.attention.base import Attention, Memory, AttentionStep, Reference, State
+from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, BilinearScorer, ScorerKind, build_scorer
+from regard.attention.words import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.config import configclass, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
 from regard.layers.recurrent import RecurrentLayer
-from regard.layers.steps import StepProduct
+from regard.layers.steps import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalState"]
 
 
-@config
+@configclass
 class VariationalAttentionConfig:
     """Variational attention, a latent variable with an inference network."""
 
@@ -62,21 +62,21 @@ class VariationalAttentionConfig:
         help="Straight-through estimator: the context is the sampled position, the gradient is that of the "
         "relaxed sample.",
     )
-    contexts: int = option(
+    top_k: int = option(
         default=0,
         help="Number K of source positions summed over in validation and search, by decreasing prior. 0 uses "
         "all positions.",
         ge=0,
         le=100_000,
     )
-    inference: int | None = option(
+    inference_hidden_size: int | None = option(
         default=None,
         help="Width of the inference network's LSTM, an even number. Default: the width of the encoder.",
         ge=2,
         le=16_384,
     )
-    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
+    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
         """Reject an odd width of the inference network, and settings of relaxed samples without them."""
@@ -86,10 +86,10 @@ class VariationalAttentionConfig:
                     f"{name} = {str(value).lower()} requires estimator = 'gumbel': "
                     "it is a setting of relaxed samples"
                 )
-        if self.inference is not None and self.inference % 2:
+        if self.inference_hidden_size is not None and self.inference_hidden_size % 2:
             raise ValueError(
                 "inference must be even, because each direction of the LSTM has half of it; "
-                f"got {self.inference}"
+                f"got {self.inference_hidden_size}"
             )
 
 
@@ -98,12 +98,12 @@ class VariationalState(State):
     """A state with the inference network's distributions; its weights and context are the prior's.
 
     Attributes:
-        proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a reference.
+        log_proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a reference.
         posterior: [B, S], the posterior of the position: q in training, otherwise from Bayes' rule. None
             before the first step.
     """
 
-    proposals: tuple[Tensor, ...] | None = None
+    log_proposals: tuple[Tensor, ...] | None = None
     posterior: Float[Tensor, "B S"] | None = None
 
     @property
@@ -113,7 +113,7 @@ class VariationalState(State):
 
 
 @dataclass(frozen=True)
-class VariationalReading(Reading):
+class VariationalStep(AttentionStep):
     """The reading of one step; its token determines the posterior."""
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
@@ -123,7 +123,7 @@ class VariationalReading(Reading):
         if state.posterior is not None:
             return state
         assert self.positions is not None
-        posterior = bayes(self.log_weights, log_likelihood, self.positions, state.weights.shape[-1])
+        posterior = posterior_over_positions(self.log_weights, log_likelihood, self.positions, state.weights.shape[-1])
         return dataclasses.replace(state, posterior=posterior)
 
 
@@ -132,99 +132,99 @@ class VariationalAttention(Attention):
 
     Args:
         config: The estimator, the scorer and the inference network.
-        query: Width of the decoder state.
-        width: Width of the memory's states.
-        target: Width of the target embeddings.
+        query_size: Width of the decoder state.
+        memory_size: Width of the memory's states.
+        target_size: Width of the target embeddings.
     """
 
     observes = True
     reads_reference = True
 
-    def __init__(self, config: VariationalAttentionConfig, query: int, width: int, target: int) -> None:
+    def __init__(self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int) -> None:
         """Build the scorer and the inference network."""
         super().__init__()
         self.config = config
-        self.width = width
+        self.memory_size = memory_size
         self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
-        self.reads_words = config.estimator == "enumerate"
-        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        self.attends_to_single_positions = config.estimator == "enumerate"
+        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Each direction of the LSTM has half of the width, which must be even.
-        inner = width + width % 2 if config.inference is None else config.inference
-        self.reader = RecurrentLayer("lstm", target, inner, "bidirectional")
-        self.proposer = GeneralScorer(inner, width)
+        inner = memory_size + memory_size % 2 if config.inference_hidden_size is None else config.inference_hidden_size
+        self.inference_lstm = RecurrentLayer("lstm", target_size, inner, "bidirectional")
+        self.inference_scorer = BilinearScorer(inner, memory_size)
 
     @classmethod
     def build(
-        cls, config: VariationalAttentionConfig, query: int, width: int, target: int, heads: int = 1
+        cls, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
     ) -> "VariationalAttention":
         """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query, width, target)
+        return cls(config, query_size, memory_size, target_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
+        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
         """Return the initial state; with a reference, it holds log q of every step."""
         first = super().start(memory)
-        proposals = None if target is None else self.propose(memory, target).unbind(1)
+        proposals = None if target is None else self.compute_log_proposals(memory, target).unbind(1)
         return VariationalState(first.weights, first.context, proposals)
 
-    def propose(self, memory: Memory, target: Reference) -> Float[Tensor, "B T S"]:
+    def compute_log_proposals(self, memory: Memory, target: Reference) -> Float[Tensor, "B T S"]:
         """Compute log q of every step, in nats; -inf where masked.
 
         Args:
             memory: The memory that is attended.
-            target: The reference.
+            target_size: The reference.
         """
-        read, _ = self.reader(target.embedded, target.mask.sum(-1))
-        scores = self.proposer(read, self.proposer.keys(memory.states))
+        read, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
+        scores = self.inference_scorer(read, self.inference_scorer.keys(memory.states))
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count both scorers, the inference network, and a weighted sum of the states for each step."""
-        cell = self.reader.recurrence
+        cell = self.inference_lstm.recurrence
         network = target * (cell.input_weight.numel() + cell.hidden_weight.numel())
-        scorers = (self.scorer, self.proposer)
-        return network + sum(s.multiply_adds(source, target, pairs) for s in scorers) + pairs * self.width
+        scorers = (self.scorer, self.inference_scorer)
+        return network + sum(s.multiply_adds(source, target, pairs) for s in scorers) + pairs * self.memory_size
 
-    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalReading:
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalStep:
         """Attend for one time step, under q if there is a reference and under the prior otherwise."""
         assert isinstance(state, VariationalState) and memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(query.unsqueeze(1), memory.keys)[:, 0], memory.mask)
         prior = log_prior.exp()
         expected = memory.values(prior.unsqueeze(1))[:, 0]
         after = VariationalState(prior.unsqueeze(1), expected)
-        if state.proposals is None:
+        if state.log_proposals is None:
             return self._mixture(memory, log_prior, after)
         # One distribution per step was computed in `start`; the state carries the remaining ones.
-        log_proposal, *rest = state.proposals
+        log_proposal, *rest = state.log_proposals
         proposal = log_proposal.exp()
-        after = dataclasses.replace(after, proposals=tuple(rest), posterior=proposal)
-        penalty = _divergence(proposal, log_proposal, log_prior, memory.mask)
+        after = dataclasses.replace(after, log_proposals=tuple(rest), posterior=proposal)
+        penalty = _kl_divergence(proposal, log_proposal, log_prior, memory.mask)
         if self.config.estimator == "enumerate":
-            return _of_all(memory, log_proposal, penalty, after)
+            return _step_of_all_positions(memory, log_proposal, penalty, after)
         if self.config.estimator == "reinforce":
-            return _of_a_draw(memory, log_proposal, expected, penalty, after)
+            return _step_of_sample(memory, log_proposal, expected, penalty, after)
         # The sample is one context: a mean of states, weighted by the relaxed one-hot vector.
         sample = gumbel_softmax(log_proposal, self.config.temperature, hard=self.config.straight_through)
         zeros = torch.zeros_like(penalty).unsqueeze(1)
         contexts = memory.values(sample.unsqueeze(1))
-        return VariationalReading(contexts, zeros, after.weights, zeros, penalty, after)
+        return VariationalStep(contexts, zeros, after.weights, zeros, penalty, after)
 
     def _mixture(
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
-    ) -> VariationalReading:
+    ) -> VariationalStep:
         """Build a reading of all positions, or of the top K with their weights renormalized."""
         penalty = log_prior.new_zeros(len(log_prior))
-        if not self.config.contexts:
-            return _of_all(memory, log_prior, penalty, after)
-        found, positions = likeliest(log_prior, self.config.contexts)
+        if not self.config.top_k:
+            return _step_of_all_positions(memory, log_prior, penalty, after)
+        found, positions = top_k_positions(log_prior, self.config.top_k)
         log_weights = found - found.logsumexp(-1, keepdim=True)
-        return _of_words(words_at(memory, positions), positions, log_weights, penalty, after)
+        return _step_of_positions(gather_states(memory, positions), positions, log_weights, penalty, after)
 
 
-def _divergence(
+def _kl_divergence(
     proposal: Float[Tensor, "B S"],
     log_proposal: Float[Tensor, "B S"],
     log_prior: Float[Tensor, "B S"],
@@ -236,42 +236,42 @@ def _divergence(
     return (proposal * difference).sum(-1)
 
 
-def _of_words(
+def _step_of_positions(
     contexts: Float[Tensor, "B K D"],
     positions: Int[Tensor, "B K"],
     log_weights: Float[Tensor, "B K"],
     penalty: Float[Tensor, "B"],
-    after: VariationalState,
-) -> VariationalReading:
+    state: VariationalState,
+) -> VariationalStep:
     """Build a reading in which each context is a source position."""
     zeros = torch.zeros_like(log_weights)
-    return VariationalReading(
-        contexts, log_weights, after.weights, zeros, penalty, after, positions=positions
+    return VariationalStep(
+        contexts, log_weights, state.weights, zeros, penalty, state, positions=positions
     )
 
 
-def _of_all(
-    memory: Memory, log_weights: Float[Tensor, "B S"], penalty: Float[Tensor, "B"], after: VariationalState
-) -> VariationalReading:
+def _step_of_all_positions(
+    memory: Memory, log_weights: Float[Tensor, "B S"], penalty: Float[Tensor, "B"], state: VariationalState
+) -> VariationalStep:
     """Build a reading of all positions, in order."""
     places = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
-    return _of_words(memory.states, places, log_weights, penalty, after)
+    return _step_of_positions(memory.states, places, log_weights, penalty, state)
 
 
-def _of_a_draw(
+def _step_of_sample(
     memory: Memory,
     log_proposal: Float[Tensor, "B S"],
     expected: Float[Tensor, "B D"],
     penalty: Float[Tensor, "B"],
-    after: VariationalState,
-) -> VariationalReading:
+    state: VariationalState,
+) -> VariationalStep:
     """Build a reading of one sampled position; the prior's expectation is a second context, the baseline."""
     sample = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
-    word = words_at(memory, sample)
+    word = gather_states(memory, sample)
     contexts = torch.cat([word, expected.unsqueeze(1).to(word.dtype)], dim=1)
     log_policy = log_proposal.gather(1, sample)
     zero = torch.zeros_like(log_policy)
     # With log-weight -inf the second context has no share in the mixture.
     log_weights = torch.cat([zero, zero - torch.inf], dim=1)
     log_policy = torch.cat([log_policy, zero], dim=1)
-    return VariationalReading(contexts, log_weights, after.weights, log_policy, penalty, after)
+    return VariationalStep(contexts, log_weights, state.weights, log_policy, penalty, state)

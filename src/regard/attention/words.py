@@ -3,56 +3,56 @@
 import torch
 
 from regard.attention.base import Memory
-from regard.functional.masking import exact_dtype, hide
+from regard.functional.masking import accumulation_dtype, mask_scores
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["bayes", "likeliest", "masked_log_softmax", "words_at"]
+__all__ = ["posterior_over_positions", "top_k_positions", "masked_log_softmax", "gather_states"]
 
 
 def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
     """Compute the log of a masked softmax, in float32 or better; -inf where masked."""
-    hidden = hide(scores.to(exact_dtype(scores.dtype)), mask)
+    hidden = mask_scores(scores.to(accumulation_dtype(scores.dtype)), mask)
     return torch.log_softmax(hidden, dim=-1).masked_fill(~mask, -torch.inf)
 
 
-def likeliest(log_probs: Float[Tensor, "B S"], count: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+def top_k_positions(log_probs: Float[Tensor, "B S"], k: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
     """Return the log-probabilities and indices of the top K positions, or of all if there are fewer.
 
     Masked positions have log-probability -inf and index 0, which is always valid.
 
     Args:
         log_probs: Log-probabilities, -inf where masked.
-        count: K; 0 returns all positions.
+        k: K; 0 returns all positions.
     """
     words = log_probs.shape[1]
-    found, positions = log_probs.topk(min(count or words, words), dim=-1)
+    found, positions = log_probs.topk(min(k or words, words), dim=-1)
     return found, positions.masked_fill(torch.isneginf(found), 0)
 
 
-def words_at(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
+def gather_states(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
     """Gather the states at the given positions."""
     return memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
 
 
-def bayes(
+def posterior_over_positions(
     log_weights: Float[Tensor, "B C"],
     log_likelihood: Float[Tensor, "B C"],
     positions: Int[Tensor, "B K"],
-    words: int,
-    others: Float[Tensor, "B S"] | None = None,
+    num_positions: int,
+    tail_weights: Float[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
     """Compute the posterior over source positions: proportional to weight times likelihood.
 
     Args:
-        log_weights: Log-weights of the contexts: K, or K + 1 if `others` is given.
+        log_weights: Log-weights of the contexts: K, or K + 1 if `tail_weights` is given.
         log_likelihood: Log p(token | context k).
         positions: Source position of each of the first K contexts.
-        words: S.
-        others: The share of each position in the last context, a mean of positions. None if there is no such
+        num_positions: S.
+        tail_weights: The share of each position in the last context, a mean of positions. None if there is no such
             context.
     """
     posterior = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
     # scatter_add: masked positions all have index 0, but a posterior of zero.
-    if others is None:
-        return posterior.new_zeros(len(posterior), words).scatter_add(1, positions, posterior)
-    return (posterior[:, -1:] * others).scatter_add(1, positions, posterior[:, :-1])
+    if tail_weights is None:
+        return posterior.new_zeros(len(posterior), num_positions).scatter_add(1, positions, posterior)
+    return (posterior[:, -1:] * tail_weights).scatter_add(1, positions, posterior[:, :-1])

@@ -18,7 +18,7 @@ def actions(
             help="Tab-separated tables. One aligner is trained on all of them.", show_default=False
         ),
     ],
-    into: Annotated[Path, typer.Option(help="Directory for the new tables.", show_default=False)],
+    output_dir: Annotated[Path, typer.Option(help="Directory for the new tables.", show_default=False)],
     columns: Annotated[
         str,
         typer.Option(
@@ -26,7 +26,7 @@ def actions(
         ),
     ] = "1,2,3",
     seed: Annotated[int, typer.Option(help="Random seed of the aligner.", min=0, max=4_294_967_295)] = 0,
-    threads: Annotated[
+    num_threads: Annotated[
         int | None,
         typer.Option(
             help="Number of threads of the aligner. Default: the number of processors.", min=1, max=1_024
@@ -43,15 +43,15 @@ def actions(
     Example: regard actions train.tsv dev.tsv --into actions
     """
     from regard.alignment.actions import write_action_tables
-    from regard.alignment.base import Setting
+    from regard.alignment.base import TrainingSetup
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig
 
     chosen = list(column_numbers(columns))
     corpora = [
-        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, where="--columns") for table in tables
+        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, origin="--columns") for table in tables
     ]
-    paths = [into / path.name.removesuffix(".gz") for path in tables]
+    paths = [output_dir / path.name.removesuffix(".gz") for path in tables]
     for path, table in zip(paths, tables, strict=True):
         if paths.count(path) > 1:
             raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
@@ -60,6 +60,6 @@ def actions(
             raise UsageError(
                 f"{path}: the output would overwrite the table {table}. Choose another directory with --into."
             )
-    counts = write_action_tables(corpora, paths, Setting(threads=threads or 0, seed=seed))
+    counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):
         typer.echo(f"{path}: converted {count} forms to actions", err=True)

@@ -14,12 +14,12 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.alignment import AlignerConfig, Corpus, Iteration, Setting, WordAligner
+    from regard.alignment import AlignerConfig, Corpus, IterationStats, TrainingSetup, WordAligner
     from regard.cli.output import Output
 
 __all__ = ["align"]
 
-MANY = 20  # with more passes than this, only the last one is reported
+MAX_REPORTED_PASSES = 20  # with more passes than this, only the last one is reported
 
 
 def align(
@@ -35,7 +35,7 @@ def align(
         Path | None,
         typer.Argument(help="Translations, one line per source line.", show_default=False),
     ] = None,
-    prepared: Annotated[
+    prepared_dir: Annotated[
         Path | None,
         typer.Option(
             help="Directory written by `regard prepare` (instead of files): align the tokens of its training "
@@ -75,17 +75,17 @@ def align(
             "both.",
         ),
     ] = False,
-    least: Annotated[
+    min_posterior: Annotated[
         float,
         typer.Option(
             help="With --posteriors: minimum probability; links below it are omitted.", min=0, max=1
         ),
     ] = 0.01,
-    save: Annotated[
+    save_dir: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained aligner.", show_default=False),
     ] = None,
-    load: Annotated[
+    aligner_dir: Annotated[
         Path | None,
         typer.Option(
             help="Directory with a trained aligner, which is used instead of training one.",
@@ -101,7 +101,7 @@ def align(
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)] = 0,
-    threads: Annotated[
+    num_threads: Annotated[
         int | None,
         typer.Option(help="Number of threads. Default: the number of processors.", min=1, max=1_024),
     ] = None,
@@ -123,54 +123,54 @@ def align(
     from regard.cli.output import open_output, write_json
 
     method: Any = _method(symmetrize)
-    if load is not None and (model is not None or settings or save is not None):
+    if aligner_dir is not None and (model is not None or settings or save_dir is not None):
         raise UsageError(
             "--load uses a trained aligner, so it cannot be combined with --model, --set or --save"
         )
-    if prepared is not None and (source is not None or load is not None or lowercase):
+    if prepared_dir is not None and (source is not None or aligner_dir is not None or lowercase):
         raise UsageError(
             "--prepared uses text that is already tokenized, so it cannot be combined with text files, "
             "--load or --lowercase"
         )
-    if allow_empty and (load is None or target is None):
+    if allow_empty and (aligner_dir is None or target is None):
         raise UsageError(
             "--allow-empty needs --load and two text files: an aligner cannot be trained on empty lines"
         )
-    if source is None and prepared is None and _process_count() > 1:
+    if source is None and prepared_dir is None and _process_count() > 1:
         raise UsageError(
             "under torchrun several processes read the text, so it cannot come from standard input"
         )
-    config = None if load is not None else _config(model, settings or [])
+    config = None if aligner_dir is not None else _config(model, settings or [])
     # Check the target directory before training, which may take hours.
-    if save is not None:
-        WordAligner.refuse_foreign(save)
+    if save_dir is not None:
+        WordAligner.check_output_dir(save_dir)
     for text in (source, target):
         if text is not None and output is not None and output.is_file() and output.samefile(text):
             raise UsageError(
                 f"-o {output}: the output would overwrite the text to align. Choose another output file."
             )
-    known = None if load is None else WordAligner.load(load)
+    known = None if aligner_dir is None else WordAligner.load(aligner_dir)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = lowercase or (known is not None and known.lowercase)
-    corpus = _read(source, target, prepared, known, lowercase, allow_empty)
+    corpus = _read(source, target, prepared_dir, known, lowercase, allow_empty)
     passes: list[dict[str, Any]] = []
-    with _processes(threads or 0, seed) as setting, ExitStack() as opened:
+    with _processes(num_threads or 0, seed) as setting, ExitStack() as opened:
         # Open the output before training, so that an unwritable file is reported at once.
-        file = opened.enter_context(open_output(output)) if setting.process == 0 else None
+        file = opened.enter_context(open_output(output)) if setting.rank == 0 else None
         aligner = known
         if aligner is None:
             assert config is not None
-            aligner = _train(corpus, config, setting, lowercase, symmetrize, save, passes)
+            aligner = _train(corpus, config, setting, lowercase, symmetrize, save_dir, passes)
         # Only process 0 opened the output; the others have contributed their counts.
         if file is None:
             return
-        if save is not None:
-            aligner.save(save)
+        if save_dir is not None:
+            aligner.save(save_dir)
         if posteriors:
-            for links in aligner.posteriors(corpus, method, setting.threads):
-                _write_posteriors(file, links, least)
+            for links in aligner.posteriors(corpus, method, setting.num_threads):
+                _write_posteriors(file, links, min_posterior)
         else:
-            for line in aligner.align(corpus, method, setting.threads).lines():
+            for line in aligner.align(corpus, method, setting.num_threads).lines():
                 file.write(line + "\n")
         write_json(json_file, {"pairs": len(corpus), "passes": passes})
 
@@ -184,25 +184,25 @@ def _method(name: str) -> str:
 
 
 def _config(model: str | None, settings: list[str]) -> "AlignerConfig":
-    from regard.alignment.registry import DEFAULT, TRAINERS, kinds
+    from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
     from regard.config import from_dict
 
-    name = model or DEFAULT
-    if name not in kinds():
-        raise UsageError(f"--model {name!r}: expected one of {', '.join(kinds())}")
-    cls = list(TRAINERS)[kinds().index(name)]
-    return from_dict(cls, dict(_setting(text) for text in settings), where="--set")
+    name = model or DEFAULT_ALIGNER
+    if name not in aligner_kinds():
+        raise UsageError(f"--model {name!r}: expected one of {', '.join(aligner_kinds())}")
+    cls = list(TRAINERS)[aligner_kinds().index(name)]
+    return from_dict(cls, dict(_setting(text) for text in settings), origin="--set")
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from regard.data.reading import NotJson, parse_json
+    from regard.data.reading import InvalidJsonError, parse_json
 
     key, found, value = text.partition("=")
     if not found or not key:
         raise UsageError(f"--set {text!r}: expected key=value")
     try:
         return key, parse_json(value, object)
-    except NotJson:
+    except InvalidJsonError:
         return key, value
 
 
@@ -218,9 +218,9 @@ def _read(
     from regard.data.corpus import decode_lines
 
     if prepared is not None:
-        from regard.data.prepared import Prepared
+        from regard.data.prepared import PreparedData
 
-        return Corpus.from_prepared(Prepared.open(prepared))
+        return Corpus.from_prepared(PreparedData.open(prepared))
 
     words = None if known is None else known.words
     if source is not None and target is not None:
@@ -236,33 +236,33 @@ def _process_count() -> int:
 
 
 @contextmanager
-def _processes(threads: int, seed: int) -> "Iterator[Setting]":
+def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
     """Yield the training environment: a single process, or one of the processes that `torchrun` started."""
-    from regard.alignment import Setting
+    from regard.alignment import TrainingSetup
 
     if _process_count() == 1:
-        yield Setting(threads=threads, seed=seed)
+        yield TrainingSetup(num_threads=threads, seed=seed)
         return
     import torch
     import torch.distributed as dist
 
-    from regard.training.distributed import join
+    from regard.training.distributed import init_process_group
 
     def total(array: "np.ndarray") -> "np.ndarray":
         summed = torch.from_numpy(array.copy())
         dist.all_reduce(summed)
         return summed.numpy()
 
-    with join(torch.device("cpu")) as processes:
-        yield Setting(
-            threads=threads, seed=seed, process=processes.rank, processes=processes.count, reduce=total
+    with init_process_group(torch.device("cpu")) as processes:
+        yield TrainingSetup(
+            num_threads=threads, seed=seed, rank=processes.rank, world_size=processes.world_size, reduce=total
         )
 
 
 def _train(
     corpus: "Corpus",
     config: "AlignerConfig",
-    setting: "Setting",
+    setting: "TrainingSetup",
     lowercase: bool,
     method: str,
     save: Path | None,
@@ -274,14 +274,14 @@ def _train(
 
     # A saved aligner needs both directions, because it may later be symmetrized in another way.
     directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS
-    with _reporting(setting.process == 0, len(directions), passes) as report:
+    with _reporting(setting.rank == 0, len(directions), passes) as report:
         return train_both(corpus, config, setting, lowercase, directions, report)
 
 
 @contextmanager
 def _reporting(
-    talks: bool, directions: int, passes: list[dict[str, Any]]
-) -> "Iterator[Callable[[str, Iteration], None]]":
+    enabled: bool, directions: int, passes: list[dict[str, Any]]
+) -> "Iterator[Callable[[str, IterationStats], None]]":
     """Yield a callback that reports each pass on stderr and appends its results to `passes`.
 
     On a terminal, progress bars are shown as well.
@@ -292,23 +292,23 @@ def _reporting(
     from rich.progress import Progress
 
     console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    with Progress(console=console, transient=True, disable=not (talks and console.is_terminal)) as bar:
+    with Progress(console=console, transient=True, disable=not (enabled and console.is_terminal)) as bar:
         tasks: dict[tuple[str, str], Any] = {}
 
-        def report(direction: str, iteration: "Iteration") -> None:
-            figures = {name: float(value) for name, value in iteration.figures.items()}
+        def report(direction: str, iteration: "IterationStats") -> None:
+            figures = {name: float(value) for name, value in iteration.metrics.items()}
             known = math.isfinite(iteration.log_likelihood)
             found = {"perplexity": iteration.perplexity} if known else {}
-            about = {"direction": direction, "stage": iteration.stage, "pass": iteration.number}
+            about = {"direction": direction, "stage": iteration.stage, "pass": iteration.iteration}
             passes.append(about | found | figures)
             name = f"{direction} {iteration.stage}" if directions > 1 else iteration.stage
             if (direction, iteration.stage) not in tasks:
-                tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.of)
-            bar.update(tasks[direction, iteration.stage], completed=iteration.number)
+                tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.num_iterations)
+            bar.update(tasks[direction, iteration.stage], completed=iteration.iteration)
             # A sampler makes hundreds of passes, so only its last one is printed.
-            if talks and (iteration.of <= MANY or iteration.number == iteration.of):
+            if enabled and (iteration.num_iterations <= MAX_REPORTED_PASSES or iteration.iteration == iteration.num_iterations):
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
-                console.print(f"{name} {iteration.number}/{iteration.of}: {shown}")
+                console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {shown}")
 
         yield report
 

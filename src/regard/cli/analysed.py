@@ -5,11 +5,11 @@ from pathlib import Path
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["Analysed"]
+__all__ = ["AnalysisInput"]
 
 
 @dataclass(frozen=True)
-class Analysed:
+class AnalysisInput:
     """The models, the text and the output files of an analysis.
 
     Attributes:
@@ -18,7 +18,7 @@ class Analysed:
         reference: File with the reference translations, one line per source line.
         output: File for the report. None means standard output.
         json_file: File for the results in JSON. None writes no such file.
-        batch: Maximum number of sentences in a batch. None uses the model's setting.
+        batch_size: Maximum number of sentences in a batch. None uses the model's setting.
         precision: float32, bfloat16 or int8.
         device: Device of the computation, such as "cpu" or "cuda:0".
     """
@@ -28,11 +28,11 @@ class Analysed:
     reference: Path
     output: Path | None
     json_file: Path | None
-    batch: int | None
+    batch_size: int | None
     precision: str
     device: str
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def read_pairs(self) -> list[tuple[str, str]]:
         """Return the pairs of source and reference lines.
 
         Raises:
@@ -48,18 +48,18 @@ class Analysed:
                 raise DataError(f"{path}: the file contains no text")
         return pairs
 
-    def names(self, given: str | None) -> list[str]:
+    def display_names(self, names: str | None) -> list[str]:
         """Return the display name of each model.
 
         Args:
-            given: Names separated by commas. None uses the names of the directories.
+            names: Names separated by commas. None uses the names of the directories.
 
         Raises:
             UsageError: If the number of names differs from the number of models, or a name is empty or
                 occurs twice.
         """
-        if given is not None:
-            names = [name.strip() for name in given.split(",")]
+        if names is not None:
+            names = [name.strip() for name in names.split(",")]
         else:
             names = [folder.resolve().name for folder in self.models]
             # Two models may be in directories of the same name, such as a/model and b/model.

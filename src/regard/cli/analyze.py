@@ -141,12 +141,12 @@ def errors(
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
-    from regard.cli.analysed import Analysed
-    from regard.cli.worst import WorstOptions, show_worst
-    from regard.training.device import use_threads
+    from regard.cli.analysed import AnalysisInput
+    from regard.cli.worst import ErrorOptions, analyze_errors
+    from regard.training.device import set_num_threads
 
-    use_threads(num_threads)
-    analysed = Analysed(models, source, reference, output, json_file, batch_size, precision, device)
+    set_num_threads(num_threads)
+    analysed = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -155,8 +155,8 @@ def errors(
         "head": head,
         "shift": shift,
     }
-    show_worst(
-        analysed, WorstOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
+    analyze_errors(
+        analysed, ErrorOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
     )
 
 
@@ -217,14 +217,14 @@ def attention(
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
-    from regard.cli.analysed import Analysed
-    from regard.cli.attention import AttentionOptions, show_attention
-    from regard.training.device import use_threads
+    from regard.cli.analysed import AnalysisInput
+    from regard.cli.attention import AttentionOptions, analyze_attention
+    from regard.training.device import set_num_threads
 
-    use_threads(num_threads)
-    analysed = Analysed(models, source, reference, output, json_file, batch_size, precision, device)
+    set_num_threads(num_threads)
+    analysed = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
     chosen = {"layer": layer, "head": head, "shift": shift}
-    show_attention(
+    analyze_attention(
         analysed, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
     )
 
@@ -276,20 +276,20 @@ def length(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
-    from regard.cli.analysed import Analysed
-    from regard.cli.by_length import ByLengthOptions, show_by_length
-    from regard.training.device import use_threads
+    from regard.cli.analysed import AnalysisInput
+    from regard.cli.by_length import LengthOptions, analyze_length
+    from regard.training.device import set_num_threads
 
-    use_threads(num_threads)
-    analysed = Analysed(systems, source, reference, output, json_file, batch_size, precision, device)
+    set_num_threads(num_threads)
+    analysed = AnalysisInput(systems, source, reference, output, json_file, batch_size, precision, device)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
     }
-    show_by_length(
+    analyze_length(
         analysed,
-        ByLengthOptions(
+        LengthOptions(
             aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads
         ),
     )

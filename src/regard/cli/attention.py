@@ -7,21 +7,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.analysed import Analysed
-from regard.cli.progress import following, say
+from regard.cli.analysed import AnalysisInput
+from regard.cli.progress import track, print_message
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import GoldLinks
-    from regard.data.text import TextPair
-    from regard.decoding.analysis import ForcedLine
-    from regard.decoding.config import SearchConfig
-    from regard.metrics.attention import AttentionFigures, SentenceAttention
+    from regard.data.text import TextProcessor
+    from regard.decoding.analysis import ForcedResult
+    from regard.decoding.config import GenerationConfig
+    from regard.metrics.attention import AttentionStatistics, SentenceAttention
     from regard.models.base import TranslationModel
 
-__all__ = ["AttentionOptions", "show_attention"]
+__all__ = ["AttentionOptions", "analyze_attention"]
 
-_LONGEST = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
+_MAX_FIGURE_TOKENS = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
 
 
 @dataclass(frozen=True)
@@ -29,43 +29,43 @@ class AttentionOptions:
     """The options of `regard analyze attention`.
 
     Attributes:
-        gold: File with gold links of the text. None computes no alignment error rate.
-        svg: Directory for the figures. None plots no figures.
+        gold_path: File with gold links of the text. None computes no alignment error rate.
+        figures_dir: Directory for the figures. None plots no figures.
         lines: Numbers of the lines whose attention maps are plotted, from 1.
         names: Display names of the models, separated by commas. None uses the names of the directories.
-        chosen: Layer, head and shift of the attention, as arguments of `search_settings`. A missing value
+        link_settings: Layer, head and shift of the attention, as arguments of `search_settings`. A missing value
             means the one that the model uses for word links.
         prior: Whether to use the attention before the target token is observed.
-        width: Width of an entropy bin in nats.
+        bin_width: Width of an entropy bin in nats.
     """
 
-    gold: Path | None
-    svg: Path | None
+    gold_path: Path | None
+    figures_dir: Path | None
     lines: list[int]
     names: str | None
-    chosen: dict[str, Any]
+    link_settings: dict[str, Any]
     prior: bool
-    width: float
+    bin_width: float
 
 
 @dataclass(frozen=True)
-class _Model:
+class _LoadedModel:
     """A model with its name, its tokenizers and vocabularies, and its search settings."""
 
     name: str
     model: "TranslationModel"
-    text: "TextPair"
-    search: "SearchConfig"
+    text: "TextProcessor"
+    search: "GenerationConfig"
 
-    def lines(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedLine | None]":
+    def force_decode(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedResult | None]":
         """Run forced decoding and yield the result of each pair, or None for a skipped pair.
 
         Raises:
             UsageError: If the model has no attention to the source.
         """
-        from regard.decoding.analysis import force_lines
+        from regard.decoding.analysis import force_decode_lines
 
-        for line in force_lines(self.model, self.text, pairs, self.search):
+        for line in force_decode_lines(self.model, self.text, pairs, self.search):
             if line is not None and not line.attends:
                 raise UsageError(
                     f"{self.name} has no attention to the source, so there is nothing to analyze"
@@ -74,67 +74,67 @@ class _Model:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ModelResult:
     """The results of one model: for each line (None if it was skipped) and for the whole text."""
 
     sentences: "list[SentenceAttention | None]"
     perplexity: float | None
-    figures: "AttentionFigures"
+    statistics: "AttentionStatistics"
 
-    def record(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all results as JSON-compatible values."""
         lines = [{"line": n, **one.record()} for n, one in enumerate(self.sentences, 1) if one is not None]
-        return {"perplexity": self.perplexity, **self.figures.record(), "lines": lines}
+        return {"perplexity": self.perplexity, **self.statistics.record(), "lines": lines}
 
 
-def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
+def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
     """Run forced decoding on the references and write statistics of the attention.
 
     Raises:
         UsageError: If an option does not apply to the models.
         DataError: If a file cannot be read or has the wrong format.
     """
-    from regard.cli.output import open_output, write_json, write_pictures, write_table
+    from regard.cli.output import open_output, write_json, write_images, write_table
 
-    names = analysed.names(options.names)
-    pairs = analysed.pairs()
-    gold = _read_gold(options.gold, len(pairs), analysed.source)
+    names = inputs.display_names(options.names)
+    pairs = inputs.read_pairs()
+    gold = _read_gold(options.gold_path, len(pairs), inputs.source)
     beyond = [line for line in options.lines if line > len(pairs)]
     if beyond:
-        raise UsageError(f"--line {beyond[0]}: {analysed.source} has only {len(pairs)} lines")
-    with open_output(analysed.output) as file:
-        folders = zip(names, analysed.models, strict=True)
-        models = [_load(name, folder, analysed, options.chosen) for name, folder in folders]
-        found = {model.name: _examine(model, pairs, gold, analysed, options) for model in models}
+        raise UsageError(f"--line {beyond[0]}: {inputs.source} has only {len(pairs)} lines")
+    with open_output(inputs.output) as file:
+        folders = zip(names, inputs.models, strict=True)
+        models = [_load(name, folder, inputs, options.link_settings) for name, folder in folders]
+        found = {model.name: _compute_statistics(model, pairs, gold, inputs, options) for model in models}
         for i, rows in enumerate(_tables(found)):
             if i:
                 file.write("\n")
             write_table(file, rows)
         figures = {
             "models": {
-                name: {"folder": str(folder), **found[name].record()}
-                for name, folder in zip(names, analysed.models, strict=True)
+                name: {"folder": str(folder), **found[name].to_dict()}
+                for name, folder in zip(names, inputs.models, strict=True)
             },
-            "source": str(analysed.source),
-            "reference": str(analysed.reference),
-            "gold": None if options.gold is None else str(options.gold),
+            "source": str(inputs.source),
+            "reference": str(inputs.reference),
+            "gold": None if options.gold_path is None else str(options.gold_path),
             "attention": "prior" if options.prior else "posterior",
             "alignment": {model.name: model.search.alignment.record() for model in models},
         }
-        write_json(analysed.json_file, figures)
-    if options.svg is not None:
-        pictures = _charts({name: one.figures for name, one in found.items()})
-        for line in options.lines or _most_different(list(found.values())):
+        write_json(inputs.json_file, figures)
+    if options.figures_dir is not None:
+        pictures = _charts({name: one.statistics for name, one in found.items()})
+        for line in options.lines or _select_line(list(found.values())):
             pictures |= _maps(line, models, pairs, gold, options)
-        write_pictures(options.svg, pictures)
+        write_images(options.figures_dir, pictures)
 
 
 def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
-    from regard.data.links import read_gold
+    from regard.data.links import read_gold_links
 
     if path is None:
         return None
-    gold = list(read_gold(path))
+    gold = list(read_gold_links(path))
     if len(gold) != lines:
         raise DataError(
             f"{path} has {len(gold)} lines but {source} has {lines}: gold links need one line per source line"
@@ -142,26 +142,26 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
     return gold
 
 
-def _load(name: str, folder: Path, analysed: Analysed, chosen: dict[str, Any]) -> _Model:
+def _load(name: str, folder: Path, analysed: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
     from regard.api.loading import load_models, search_settings
 
     model, text, base = load_models([folder], analysed.device, analysed.precision)
-    return _Model(name, model, text, search_settings(base, {"batch": analysed.batch, **chosen}))
+    return _LoadedModel(name, model, text, search_settings(base, {"batch": analysed.batch_size, **chosen}))
 
 
-def _examine(
-    model: _Model,
+def _compute_statistics(
+    model: _LoadedModel,
     pairs: "Sequence[tuple[str, str]]",
     gold: "list[GoldLinks] | None",
-    analysed: Analysed,
+    analysed: AnalysisInput,
     options: AttentionOptions,
-) -> _Found:
+) -> _ModelResult:
     from regard.data.links import check_links
-    from regard.metrics.attention import score_sentences, summarise
+    from regard.metrics.attention import score_links, summarize
 
     sentences: list[SentenceAttention | None] = []
     total = steps = 0
-    for number, line in enumerate(following(model.lines(pairs), model.name, len(pairs)), 1):
+    for number, line in enumerate(track(model.force_decode(pairs), model.name, len(pairs)), 1):
         if line is None:
             sentences.append(None)
             continue
@@ -169,8 +169,8 @@ def _examine(
             words = {"source": len(line.source), "reference": len(line.target)}
             note = f" with the tokenization of {model.name}"
             # Gold links count words as the model splits them, so they must fit its tokenization.
-            check_links(gold[number - 1].possible, words, f"{options.gold}:{number}", note)
-        sentences.append(line.examine(model.search.alignment, options.prior, model.name))
+            check_links(gold[number - 1].possible, words, f"{options.gold_path}:{number}", note)
+        sentences.append(line.attention_statistics(model.search.alignment, options.prior, model.name))
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
@@ -178,27 +178,27 @@ def _examine(
         raise DataError(
             f"{analysed.source}: {model.name} had to skip all lines, as they are empty or too long"
         )
-    links, sets = (None, None) if gold is None else score_sentences(sentences, gold)
+    links, sets = (None, None) if gold is None else score_links(sentences, gold)
     # exp(x) overflows a float above x = 709.
     perplexity = math.exp(-total / steps) if total / steps > -700 else None
-    return _Found(sentences, perplexity, summarise(kept, links, options.width, sets))
+    return _ModelResult(sentences, perplexity, summarize(kept, links, options.bin_width, sets))
 
 
 # Tables
 
 
-def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
+def _tables(found: dict[str, _ModelResult]) -> list[list[list[str]]]:
     """Return three tables: all statistics, time steps by entropy, and sentences by coverage.
 
     The first row of each table is its header.
     """
-    scored = any(one.figures.alignment is not None for one in found.values())
-    selects = any(one.figures.selection is not None for one in found.values())
+    scored = any(one.statistics.alignment is not None for one in found.values())
+    selects = any(one.statistics.selection is not None for one in found.values())
     sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
     head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
     single = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
     for name, one in found.items():
-        figures = one.figures
+        figures = one.statistics
         row = [name, str(figures.sentences), str(figures.steps)]
         row += ["" if one.perplexity is None else f"{one.perplexity:.3f}", f"{100 * figures.accuracy:.2f}"]
         row += [f"{figures.entropy:.4f}", f"{figures.support:.2f}", f"{100 * figures.coverage:.2f}"]
@@ -211,7 +211,7 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
             row += [""] * len(sets)
         single.append(row)
 
-    every = {name: one.figures for name, one in found.items()}
+    every = {name: one.statistics for name, one in found.items()}
     columns = [f"{name} {what}" for name in every for what in ("steps %", "accuracy %")]
     entropies = [["entropy", *columns]]
     # The number of bins differs between models: it depends on the largest entropy of each.
@@ -237,13 +237,13 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
 # Figures
 
 
-def _charts(models: "dict[str, AttentionFigures]") -> dict[str, str]:
-    from regard.report.attention import svg_coverage, svg_entropy
+def _charts(models: "dict[str, AttentionStatistics]") -> dict[str, str]:
+    from regard.report.attention import plot_coverage, plot_entropy
 
-    return {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
+    return {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
 
 
-def _most_different(found: list[_Found]) -> list[int]:
+def _select_line(found: list[_ModelResult]) -> list[int]:
     """Return the number of the line on which the first and the last model differ most, in a list.
 
     The difference is that of the sums of entropies over all time steps. Lines that are too long for a
@@ -254,33 +254,33 @@ def _most_different(found: list[_Found]) -> list[int]:
     apart: dict[int, float] = {}
     for number, (one, other) in enumerate(zip(first, last, strict=True), 1):
         if one is not None and other is not None:
-            long = len(one.entropies) > _LONGEST
+            long = len(one.entropies) > _MAX_FIGURE_TOKENS
             apart[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
     return [max(apart, key=apart.__getitem__)] if apart else []
 
 
 def _maps(
     number: int,
-    models: list[_Model],
+    models: list[_LoadedModel],
     pairs: "Sequence[tuple[str, str]]",
     gold: "list[GoldLinks] | None",
     options: AttentionOptions,
 ) -> dict[str, str]:
     """Plot the attention maps of a line, and the difference between the map of each model and the first."""
     from regard.metrics.maps import AttentionMap
-    from regard.report.difference import difference_pictures
+    from regard.report.difference import plot_maps_and_differences
 
     maps: dict[str, AttentionMap] = {}
     for model in models:
-        (line,) = model.lines([pairs[number - 1]])
+        (line,) = model.force_decode([pairs[number - 1]])
         if line is None:
-            say(f"line {number} is not plotted: it is empty or too long for {model.name}")
+            print_message(f"line {number} is not plotted: it is empty or too long for {model.name}")
             return {}
-        weights = line.map(model.search.alignment, options.prior, model.name)
+        weights = line.attention_map(model.search.alignment, options.prior, model.name)
         words = line.source, line.target, line.source_words, line.target_words
         maps[model.name] = AttentionMap.of_tokens(weights, *words)
     try:
-        return difference_pictures(number, maps, None if gold is None else gold[number - 1])
+        return plot_maps_and_differences(number, maps, None if gold is None else gold[number - 1])
     except DataError as error:
-        say(f"line {number} is not plotted: {error}")
+        print_message(f"line {number} is not plotted: {error}")
         return {}

@@ -9,15 +9,15 @@ __all__ = ["average"]
 
 
 def average(
-    out: Annotated[Path, typer.Argument(help="Directory for the averaged model.", show_default=False)],
-    models: Annotated[
+    output_dir: Annotated[Path, typer.Argument(help="Directory for the averaged model.", show_default=False)],
+    model_paths: Annotated[
         list[Path],
         typer.Argument(
             help="Model directories, or checkpoint files in their `training/` directories.",
             show_default=False,
         ),
     ],
-    last: Annotated[
+    last_epochs: Annotated[
         int,
         typer.Option(
             help="Number of most recent epoch checkpoints to average from each model directory; "
@@ -37,6 +37,6 @@ def average(
 
     from regard.averaging import average_models
 
-    files = average_models(out, models, last)
+    files = average_models(output_dir, model_paths, last_epochs)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{out}: averaged the weights of {len(files)} checkpoints", markup=False)
+    console.print(f"{output_dir}: averaged the weights of {len(files)} checkpoints", markup=False)

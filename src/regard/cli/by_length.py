@@ -5,47 +5,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.analysed import Analysed
+from regard.cli.analysed import AnalysisInput
 from regard.cli.linker import Linker
-from regard.cli.progress import following, say
-from regard.data.spacing import split_at_spaces
+from regard.cli.progress import track, print_message
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import Links
-    from regard.data.text import Side
+    from regard.data.text import TextSide
     from regard.decoding.phrases import PhraseTranslator
     from regard.decoding.translate import Translator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
 
-__all__ = ["ByLengthOptions", "show_by_length"]
+__all__ = ["LengthOptions", "analyze_length"]
 
 
 @dataclass(frozen=True)
-class ByLengthOptions:
+class LengthOptions:
     """The options of `regard analyze length`.
 
     Attributes:
-        aligner: Directory of a word aligner. None computes no DROP.
-        svg: Directory for the figure. None plots no figure.
+        aligner_dir: Directory of a word aligner. None computes no DROP.
+        figures_dir: Directory for the figure. None plots no figure.
         names: Display names of the systems, separated by commas. None uses the names of the directories and
             files.
-        width: Width of a length bucket in words.
+        bucket_width: Width of a length bucket in words.
         tokenize: Tokenizer for BLEU, REP and lengths.
         lowercase: Whether to ignore case.
-        search: Search settings, as arguments of `search_settings`.
-        threads: Number of CPU threads. None uses all processors.
+        generation: Search settings, as arguments of `search_settings`.
+        num_threads: Number of CPU threads. None uses all processors.
     """
 
-    aligner: Path | None
-    svg: Path | None
+    aligner_dir: Path | None
+    figures_dir: Path | None
     names: str | None
-    width: int
+    bucket_width: int
     tokenize: str
     lowercase: bool
-    search: dict[str, Any]
-    threads: int | None
+    generation: dict[str, Any]
+    num_threads: int | None
 
 
 @dataclass(frozen=True)
@@ -64,40 +64,40 @@ class _System:
         Raises:
             DataError: If all lines are too long.
         """
-        from regard.decoding.translate import number_lines
+        from regard.decoding.translate import enumerate_lines
 
         if isinstance(self.model, list):
             return self.model, []
-        results = following(self.model.translate(number_lines(sources)), self.name, len(sources))
-        found = [(result.text, result.refused is not None) for result in results]
+        results = track(self.model.translate(enumerate_lines(sources)), self.name, len(sources))
+        found = [(result.text, result.error is not None) for result in results]
         refused = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
         if len(refused) == len(found):
             raise DataError(f"all lines are too long for {self.name}: nothing was translated")
         return [text for text, _ in found], refused
 
 
-def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
+def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
     """Translate with each model and write the scores in buckets of source length.
 
     Raises:
         UsageError: If an option does not apply.
         DataError: If a file cannot be read or has the wrong number of lines.
     """
-    from regard.cli.output import open_output, write_json, write_pictures, write_table
-    from regard.metrics.by_length import count_lengths, count_system, cut_by_length, score_by_length
-    from regard.metrics.translation import as_tokenizer
-    from regard.report.by_length import svg_by_length
+    from regard.cli.output import open_output, write_json, write_images, write_table
+    from regard.metrics.by_length import count_lengths, count_system, bucket_by_length, score_by_length
+    from regard.metrics.translation import check_tokenizer
+    from regard.report.by_length import plot_by_length
 
-    tokenize = as_tokenizer(options.tokenize)
-    names = analysed.names(options.names)
-    pairs = analysed.pairs()
+    tokenize = check_tokenizer(options.tokenize)
+    names = inputs.display_names(options.names)
+    pairs = inputs.read_pairs()
     sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
     lengths = count_lengths(sources, tokenize)
-    buckets = cut_by_length(lengths, options.width)
-    folder = options.aligner
-    linker = None if folder is None else Linker.load(folder, options.lowercase, options.threads)
-    with open_output(analysed.output) as file:
-        systems = _open(analysed, names, len(pairs), options.search)
+    buckets = bucket_by_length(lengths, options.bucket_width)
+    folder = options.aligner_dir
+    linker = None if folder is None else Linker.load(folder, options.lowercase, options.num_threads)
+    with open_output(inputs.output) as file:
+        systems = _open(inputs, names, len(pairs), options.generation)
         translated = {system.name: system.outputs(sources) for system in systems}
         counts: dict[str, dict[str, SentenceCounts]] = {}
         links = _links(linker, systems, pairs, [outputs for outputs, _ in translated.values()])
@@ -125,26 +125,26 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
                 }
                 for system in systems
             },
-            "source": str(analysed.source),
-            "reference": str(analysed.reference),
+            "source": str(inputs.source),
+            "reference": str(inputs.reference),
             "aligner": None if folder is None else str(folder),
             "tokenize": tokenize,
             "lowercase": options.lowercase,
-            "buckets": [{"low": b.low, "high": b.high, "sentences": len(b.rows)} for b in buckets],
+            "buckets": [{"low": b.low, "high": b.high, "sentences": len(b.sentence_ids)} for b in buckets],
             "lengths": lengths,
         }
-        write_json(analysed.json_file, figures)
-    if options.svg is not None:
-        write_pictures(options.svg, {"by-length.svg": svg_by_length(scores, buckets)})
+        write_json(inputs.json_file, figures)
+    if options.figures_dir is not None:
+        write_images(options.figures_dir, {"by-length.svg": plot_by_length(scores, buckets)})
     for name, (_, refused) in translated.items():
         if refused:
-            say(
+            print_message(
                 f"{name}: {len(refused)} of {len(pairs)} lines are too long for the model and were not "
                 "translated"
             )
 
 
-def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
+def _open(analysed: AnalysisInput, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
     """Load the models and read the files with translations."""
     from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
@@ -154,7 +154,7 @@ def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str
     # Read files before loading models, which takes longer, so that a wrong file is reported at once.
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
-            settings = {"nbest": 1, "batch": analysed.batch, **search}
+            settings = {"nbest": 1, "batch": analysed.batch_size, **search}
             # One model at a time: the systems are compared and do not form an ensemble.
             translator = load_translator([path], analysed.device, analysed.precision, settings)
             systems[name] = _System(name, path, translator)
@@ -188,7 +188,7 @@ def _links(
     source, target = (models[0].text.source, models[0].text.target) if models else (None, None)
     sources = [_words(line, source) for line, _ in pairs]
     wanted = list(zip(sources, (_words(line, target) for _, line in pairs), strict=True))
-    linker.warn_if_strange(wanted)
+    linker.warn_if_unknown_words(wanted)
     links = linker.align(wanted)
     found = []
     for lines in outputs:
@@ -197,13 +197,13 @@ def _links(
     return found
 
 
-def _words(line: str, side: "Side | None") -> list[str]:
+def _words(line: str, side: "TextSide | None") -> list[str]:
     """Return the words of a line, by a model's tokenizer with subword tokens joined, or by whitespace."""
-    from regard.decoding.analysis import words_of
+    from regard.decoding.analysis import tokens_to_words
 
     if side is None:
-        return split_at_spaces(line)
-    return [word for word in words_of(side, side.tokenize(line)) if word]
+        return split_whitespace(line)
+    return [word for word in tokens_to_words(side, side.tokenize(line)) if word]
 
 
 def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> list[list[str]]:
@@ -215,15 +215,15 @@ def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> l
     rows = [head]
     for b, bucket in enumerate(buckets):
         cells = [_cells(one.buckets[b], name == names[0]) for name, one in systems.items()]
-        rows.append([bucket.label, str(len(bucket.rows)), *(cell for own in cells for cell in own)])
+        rows.append([bucket.label, str(len(bucket.sentence_ids)), *(cell for own in cells for cell in own)])
     cells = [_cells(one.total, name == names[0]) for name, one in systems.items()]
-    total = sum(len(bucket.rows) for bucket in buckets)
+    total = sum(len(bucket.sentence_ids) for bucket in buckets)
     return [*rows, ["all", str(total), *(cell for own in cells for cell in own)]]
 
 
-def _cells(found: "BucketScore | None", first: bool) -> list[str]:
+def _cells(found: "BucketScore | None", is_baseline: bool) -> list[str]:
     """Return score and interval and, for systems after the first, difference and p-value."""
-    cells = [""] * (2 if first else 4)
+    cells = [""] * (2 if is_baseline else 4)
     if found is None:
         return cells
     cells[0] = f"{found.value:.2f}"

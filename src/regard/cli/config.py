@@ -46,10 +46,10 @@ def config(
     from regard.config import dump_toml
     from regard.config_reference import reference, render_text, render_toml, select
     from regard.errors import ConfigError
-    from regard.experiment import RunConfig, read_run
+    from regard.experiment import RunConfig, read_run_config
 
     if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):
-        typer.echo(dump_toml(read_run(Path(what), overrides or [])), nl=False)
+        typer.echo(dump_toml(read_run_config(Path(what), overrides or [])), nl=False)
         return
     tables = reference(RunConfig)
     if what is not None:

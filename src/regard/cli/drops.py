@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -20,30 +20,30 @@ class LinkFiles:
 
     Attributes:
         reference: File with links (i-j) of source and reference.
-        output: File with links of source and output.
-        other: File with links of source and the output of the other system.
+        hypothesis: File with links of source and output.
+        baseline: File with links of source and the output of the other system.
         source: File with the source text, which is used to check that the links stay within its sentences.
     """
 
     reference: Path | None
-    output: Path | None
-    other: Path | None
+    hypothesis: Path | None
+    baseline: Path | None
     source: Path | None
 
-    def check(self, wanted: bool, compared: bool) -> None:
+    def check(self, required: bool, has_baseline: bool) -> None:
         """Check that the required files are given, and no others.
 
         Args:
-            wanted: Whether DROP is computed.
-            compared: Whether two systems are compared.
+            required: Whether DROP is computed.
+            has_baseline: Whether two systems are compared.
 
         Raises:
             UsageError: If a file is missing or not used.
         """
         options = {
-            "--links-reference": (self.reference, wanted),
-            "--links-output": (self.output, wanted),
-            "--links-other": (self.other, wanted and compared),
+            "--links-reference": (self.reference, required),
+            "--links-output": (self.hypothesis, required),
+            "--links-other": (self.baseline, required and has_baseline),
         }
         for option, (path, needed) in options.items():
             if needed and path is None:
@@ -52,32 +52,32 @@ class LinkFiles:
                     "All link files must be written by the same aligner."
                 )
             if path is not None and not needed:
-                missing = "--other" if wanted else "--metric drop"
+                missing = "--other" if required else "--metric drop"
                 raise UsageError(f"{option} has no effect without {missing}")
 
-    def record(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """Return the names of the files, for the JSON results."""
-        names = {"reference": self.reference, "output": self.output, "other": self.other}
+        names = {"reference": self.reference, "output": self.hypothesis, "other": self.baseline}
         return {f"links_{name}": str(path) for name, path in names.items() if path is not None}
 
     def read(
-        self, reference: Sequence[str] | None, outputs: Sequence[Sequence[str] | None], sentences: int
+        self, reference: Sequence[str] | None, outputs: Sequence[Sequence[str] | None], num_sentences: int
     ) -> "tuple[list[Links], list[Links]]":
         """Return the links of the reference, repeated for each system, and the links of all outputs.
 
         Args:
             reference: Lines of the reference, or None if its tokenization is not known.
             outputs: Lines of each system's output, or None in the same case.
-            sentences: Required number of lines of each file.
+            num_sentences: Required number of lines of each file.
 
         Raises:
             DataError: If a file cannot be read, has a different number of lines or a line that is not a list
                 of links, or if a link points beyond its sentence.
         """
-        sources = None if self.source is None else _read(self.source, sentences)
-        paths = [path for path in (self.reference, self.output, self.other) if path is not None]
+        sources = None if self.source is None else _read(self.source, num_sentences)
+        paths = [path for path in (self.reference, self.hypothesis, self.baseline) if path is not None]
         wanted, *produced = (
-            _read_links(path, sources, text, sentences)
+            _read_links(path, sources, text, num_sentences)
             for path, text in zip(paths, (reference, *outputs), strict=True)
         )
         # DROP of each system is computed against the same links of the reference.
@@ -103,7 +103,7 @@ def _read_links(
         parsed = parse_links(line, f"{path}:{number}")
         sides = (("source", sources), ("target", targets))
         words = {
-            name: None if text is None else len(split_at_spaces(text[number - 1])) for name, text in sides
+            name: None if text is None else len(split_whitespace(text[number - 1])) for name, text in sides
         }
         check_links(parsed, words, f"{path}:{number}")
         links.append(parsed)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from regard.cli.drops import LinkFiles
 from regard.cli.output import write_json
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-WEIGHTS = "2,1,2"
+REP_PARAMETERS = "2,1,2"
 """Default n, lambda1 and lambda2 of REP (Malaviya et al. 2018)."""
 
 
@@ -35,11 +35,11 @@ def evaluate(
         list[Path] | None,
         typer.Argument(help="One or more files with reference translations.", show_default=False),
     ] = None,
-    other: Annotated[
+    baseline: Annotated[
         Path | None,
         typer.Option(help="Translations of another system. The difference is tested for significance."),
     ] = None,
-    metric: Annotated[
+    metrics: Annotated[
         str,
         typer.Option(
             help="Metrics, separated by commas: bleu, chrf, ter, rep, drop, meteor (English only, needs "
@@ -56,13 +56,13 @@ def evaluate(
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Ignore case. TER and METEOR always ignore it.")
     ] = False,
-    links_reference: Annotated[
+    reference_links: Annotated[
         Path | None, typer.Option(help="For DROP: file with word links (i-j) of source and reference.")
     ] = None,
-    links_output: Annotated[
+    hypothesis_links: Annotated[
         Path | None, typer.Option(help="For DROP: file with word links of source and HYPOTHESIS.")
     ] = None,
-    links_other: Annotated[
+    baseline_links: Annotated[
         Path | None, typer.Option(help="For DROP: file with word links of source and --other.")
     ] = None,
     source: Annotated[
@@ -75,17 +75,17 @@ def evaluate(
             help="With --gold: target text of the word links. Links beyond the words of a line are an error."
         ),
     ] = None,
-    repetition: Annotated[
+    rep_parameters: Annotated[
         str,
         typer.Option(help="For REP: n-gram order, weight of repeated n-grams, and weight of doubled words."),
-    ] = WEIGHTS,
-    sentences: Annotated[
+    ] = REP_PARAMETERS,
+    sentence_scores: Annotated[
         Path | None, typer.Option(help="Output file for the scores of each sentence, tab-separated.")
     ] = None,
-    gold: Annotated[
+    gold_links: Annotated[
         Path | None, typer.Option(help="File with gold word links (.talp: i-j sure, ipj possible).")
     ] = None,
-    links: Annotated[
+    predicted_links: Annotated[
         Path | None, typer.Option(help="File with word links (i-j) to score against --gold.")
     ] = None,
     log_probs: Annotated[
@@ -94,7 +94,7 @@ def evaluate(
             help="File with token log-probabilities, from `regard score --tokens`, to compute the perplexity."
         ),
     ] = None,
-    resamples: Annotated[int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)] = 1000,
+    num_bootstrap_samples: Annotated[int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)] = 1000,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
@@ -111,56 +111,56 @@ def evaluate(
 
     Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
     """
-    if hypothesis is None and gold is None and links is None and log_probs is None:
+    if hypothesis is None and gold_links is None and predicted_links is None and log_probs is None:
         raise UsageError(
             "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold and --links, or --log-probs"
         )
-    if (gold is None) != (links is None):
+    if (gold_links is None) != (predicted_links is None):
         raise UsageError("--gold and --links need each other: give both or neither")
-    if other is not None and hypothesis is None:
+    if baseline is not None and hypothesis is None:
         raise UsageError("--other needs HYPOTHESIS and REFERENCE for a comparison")
-    linked = LinkFiles(links_reference, links_output, links_other, source)
+    linked = LinkFiles(reference_links, hypothesis_links, baseline_links, source)
     if hypothesis is None:
         linked.check(False, False)
-        if sentences is not None:
+        if sentence_scores is not None:
             raise UsageError("--sentences needs HYPOTHESIS and REFERENCE")
     # An option without effect is an error: otherwise a typing mistake could go unnoticed.
-    if target is not None and gold is None:
+    if target is not None and gold_links is None:
         raise UsageError("--target has no effect without --gold")
-    if source is not None and gold is None and "drop" not in _metrics(metric):
+    if source is not None and gold_links is None and "drop" not in _metrics(metrics):
         raise UsageError("--source has no effect without --metric drop or --gold")
     figures: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
             raise UsageError(f"there is no reference for {hypothesis}: give HYPOTHESIS REFERENCE")
-        names = _metrics(metric)
+        names = _metrics(metrics)
         from regard.api.evaluation import score_systems
-        from regard.metrics.translation import as_tokenizer
+        from regard.metrics.translation import check_tokenizer
 
         # Check the name before any file is read.
-        as_tokenizer(tokenize)
+        check_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
-                f"--metric {metric}: REP and DROP need exactly one reference, but {len(reference)} are given"
+                f"--metric {metrics}: REP and DROP need exactly one reference, but {len(reference)} are given"
             )
-        linked.check("drop" in names, other is not None)
-        if repetition != WEIGHTS and "rep" not in names:
+        linked.check("drop" in names, baseline is not None)
+        if rep_parameters != REP_PARAMETERS and "rep" not in names:
             raise UsageError("--repetition has no effect without --metric rep")
         score = partial(
             score_systems,
             names,
             tokenize=tokenize,
             lowercase=lowercase,
-            resamples=resamples,
+            resamples=num_bootstrap_samples,
             seed=seed,
-            repetition=_repetition(repetition),
+            repetition=_repetition(rep_parameters),
         )
-        sampling = {"resamples": resamples, "seed": seed}
+        sampling = {"resamples": num_bootstrap_samples, "seed": seed}
         figures |= sampling | _translation(
-            hypothesis, reference, other, names, tokenize, linked, score, sentences
+            hypothesis, reference, baseline, names, tokenize, linked, score, sentence_scores
         )
-    if gold is not None and links is not None:
-        figures |= _alignment(gold, links, source, target, resamples, seed)
+    if gold_links is not None and predicted_links is not None:
+        figures |= _alignment(gold_links, predicted_links, source, target, num_bootstrap_samples, seed)
     if log_probs is not None:
         figures |= _perplexity(log_probs)
     _show(figures)
@@ -196,7 +196,7 @@ def _translation(
     other: Path | None,
     names: list[str],
     tokenize: str,
-    linked: LinkFiles,
+    link_files: LinkFiles,
     score: "Callable[..., dict[str, MetricScore]]",
     sentences: Path | None,
 ) -> dict[str, Any]:
@@ -204,8 +204,8 @@ def _translation(
     from dataclasses import asdict
 
     first = _read(hypothesis)
-    truths = [_read_companion(path, hypothesis, len(first)) for path in references]
-    second = None if other is None else _read_companion(other, hypothesis, len(first))
+    truths = [_read_parallel(path, hypothesis, len(first)) for path in references]
+    second = None if other is None else _read_parallel(other, hypothesis, len(first))
     if "bleu" in names:
         _warn_if_tokenized(hypothesis, first, tokenize)
         if other is not None and second is not None:
@@ -215,7 +215,7 @@ def _translation(
     if "drop" in names:
         # Links count the words of tokenized text, so they can be checked only if the files are tokenized.
         known = tokenize == "none"
-        drops = linked.read(
+        drops = link_files.read(
             truths[0] if known else None, [text if known else None for text in systems], len(first)
         )
 
@@ -225,7 +225,7 @@ def _translation(
     }
     if other is not None:
         figures["other"] = str(other)
-    figures |= linked.record()
+    figures |= link_files.to_dict()
     figures |= {"sentences": len(first)}
     intervals, signatures, comparison = {}, {}, {}
     found = score(systems, truths, drops=drops)
@@ -247,7 +247,7 @@ def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
 
     with open_output(path) as file:
         file.write("\t".join(["sentence", *found]) + "\n")
-        for number, row in enumerate(zip(*(one.each.tolist() for one in found.values()), strict=True), 1):
+        for number, row in enumerate(zip(*(one.sentence_scores.tolist() for one in found.values()), strict=True), 1):
             file.write("\t".join([str(number), *(f"{value:.4f}" for value in row)]) + "\n")
 
 
@@ -255,16 +255,16 @@ def _alignment(
     gold: Path, links: Path, source: Path | None, target: Path | None, resamples: int, seed: int
 ) -> dict[str, Any]:
     """Return precision, recall and AER of a file with links."""
-    from regard.data.links import check_links, parse_gold, parse_links
-    from regard.metrics.alignment import alignment_error, alignment_score, count_links
+    from regard.data.links import check_links, parse_gold_links, parse_links
+    from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
     from regard.metrics.significance import bootstrap
 
-    truth: list[GoldLinks] = [parse_gold(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
-    lines = _read_companion(links, gold, len(truth))
+    truth: list[GoldLinks] = [parse_gold_links(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
+    lines = _read_parallel(links, gold, len(truth))
     found: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
     texts = {"source": source, "target": target}
     known = {
-        side: [len(split_at_spaces(line)) for line in _read_companion(path, gold, len(truth))]
+        side: [len(split_whitespace(line)) for line in _read_parallel(path, gold, len(truth))]
         for side, path in texts.items()
         if path is not None
     }
@@ -273,7 +273,7 @@ def _alignment(
         check_links(true.possible, words, f"{gold}:{row + 1}")
         check_links(own, words, f"{links}:{row + 1}")
     score = alignment_score(found, truth)
-    error = bootstrap(count_links(found, truth), alignment_error, resamples, seed)
+    error = bootstrap(count_links(found, truth), aer_from_counts, resamples, seed)
     return {
         "links": str(links),
         "gold": str(gold),
@@ -291,11 +291,11 @@ def _read(path: Path) -> list[str]:
     return list(read_lines(path))
 
 
-def _read_companion(path: Path, leader: Path, expected: int) -> list[str]:
+def _read_parallel(path: Path, other: Path, expected: int) -> list[str]:
     lines = _read(path)
     if len(lines) != expected:
         raise DataError(
-            f"{path} has {len(lines)} lines but {leader} has {expected}: parallel files must have the same "
+            f"{path} has {len(lines)} lines but {other} has {expected}: parallel files must have the same "
             "number of lines"
         )
     return lines
@@ -316,7 +316,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
     """Return exp of the negative mean log-probability of the tokens, end symbols included."""
     total, tokens = 0.0, 0
     for number, line in enumerate(_read(path), 1):
-        for field in split_at_spaces(line):
+        for field in split_whitespace(line):
             # A token may contain "|", so split at the last one.
             name, separator, value = field.rpartition("|")
             try:

@@ -13,7 +13,7 @@ __all__ = ["export"]
 def export(
     engine: Annotated[str, typer.Argument(help="Inference engine: ctranslate2.", show_default=False)],
     model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
-    output: Annotated[
+    output_dir: Annotated[
         Path, typer.Option("--output", "-o", help="Directory for the exported model.", show_default=False)
     ],
     quantization: Annotated[
@@ -23,7 +23,7 @@ def export(
             "int8_bfloat16 or int16."
         ),
     ] = "float32",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing exported model.")] = False,
+    overwrite: Annotated[bool, typer.Option("--force", help="Overwrite an existing exported model.")] = False,
 ) -> None:
     """Convert a model for another inference engine.
 
@@ -36,8 +36,8 @@ def export(
         raise UsageError(f"unknown engine {engine!r}: expected ctranslate2")
     from rich.console import Console
 
-    from regard.export.ctranslate2 import export as run
+    from regard.export.ctranslate2 import export_ctranslate2 as run
 
-    run(model, output, quantization, force)
+    run(model, output_dir, quantization, overwrite)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{output}: exported {model} for CTranslate2 with {quantization} weights", markup=False)
+    console.print(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights", markup=False)

@@ -12,7 +12,7 @@ from regard.errors import DataError, UsageError
 
 __all__ = ["fertility"]
 
-Split = Callable[[str], list[str]]
+Tokenizer = Callable[[str], list[str]]
 
 
 def fertility(
@@ -30,14 +30,14 @@ def fertility(
             show_default=False,
         ),
     ] = None,
-    words: Annotated[
+    per_word: Annotated[
         bool,
         typer.Option(
             "--words",
             help="Write one line per word instead of one per sentence: WORD, maximum, mean, count.",
         ),
     ] = False,
-    add: Annotated[
+    slack: Annotated[
         float,
         typer.Option(
             help="Value added to every fertility. 1 is the slack of Malaviya et al. (2018).", min=0, max=99
@@ -47,7 +47,7 @@ def fertility(
         Path | None,
         typer.Option("--output", "-o", help="Output file for the fertilities. Default: standard output."),
     ] = None,
-    train_predictor: Annotated[
+    save_predictor: Annotated[
         Path | None,
         typer.Option(
             help="Directory for a sequence tagger, which is trained to predict fertilities from source text. "
@@ -55,7 +55,7 @@ def fertility(
             show_default=False,
         ),
     ] = None,
-    valid: Annotated[
+    validation: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
             help="Validation text for the choice of the best epoch: source file and translations (with "
@@ -63,7 +63,7 @@ def fertility(
             show_default=False,
         ),
     ] = None,
-    predict: Annotated[
+    predictor: Annotated[
         Path | None,
         typer.Option(
             help="Directory of a trained tagger, whose expected fertilities are written.", show_default=False
@@ -78,7 +78,7 @@ def fertility(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)] = 1,
-    threads: Annotated[
+    num_threads: Annotated[
         int, typer.Option(help="Number of CPU threads. 0 uses all processors.", min=0, max=1_024)
     ] = 0,
     json_file: Annotated[
@@ -100,43 +100,43 @@ def fertility(
 
     if model is not None and links is not None:
         raise UsageError("--links refers to words separated by whitespace, so it cannot be used with --model")
-    if predict is not None:
-        if not (target is links is train_predictor is valid is None):
+    if predictor is not None:
+        if not (target is links is save_predictor is validation is None):
             raise UsageError(
                 "--predict needs only source text: it cannot be used with translations, --links, "
                 "--train-predictor or --valid"
             )
     elif (target is None) == (links is None):
         raise UsageError("give either the translations or --links with the word links of each line")
-    if (train_predictor is None) != (valid is None):
+    if (save_predictor is None) != (validation is None):
         raise UsageError("--train-predictor and --valid need each other: give both or neither")
-    if train_predictor is not None and (words or add or output is not None):
+    if save_predictor is not None and (per_word or slack or output is not None):
         raise UsageError(
             "--train-predictor writes no fertilities, so it cannot be used with --words, --add or --output"
         )
-    split = _splitters(model)
+    split = _tokenizers(model)
     sentences = _sentences(source, split[0])
     counts: list[list[int]] | list[list[float]]
-    if predict is not None:
-        counts = _predicted(sentences, predict, threads)
-        _write(sentences, counts, words, add, output)
+    if predictor is not None:
+        counts = _predict(sentences, predictor, num_threads)
+        _write(sentences, counts, per_word, slack, output)
         total, amount = sum(map(len, counts)), sum(map(sum, counts))
         write_json(json_file, {"sentences": len(counts), "words": total, "mean": amount / max(1, total)})
         return
     other = target if links is None else links
     assert other is not None
     texts = [(sentences, source, other)]
-    if valid is not None:
-        texts.append((_sentences(valid[0], split[0]), *valid))
+    if validation is not None:
+        texts.append((_sentences(validation[0], split[0]), *validation))
     if links is not None:
-        counted = [_linked(*text) for text in texts]
+        counted = [_count_links(*text) for text in texts]
     else:
-        counted = _aligned([text[1:] for text in texts], split, threads, seed)
-    if train_predictor is not None:
-        write_json(json_file, _train(train_predictor, [text[0] for text in texts], counted, threads, seed))
+        counted = _count_aligned([text[1:] for text in texts], split, num_threads, seed)
+    if save_predictor is not None:
+        write_json(json_file, _train(save_predictor, [text[0] for text in texts], counted, num_threads, seed))
         return
     counts = counted[0]
-    _write(sentences, counts, words, add, output)
+    _write(sentences, counts, per_word, slack, output)
     found = Counter(count for own in counts for count in own)
     total = sum(found.values())
     figures: dict[str, Any] = {
@@ -162,7 +162,7 @@ def _write(
 
     with open_output(output) as file:
         if words:
-            for line in _by_word(sentences, counts, add):
+            for line in _summarize_words(sentences, counts, add):
                 file.write(line + "\n")
         else:
             for own in counts:
@@ -170,25 +170,25 @@ def _write(
                 file.write(" ".join(f"{max(count, 1) + add:g}" for count in own) + "\n")
 
 
-def _predicted(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
+def _predict(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
     """Return the fertility that a tagger predicts for each source word."""
-    from regard.training.device import use_threads
+    from regard.training.device import set_num_threads
     from regard.training.predictor import FertilityPredictor
 
-    use_threads(threads or None)
-    return FertilityPredictor.load(folder).expected(sentences)
+    set_num_threads(threads or None)
+    return FertilityPredictor.load(folder).expected_fertilities(sentences)
 
 
 def _train(
     folder: Path, sentences: list[list[list[str]]], counted: list[list[list[int]]], threads: int, seed: int
 ) -> dict[str, Any]:
     """Train a tagger on the first text and return its validation scores on the second."""
-    from regard.training.device import use_threads
-    from regard.training.predictor import FertilityPredictor, Tagged
+    from regard.training.device import set_num_threads
+    from regard.training.predictor import FertilityPredictor, TaggedSentences
     from regard.training.predictor import train_predictor as run
 
-    use_threads(threads or None)
-    train, valid = (Tagged(*text) for text in zip(sentences, counted, strict=True))
+    set_num_threads(threads or None)
+    train, valid = (TaggedSentences(*text) for text in zip(sentences, counted, strict=True))
     result = run(folder, train, valid, seed=seed)
     if result.signal is not None:
         typer.echo("The state is saved. Run the same command again to resume.", err=True)
@@ -196,32 +196,32 @@ def _train(
     score = FertilityPredictor.load(folder).score(valid)
     shares = f"accuracy {100 * score.accuracy:.2f} %, F1 on fertilities other than 1 {100 * score.f1:.2f} %"
     typer.echo(f"validation {shares}. The predictor is in {folder}.", err=True)
-    return {"words": score.words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
+    return {"words": score.num_words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
 
 
-def _splitters(model: Path | None) -> tuple[Split, Split]:
+def _tokenizers(model: Path | None) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target lines."""
     if model is None:
         return str.split, str.split
-    from regard.data.text import TextPair
+    from regard.data.text import TextProcessor
 
-    text = TextPair.load(model)
+    text = TextProcessor.load(model)
     return text.source.tokenize, text.target.tokenize
 
 
-def _sentences(path: Path, split: Split) -> list[list[str]]:
+def _sentences(path: Path, split: Tokenizer) -> list[list[str]]:
     """Return the tokens of each line of a file."""
     from regard.data.corpus import read_lines
 
     return [split(line) for line in read_lines(path)]
 
 
-def _aligned(
-    texts: list[tuple[Path, Path]], split: tuple[Split, Split], threads: int, seed: int
+def _count_aligned(
+    texts: list[tuple[Path, Path]], split: tuple[Tokenizer, Tokenizer], threads: int, seed: int
 ) -> list[list[list[int]]]:
     """Return the number of links of each source word, by an aligner that is trained on the first text."""
-    from regard.alignment import Corpus, Setting
-    from regard.alignment.fertility import split_fertilities
+    from regard.alignment import Corpus, TrainingSetup
+    from regard.alignment.fertility import align_fertilities
     from regard.data.corpus import CorpusConfig, read_pairs
 
     corpora: list[Corpus] = []
@@ -233,14 +233,14 @@ def _aligned(
         words = (corpora[0].source.words, corpora[0].target.words) if corpora else None
         corpora.append(Corpus.from_tokens(pairs, words, names))
     found: list[list[list[int]]] = []
-    counted = split_fertilities(corpora, Setting(threads=threads, seed=seed))
+    counted = align_fertilities(corpora, TrainingSetup(num_threads=threads, seed=seed))
     for corpus, counts in zip(corpora, counted, strict=True):
         edges = corpus.source.offsets.tolist()
         found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges)])
     return found
 
 
-def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[int]]:
+def _count_links(sentences: list[list[str]], source: Path, links: Path) -> list[list[int]]:
     """Return the number of links of each source word, from a file with links."""
     from regard.data.corpus import read_lines
     from regard.data.links import parse_links
@@ -263,7 +263,7 @@ def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[
     return counts
 
 
-def _by_word(
+def _summarize_words(
     sentences: list[list[str]], counts: list[list[int]] | list[list[float]], add: float
 ) -> Iterator[str]:
     """Yield lines with word, maximum fertility, mean fertility and count, by descending count."""

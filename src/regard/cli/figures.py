@@ -10,73 +10,73 @@ import typer
 from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
 
 if TYPE_CHECKING:
-    from regard.cli.drawing.figure import Figure, Given
+    from regard.cli.drawing.figure import Figure, FigureInput
 
 __all__ = ["figures"]
 
-_LOOKING = "With difference, history, self-attention and translations"
+_ATTENTION = "With difference, history, self-attention and translations"
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _FigureKind:
     """A kind of figure.
 
     Attributes:
-        shows: Content of the figure and the paper that it comes from.
-        needs: Models or files that the figure is plotted from.
-        maker: Module in `regard.cli.drawing` and function that plot the figure. The module is imported only
+        description: Content of the figure and the paper that it comes from.
+        inputs: Models or files that the figure is plotted from.
+        function: Module in `regard.cli.drawing` and function that plot the figure. The module is imported only
             when it is needed.
     """
 
-    shows: str
-    needs: str
-    maker: tuple[str, str]
+    description: str
+    inputs: str
+    function: tuple[str, str]
 
-    def make(self, given: "Given") -> "Figure":
+    def make(self, given: "FigureInput") -> "Figure":
         from importlib import import_module
 
-        module, function = self.maker
-        make: Callable[[Given], Figure] = getattr(import_module(f"regard.cli.drawing.{module}"), function)
+        module, function = self.function
+        make: Callable[[FigureInput], Figure] = getattr(import_module(f"regard.cli.drawing.{module}"), function)
         return make(given)
 
 
-_KINDS = {
-    "simplex": _Kind(
+_FIGURES = {
+    "simplex": _FigureKind(
         "Malaviya et al. (2018), Figure 1; softmax and sparsemax in two and three dimensions",
         "nothing",
         ("simplex", "draw_simplex"),
     ),
-    "translations": _Kind(
+    "translations": _FigureKind(
         "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
         "model directories and --source, or files of `regard translate --attention`",
         ("looked", "draw_translations"),
     ),
-    "difference": _Kind(
+    "difference": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 2 and 5: attention maps of a reference, and their difference",
         "model directories, --source and --reference",
         ("looked", "draw_difference"),
     ),
-    "attention": _Kind(
+    "attention": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
         "files of `regard analyze attention --json`",
         ("recorded", "draw_attention"),
     ),
-    "by-length": _Kind(
+    "by-length": _FigureKind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
         ("recorded", "draw_by_length"),
     ),
-    "history": _Kind(
+    "history": _FigureKind(
         "Martins (2020): attention history of a translation, one step per target word",
         "as for translations",
         ("looked", "draw_history"),
     ),
-    "self-attention": _Kind(
+    "self-attention": _FigureKind(
         "Martins (2020): self-attention of one word, for all heads of an encoder layer",
         "the directory of a Transformer and --source",
         ("looked", "draw_self_attention"),
     ),
-    "training": _Kind(
+    "training": _FigureKind(
         "training curves of one or more runs",
         "model directories, or their record.jsonl files",
         ("recorded", "draw_training"),
@@ -88,17 +88,17 @@ def figures(
     name: Annotated[
         str | None,
         typer.Argument(
-            help=f"Name of the figure: {', '.join(_KINDS)}. Without a name, the figures are listed.",
+            help=f"Name of the figure: {', '.join(_FIGURES)}. Without a name, the figures are listed.",
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
+    output_dir: Annotated[
         Path,
         typer.Option(
             "--output", "-o", help="Directory for the image files. It is created if it does not exist."
         ),
     ] = Path("figures"),
-    source_files: Annotated[
+    input_paths: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
@@ -117,14 +117,14 @@ def figures(
         Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_LOOKING)
+        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION)
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_LOOKING),
+        typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION),
     ] = None,
     line: Annotated[
-        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_LOOKING)
+        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION)
     ] = 1,
     layer: LayerOption = None,
     head: HeadOption = None,
@@ -135,22 +135,22 @@ def figures(
             "--prior",
             help="Use the prior attention, before the target token is observed. Default: the posterior "
             "attention, given the target token.",
-            rich_help_panel=_LOOKING,
+            rich_help_panel=_ATTENTION,
         ),
     ] = False,
-    word: Annotated[
+    token: Annotated[
         int | None,
         typer.Option(
             help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
             "the middle.",
             show_default=False,
-            rich_help_panel=_LOOKING,
+            rich_help_panel=_ATTENTION,
             min=-1_000_000,
             max=1_000_000,
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_LOOKING)
+        str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION)
     ] = "auto",
 ) -> None:
     """Plot the figures of the papers as SVG images and, for print, as PNG images.
@@ -161,45 +161,45 @@ def figures(
 
     Two systems: regard figures translations --from runs/soft --from runs/sparse --source test.de --png
     """
-    from regard.cli.drawing.figure import Chosen, Given
-    from regard.cli.output import open_output, write_json, write_pictures, write_table
+    from regard.cli.drawing.figure import AttentionSelection, FigureInput
+    from regard.cli.output import open_output, write_json, write_images, write_table
     from regard.errors import UsageError
 
     if name is None:
-        if source_files:
-            raise UsageError(f"--from needs the name of a figure: give one of {', '.join(_KINDS)}")
+        if input_paths:
+            raise UsageError(f"--from needs the name of a figure: give one of {', '.join(_FIGURES)}")
         with open_output(None) as file:
-            rows = [[key, kind.shows, kind.needs] for key, kind in _KINDS.items()]
+            rows = [[key, kind.description, kind.inputs] for key, kind in _FIGURES.items()]
             write_table(file, [["figure", "shows", "input files"], *rows])
         return
-    if name not in _KINDS:
-        raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_KINDS)}")
-    chosen = Chosen(layer, head, shift, prior)
-    given = Given(source_files or [], source, reference, line, names, chosen, word, device)
-    made = _KINDS[name].make(given)
+    if name not in _FIGURES:
+        raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_FIGURES)}")
+    chosen = AttentionSelection(layer, head, shift, prior)
+    given = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
+    made = _FIGURES[name].make(given)
     # Render everything before writing, so that an error leaves no files behind.
-    printed = _printed(made.pictures) if png else {}
-    write_pictures(output, made.pictures)
-    _write(output, printed)
-    write_json(json_file, made.numbers)
+    printed = _render_png(made.images) if png else {}
+    write_images(output_dir, made.images)
+    _write(output_dir, printed)
+    write_json(json_file, made.values)
     if table:
         with open_output(None) as file:
             write_table(file, made.rows)
 
 
-def _printed(pictures: dict[str, str]) -> dict[str, bytes]:
+def _render_png(pictures: dict[str, str]) -> dict[str, bytes]:
     """Return the images in PNG format, by file name."""
-    from regard.report.picture import png
+    from regard.report.picture import render_png
 
-    return {f"{Path(name).stem}.png": png(svg) for name, svg in pictures.items()}
+    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in pictures.items()}
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    from regard.cli.progress import say
+    from regard.cli.progress import print_message
     from regard.data.files import write_atomic
 
     # A name such as "a/b" must not create a subdirectory.
     for name, content in files.items():
         path = folder / name.replace("/", "-")
         write_atomic(path, content)
-        say(f"wrote {path}")
+        print_message(f"wrote {path}")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field
 
-from regard.data.reading import NotJson, parse_json
-from regard.decoding.pairs import KeptPair
+from regard.data.reading import InvalidJsonError, parse_json
+from regard.decoding.pairs import PretokenizedPair
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.data.text import TextPair
+    from regard.data.text import TextProcessor
 
-__all__ = ["keep"]
+__all__ = ["read_tokens"]
 
 _Token = Annotated[str, Field(min_length=1)]
 
@@ -30,7 +30,7 @@ class _Line(BaseModel):
     text: str
 
 
-def keep(path: Path, pairs: Iterable[tuple[str, str]], text: "TextPair") -> Iterator[KeptPair]:
+def read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcessor") -> Iterator[PretokenizedPair]:
     """Yield sentence pairs together with their tokens from a file.
 
     Args:
@@ -55,7 +55,7 @@ def keep(path: Path, pairs: Iterable[tuple[str, str]], text: "TextPair") -> Iter
             )
         try:
             kept = parse_json(line, _Line)
-        except NotJson as error:
+        except InvalidJsonError as error:
             raise DataError(
                 f"{path}:{number}: the line was not written by `regard translate --tokens`: {error}"
             ) from None
@@ -66,9 +66,9 @@ def keep(path: Path, pairs: Iterable[tuple[str, str]], text: "TextPair") -> Iter
             )
         read = kept.source
         # The source tokens in the file include the sink, which is added again when the pair is scored.
-        if text.sink and tuple(read[-len(text.sink) :]) == text.sink:
-            read = read[: -len(text.sink)]
-        yield KeptPair(source, target, tuple(read), tuple(kept.target))
+        if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
+            read = read[: -len(text.sink_tokens)]
+        yield PretokenizedPair(source, target, tuple(read), tuple(kept.target))
     if next(lines, None) is not None:
         raise DataError(
             f"{path} has more lines than the text, which has {number}: it must have one line per translation"

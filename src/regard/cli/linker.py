@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.progress import say
+from regard.cli.progress import print_message
 
 if TYPE_CHECKING:
     from regard.alignment import Corpus, WordAligner
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Linker"]
 
-_STRANGE = 0.3  # a warning is printed if more than this share of words is unknown to the aligner
+_MAX_UNKNOWN_SHARE = 0.3  # a warning is printed if more than this share of words is unknown to the aligner
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Linker:
     Attributes:
         aligner: The aligner.
         lowercase: Whether to ignore case.
-        threads: Number of threads. 0 uses all processors.
+        num_threads: Number of threads. 0 uses all processors.
     """
 
     aligner: "WordAligner"
     lowercase: bool
-    threads: int
+    num_threads: int
 
     @classmethod
-    def load(cls, folder: Path, lowercase: bool, threads: int | None) -> "Linker":
+    def load(cls, directory: Path, lowercase: bool, threads: int | None) -> "Linker":
         """Load an aligner. Case is also ignored if it was ignored in training.
 
         Raises:
@@ -39,22 +39,22 @@ class Linker:
         """
         from regard.alignment import WordAligner
 
-        aligner = WordAligner.load(folder)
+        aligner = WordAligner.load(directory)
         return cls(aligner, lowercase or aligner.lowercase, threads or 0)
 
     def align(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "list[Links]":
         """Return the links of each pair of sentences, which are lists of words."""
-        return list(self.aligner.align(self._corpus(pairs), threads=self.threads))
+        return list(self.aligner.align(self._corpus(pairs), threads=self.num_threads))
 
-    def warn_if_strange(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+    def warn_if_unknown_words(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Print a warning if many of the words are not in the vocabulary of the aligner."""
         from regard.alignment.corpus import UNKNOWN
 
         corpus = self._corpus(pairs)
         sides = corpus.source.tokens, corpus.target.tokens
         strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
-        if strange > _STRANGE:
-            say(
+        if strange > _MAX_UNKNOWN_SHARE:
+            print_message(
                 f"{strange:.0%} of the words are not in the vocabulary of the aligner. Train it on text "
                 "that is split into words in the same way as by the tokenizers of the model."
             )

@@ -28,7 +28,7 @@ def lm(
             show_default=False,
         ),
     ] = None,
-    load: Annotated[
+    model_path: Annotated[
         Path | None,
         typer.Option(
             "--load",
@@ -53,25 +53,25 @@ def lm(
     from itertools import pairwise
 
     from regard.cli.output import open_output, write_json
-    from regard.cli.progress import say
+    from regard.cli.progress import print_message
     from regard.smt.arpa import read_arpa, write_arpa
-    from regard.smt.kneser_ney import estimate
+    from regard.smt.kneser_ney import estimate_language_model
     from regard.smt.language_model import read_sentences
 
-    if (text is None) == (load is None):
+    if (text is None) == (model_path is None):
         raise UsageError("regard lm: give either a training text or --load with an ARPA file")
     if output is None and perplexity is None:
         raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:
         # The name of the file is used in error messages.
-        model = estimate(read_sentences(text), order, str(text))
+        model = estimate_language_model(read_sentences(text), order, str(text))
     else:
-        assert load is not None
-        model = read_arpa(load)
+        assert model_path is not None
+        model = read_arpa(model_path)
     levels = model.trie.levels
     counts = [end - start for start, end in pairwise(levels[1:])]
     figures: dict[str, object] = {"order": model.order, "ngrams": counts}
-    say(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
+    print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
     if output is not None:
         write_arpa(model, output)
     if perplexity is not None:
@@ -79,14 +79,14 @@ def lm(
         figures |= {
             "perplexity": found.with_unknown,
             "perplexity_known": found.without_unknown,
-            "words": found.words,
-            "unknown": found.unknown,
-            "sentences": found.sentences,
+            "words": found.num_words,
+            "unknown": found.num_unknown,
+            "sentences": found.num_sentences,
             "log10": found.log_prob,
         }
         with open_output(None) as file:
             file.write(
-                f"perplexity {found.with_unknown:.4f}; without {found.unknown} unknown words "
-                f"{found.without_unknown:.4f}; {found.words} words, {found.sentences} sentences\n"
+                f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
+                f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
             )
     write_json(json_file, figures)

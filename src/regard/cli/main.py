@@ -90,18 +90,18 @@ def main() -> None:
         sys.exit(error.exit_status)
     except BrokenPipeError:
         # The reading end of the pipe was closed (`| head`). This is not an error, so print no message.
-        _drop_output()
+        _discard_output()
         sys.exit(1)
     except OSError as error:
         # An error without a file name comes from printing, for example when stdout is on a full disk.
-        _drop_output()
+        _discard_output()
         print(f"regard: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _drop_output() -> None:
+def _discard_output() -> None:
     """Redirect stdout to the null device, because flushing its buffer at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from regard.cli.progress import say
-from regard.data.files import open_whole
+from regard.cli.progress import print_message
+from regard.data.files import open_atomic
 from regard.errors import DataError
 
-__all__ = ["Output", "open_output", "write_json", "write_pictures", "write_table"]
+__all__ = ["Output", "open_output", "write_json", "write_images", "write_table"]
 
 
 class Output:
@@ -35,7 +35,7 @@ class Output:
         Raises:
             DataError: If writing fails, for example because the disk is full.
         """
-        with self._naming():
+        with self._translate_errors():
             self._stream.write(text)
 
     def flush(self) -> None:
@@ -44,11 +44,11 @@ class Output:
         Raises:
             DataError: If writing fails, for example because the disk is full.
         """
-        with self._naming():
+        with self._translate_errors():
             self._stream.flush()
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         # `main` handles a closed pipe without a message.
@@ -79,7 +79,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
         yield output
         output.flush()
         return
-    with open_whole(path) as file:
+    with open_atomic(path) as file:
         stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
         output = Output(stream, str(path))
         yield output
@@ -92,19 +92,19 @@ def _error(name: str, error: OSError) -> DataError:
     return DataError(f"{name}: cannot be written: {error.strerror or error}")
 
 
-def write_json(path: Path | None, figures: Any) -> None:
+def write_json(path: Path | None, results: Any) -> None:
     """Write the results of a command to a JSON file, completely or not at all.
 
     Args:
         path: The file. None writes nothing.
-        figures: JSON-compatible values.
+        results: JSON-compatible values.
 
     Raises:
         DataError: If the file cannot be written.
     """
     if path is not None:
         with open_output(path) as file:
-            file.write(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+            file.write(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
@@ -131,22 +131,22 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False, markup=False).print(table)
 
 
-def write_pictures(folder: Path, pictures: Mapping[str, str]) -> None:
+def write_images(directory: Path, images: Mapping[str, str]) -> None:
     """Write images to a directory and print the name of each file.
 
     Args:
-        folder: The directory, which is created if it does not exist.
-        pictures: SVG text by file name.
+        directory: The directory, which is created if it does not exist.
+        images: SVG text by file name.
 
     Raises:
         DataError: If a file cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: the directory cannot be created: {error.strerror or error}") from None
-    for name, svg in pictures.items():
-        path = folder / name.replace("/", "-")
+        raise DataError(f"{directory}: the directory cannot be created: {error.strerror or error}") from None
+    for name, svg in images.items():
+        path = directory / name.replace("/", "-")
         with open_output(path) as file:
             file.write(svg)
-        say(f"wrote {path}")
+        print_message(f"wrote {path}")

@@ -10,15 +10,15 @@ __all__ = ["phrasebook"]
 
 
 def phrasebook(
-    out: Annotated[
+    output_dir: Annotated[
         Path,
         typer.Argument(
             help="Directory for the files. It is created if it does not exist.", show_default=False
         ),
     ],
-    train: Annotated[int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)] = 30_000,
-    valid: Annotated[int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)] = 1_000,
-    test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
+    num_train: Annotated[int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)] = 30_000,
+    num_valid: Annotated[int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)] = 1_000,
+    num_test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
     seed: Annotated[
         int,
         typer.Option(min=0, help="Random seed. The corpus is the same on every machine.", max=4_294_967_295),
@@ -32,8 +32,8 @@ def phrasebook(
 
     Example: regard phrasebook corpus --train 60000 --seed 7
     """
-    from regard.data.phrasebook import write
+    from regard.data.phrasebook import write_splits
 
-    files = write(out, {"train": train, "valid": valid, "test": test}, seed)
-    counts = f"{train} training, {valid} validation and {test} test pairs"
-    print(f"phrasebook: wrote {counts} (seed {seed}) to {out}: {len(files)} files", file=sys.stderr)
+    files = write_splits(output_dir, {"train": num_train, "valid": num_valid, "test": num_test}, seed)
+    counts = f"{num_train} training, {num_valid} validation and {num_test} test pairs"
+    print(f"phrasebook: wrote {counts} (seed {seed}) to {output_dir}: {len(files)} files", file=sys.stderr)

@@ -25,19 +25,19 @@ def prepare(
     """
     from rich.console import Console
 
-    from regard.cli.progress import preparing
-    from regard.data.prepared import prepare as run
-    from regard.data.swapped import tell_swapped
-    from regard.experiment import read_run
+    from regard.cli.progress import preparation_progress
+    from regard.data.prepared import prepare_data as run
+    from regard.data.swapped import warn_if_swapped
+    from regard.experiment import read_run_config
 
-    settings = read_run(config, overrides or [])
-    with preparing() as progress:
+    settings = read_run_config(config, overrides or [])
+    with preparation_progress() as progress:
         prepared = run(settings.data, progress=progress)
-    tell_swapped(prepared)
+    warn_if_swapped(prepared)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     text = prepared.text
     console.print(
-        f"{settings.data.folder}: {len(prepared.split('train')):,} training pairs, vocabularies of "
+        f"{settings.data.cache_dir}: {len(prepared.split('train')):,} training pairs, vocabularies of "
         f"{len(text.source.vocabulary):,} and {len(text.target.vocabulary):,} tokens",
         markup=False,
     )

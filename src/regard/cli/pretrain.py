@@ -16,7 +16,7 @@ def pretrain(
         list[str] | None,
         typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
-    out: Annotated[
+    output_dir: Annotated[
         Path | None,
         typer.Option(
             help="Output directory. Default: `folder` of the configuration, or else runs/NAME.",
@@ -35,20 +35,20 @@ def pretrain(
     from rich.console import Console
 
     from regard.pretrain import pretrain as run
-    from regard.pretrain import read_pretraining
+    from regard.pretrain import read_pretrain_config
     from regard.training.distributed import process_rank
 
-    settings = read_pretraining(config, list(overrides or []))
-    folder = out or Path(settings.folder or config.stem)
+    settings = read_pretrain_config(config, list(overrides or []))
+    folder = output_dir or Path(settings.output_dir or config.stem)
     result = run(settings, folder)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)
+        console.print(f"Stopped after {result.reason} at step {result.progress.step}.", markup=False)
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
-        elif result.progress.best is not None:
-            found = f"Best validation perplexity: {result.progress.best:.2f}. The model is in {folder}."
+        elif result.progress.best_score is not None:
+            found = f"Best validation perplexity: {result.progress.best_score:.2f}. The model is in {folder}."
             console.print(found, markup=False)
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["following", "preparing", "say"]
+__all__ = ["track", "preparation_progress", "print_message"]
 
 T = TypeVar("T")
 
 
 @contextmanager
-def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
+def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     """Show progress bars for `regard.data.prepared.prepare`, one per stage.
 
     Yields:
@@ -24,16 +24,16 @@ def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         stages: dict[str, TaskID] = {}
 
-        def tell(stage: str, done: int, total: int | None) -> None:
+        def report(stage: str, done: int, total: int | None) -> None:
             # The stages are not known in advance, so bars are added when a stage begins.
             if stage not in stages:
                 stages[stage] = bar.add_task(stage, total=total)
             bar.update(stages[stage], completed=done, total=total)
 
-        yield tell
+        yield report
 
 
-def following(items: Iterable[T], name: str, total: int) -> Iterator[T]:
+def track(items: Iterable[T], name: str, total: int) -> Iterator[T]:
     """Yield the items and show a progress bar.
 
     Args:
@@ -52,7 +52,7 @@ def following(items: Iterable[T], name: str, total: int) -> Iterator[T]:
             yield item
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Print a message to stderr."""
     from rich.console import Console
 

@@ -51,11 +51,11 @@ beam = 5
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
 EPOCHS = 5
 EXAMPLES = 5
-PICTURED = 14  # maximum number of source tokens of an example, so that its attention map fits a terminal
+MAX_MAP_TOKENS = 14  # maximum number of source tokens of an example, so that its attention map fits a terminal
 
 
 def quickstart(
-    folder: Annotated[
+    output_dir: Annotated[
         Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
     ] = Path("quickstart"),
     json_file: Annotated[
@@ -71,28 +71,28 @@ def quickstart(
     Example: regard quickstart --folder first
     """
     from regard.cli.output import write_json
-    from regard.cli.progress import preparing
-    from regard.config import load
+    from regard.cli.progress import preparation_progress
+    from regard.config import read_config
     from regard.data.files import write_atomic
-    from regard.data.phrasebook import write
+    from regard.data.phrasebook import write_splits
     from regard.experiment import RunConfig, load_model, train
 
     talk = Console(stderr=True, highlight=False)
     begun = time.monotonic()
     talk.rule("1. Corpus: German-English sentence pairs with gold word links", align="left")
-    write(folder / "corpus", SIZES, seed=1)
-    path = folder / "quickstart.toml"
+    write_splits(output_dir / "corpus", SIZES, seed=1)
+    path = output_dir / "quickstart.toml"
     if not path.exists():
-        write_atomic(path, CONFIG.format(folder=folder.as_posix(), epochs=EPOCHS).encode())
+        write_atomic(path, CONFIG.format(folder=output_dir.as_posix(), epochs=EPOCHS).encode())
     talk.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
-    result = train(load(RunConfig, path), folder / "model", preparing)
+    result = train(read_config(RunConfig, path), output_dir / "model", preparation_progress)
     if result.signal is not None:
         talk.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + result.signal)
     talk.rule("3. Translation and evaluation of the test set", align="left")
-    loaded = load_model(folder / "model")
-    test = folder / "corpus" / "test"
-    results = _translate(loaded, test.with_suffix(".de"), folder / "test.en")
+    loaded = load_model(output_dir / "model")
+    test = output_dir / "corpus" / "test"
+    results = _translate(loaded, test.with_suffix(".de"), output_dir / "test.en")
     figures: dict[str, Any] = {
         **_scores(results, test.with_suffix(".en")),
         "aer": _alignment_error(loaded, test),
@@ -101,16 +101,16 @@ def quickstart(
     }
     _show(results, test.with_suffix(".en"), figures)
     write_json(json_file, figures)
-    _next(talk, folder)
+    _print_next_steps(talk, output_dir)
 
 
 def _translate(loaded: "LoadedModel", source: Path, out: Path) -> "list[LineResult]":
     from regard.cli.output import open_output
     from regard.data.corpus import read_lines
-    from regard.decoding.translate import Translator, number_lines
+    from regard.decoding.translate import Translator, enumerate_lines
 
-    translator = Translator(loaded.model, loaded.text, loaded.config.search)
-    results = list(translator.translate(number_lines(read_lines(source))))
+    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
+    results = list(translator.translate(enumerate_lines(read_lines(source))))
     with open_output(out) as file:
         file.write("".join(result.text + "\n" for result in results))
     return results
@@ -132,14 +132,14 @@ def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
 def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """Return the AER of links to the word with the highest attention, under forced decoding."""
     from regard.data.corpus import read_lines
-    from regard.data.links import read_gold
+    from regard.data.links import read_gold_links
     from regard.decoding.scoring import score_lines
     from regard.metrics.alignment import alignment_score
 
     pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)
-    scored = score_lines(loaded.model, loaded.text, pairs, loaded.config.search)
+    scored = score_lines(loaded.model, loaded.text, pairs, loaded.config.generation)
     links = [line.links for line in scored]
-    return round(alignment_score(links, list(read_gold(test.with_suffix(".talp")))).aer, 4)
+    return round(alignment_score(links, list(read_gold_links(test.with_suffix(".talp")))).aer, 4)
 
 
 def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
     short = [
         row
         for row, result in enumerate(results)
-        if 6 <= len(result.source_tokens) <= PICTURED and result.text
+        if 6 <= len(result.source_tokens) <= MAX_MAP_TOKENS and result.text
     ]
     for row in short[:EXAMPLES]:
         result, best = results[row], results[row].translations[0]
@@ -180,7 +180,7 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
     out.print(table)
 
 
-def _next(talk: Console, folder: Path) -> None:
+def _print_next_steps(talk: Console, folder: Path) -> None:
     model, corpus = folder / "model", folder / "corpus"
     talk.rule("Next", align="left")
     for line in (

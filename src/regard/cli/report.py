@@ -9,15 +9,15 @@ import typer
 
 from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
 from regard.cli.linker import Linker
-from regard.cli.progress import following, say
+from regard.cli.progress import track, print_message
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.cli.analysed import Analysed
+    from regard.cli.analysed import AnalysisInput
     from regard.data.corpus import CorpusConfig
     from regard.data.links import GoldLinks
-    from regard.data.text import TextPair
-    from regard.report.collect import System
+    from regard.data.text import TextProcessor
+    from regard.report.collect import SystemResults
 
 __all__ = ["report"]
 
@@ -38,7 +38,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    own_test: Annotated[
+    config_test: Annotated[
         bool,
         typer.Option(
             "--own-test",
@@ -59,7 +59,7 @@ def report(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
-    lines: Annotated[
+    max_lines: Annotated[
         int | None,
         typer.Option(
             help="Maximum number of lines, from the start of the text. Default: all lines.",
@@ -76,14 +76,14 @@ def report(
             show_default=False,
         ),
     ] = None,
-    gold: Annotated[
+    gold_links: Annotated[
         Path | None,
         typer.Option(
             help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
             show_default=False,
         ),
     ] = None,
-    maps: Annotated[
+    attention_maps: Annotated[
         str,
         typer.Option(
             help="Attention maps on the page. links: only the map that is used for word links. all: also "
@@ -106,7 +106,7 @@ def report(
     meteor: Annotated[
         bool, typer.Option(help="Whether to compute METEOR if it is installed (English references only).")
     ] = True,
-    beam: Annotated[
+    beam_size: Annotated[
         int | None,
         typer.Option(help="Beam size. 1 is greedy search.", show_default=False),
     ] = None,
@@ -117,12 +117,12 @@ def report(
         float | None,
         typer.Option(help="Beta of the coverage penalty. 0 disables it.", show_default=False),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
@@ -137,28 +137,28 @@ def report(
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
-    if maps not in ("links", "all"):
-        raise UsageError(f"--maps {maps!r}: expected links or all")
-    from regard.cli.analysed import Analysed
+    if attention_maps not in ("links", "all"):
+        raise UsageError(f"--maps {attention_maps!r}: expected links or all")
+    from regard.cli.analysed import AnalysisInput
     from regard.cli.output import open_output
-    from regard.metrics.translation import as_tokenizer
+    from regard.metrics.translation import check_tokenizer
     from regard.report.page import Report, render
-    from regard.report.scores import score_systems
-    from regard.training.device import use_threads
+    from regard.report.scores import compute_scores
+    from regard.training.device import set_num_threads
 
-    use_threads(threads)
-    as_tokenizer(tokenize)
-    if (test is None) == (not own_test):
+    set_num_threads(num_threads)
+    check_tokenizer(tokenize)
+    if (test is None) == (not config_test):
         raise UsageError(
             "give either --test SOURCE REFERENCE or --own-test, which uses the files in the configuration of "
             "the first model"
         )
-    text = _Text.read(test, models[0], gold, lines)
+    text = _TestSet.read(test, models[0], gold_links, max_lines)
     source, reference = text.files
-    analysed = Analysed(models, source, reference, output, None, batch, precision, device)
-    called = analysed.names(names)
+    analysed = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
+    called = analysed.display_names(names)
     search = {
-        "beam": beam,
+        "beam": beam_size,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
         "layer": layer,
@@ -166,16 +166,16 @@ def report(
         "shift": shift,
     }
     with open_output(output) as file:
-        systems = _collect(analysed, called, text, search, maps == "all", lowercase, threads)
-        if gold is not None:
-            _check_gold(systems, text, gold)
+        systems = _collect(analysed, called, text, search, attention_maps == "all", lowercase, num_threads)
+        if gold_links is not None:
+            _check_gold(systems, text, gold_links)
         if aligner is not None:
-            from regard.report.collect import link_system
+            from regard.report.collect import add_word_links
 
-            linker = Linker.load(aligner, lowercase, threads)
-            linker.warn_if_strange(_words(systems[0]))
-            systems = [link_system(system, linker.align) for system in systems]
-        scores = score_systems(systems, text.pairs, tokenize, lowercase, meteor, text.gold)
+            linker = Linker.load(aligner, lowercase, num_threads)
+            linker.warn_if_unknown_words(_words(systems[0]))
+            systems = [add_word_links(system, linker.align) for system in systems]
+        scores = compute_scores(systems, text.pairs, tokenize, lowercase, meteor, text.gold)
         name = title or f"{', '.join(called)}: {source.name}"
         page = Report(
             name,
@@ -188,29 +188,29 @@ def report(
             _notes(systems, text, tokenize),
         )
         file.write(render(page))
-    say(f"wrote {output}")
+    print_message(f"wrote {output}")
 
 
 @dataclass(frozen=True)
-class _Text:
+class _TestSet:
     """The text of a report.
 
     Attributes:
         files: Files of the source text and of the references.
         pairs: Pairs of source and reference lines.
         gold: Gold links of the pairs, if given.
-        whole: Number of lines in the files, of which `pairs` has the first ones.
+        num_lines: Number of lines in the files, of which `pairs` has the first ones.
     """
 
     files: tuple[Path, Path]
     pairs: list[tuple[str, str]]
     gold: "list[GoldLinks] | None"
-    whole: int
+    num_lines: int
 
     @classmethod
     def read(
         cls, test: tuple[Path, Path] | None, model: Path, gold: Path | None, lines: int | None
-    ) -> "_Text":
+    ) -> "_TestSet":
         """Read the given files or, by default, those in the configuration of the model.
 
         Raises:
@@ -219,17 +219,17 @@ class _Text:
         """
         from regard.config import from_dict
         from regard.data.corpus import CorpusConfig, corpus_name, read_pairs
-        from regard.data.links import read_gold
+        from regard.data.links import read_gold_links
 
         if test is not None:
             corpus = from_dict(CorpusConfig, {"source": str(test[0]), "target": str(test[1])})
         else:
-            corpus = _own_text(model)
+            corpus = _config_corpus(model)
         pairs = list(read_pairs(corpus))
         for side, what in enumerate(("source", "reference")):
             if not any(pair[side].strip() for pair in pairs):
                 raise DataError(f"{corpus_name(corpus)}: the {what} contains no text")
-        links = None if gold is None else list(read_gold(gold))
+        links = None if gold is None else list(read_gold_links(gold))
         if links is not None and len(links) != len(pairs):
             raise DataError(
                 f"{gold} has {len(links)} lines but {corpus_name(corpus)} has {len(pairs)}: "
@@ -240,16 +240,16 @@ class _Text:
         return cls(files, pairs[:lines], None if links is None else links[:lines], len(pairs))
 
 
-def _own_text(model: Path) -> "CorpusConfig":
+def _config_corpus(model: Path) -> "CorpusConfig":
     """Return the test text in the configuration of a model, or else its validation text."""
-    from regard.data.hf import is_hf_folder
+    from regard.data.hf import is_hf_directory
     from regard.experiment import load_config
 
     if not model.is_dir():
         raise UsageError(
             f"{model}: this is not a model directory with a configuration. Give --test SOURCE REFERENCE."
         )
-    if is_hf_folder(model):
+    if is_hf_directory(model):
         raise UsageError(
             f"{model}: the configuration of a Hugging Face model names no text. Give --test SOURCE REFERENCE."
         )
@@ -258,18 +258,18 @@ def _own_text(model: Path) -> "CorpusConfig":
 
 
 def _collect(
-    analysed: "Analysed",
+    analysed: "AnalysisInput",
     names: Sequence[str],
-    text: _Text,
+    text: _TestSet,
     search: dict[str, Any],
     every: bool,
     lowercase: bool,
     threads: int | None,
-) -> "list[System]":
+) -> "list[SystemResults]":
     """Return the results of each system on the text, in the order of the command line."""
     from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
-    from regard.report.collect import collect_lines, collect_model
+    from regard.report.collect import collect_translations, collect_model
     from regard.report.curves import read_curves
 
     given: dict[str, list[str]] = {}
@@ -280,31 +280,31 @@ def _collect(
         if not path.exists():
             raise UsageError(f"{path}: no such model directory or file with translations")
         given[name] = list(read_lines(path))
-        if len(given[name]) != text.whole:
+        if len(given[name]) != text.num_lines:
             raise DataError(
-                f"{path} has {len(given[name])} lines but {text.files[0]} has {text.whole}: "
+                f"{path} has {len(given[name])} lines but {text.files[0]} has {text.num_lines}: "
                 "translations need one line per source line"
             )
-    settings = {"nbest": 1, "batch": analysed.batch, **search}
-    found: dict[str, System] = {}
-    cutting: TextPair | None = None
+    settings = {"nbest": 1, "batch": analysed.batch_size, **search}
+    found: dict[str, SystemResults] = {}
+    cutting: TextProcessor | None = None
     for name, path in zip(names, analysed.models, strict=True):
         if name in given:
             continue
         translator = load_translator([path], analysed.device, analysed.precision, settings, threads)
         found[name] = collect_model(
-            name, path, translator, text.pairs, following, every, lowercase, read_curves(path)
+            name, path, translator, text.pairs, track, every, lowercase, read_curves(path)
         )
         # Files with translations are tokenized as by the first model, for comparable REP and DROP.
         cutting = cutting or translator.text
     for name, path in zip(names, analysed.models, strict=True):
         if name in given:
             own_lines = given[name][: len(text.pairs)]
-            found[name] = collect_lines(name, path, own_lines, text.pairs, cutting, lowercase)
+            found[name] = collect_translations(name, path, own_lines, text.pairs, cutting, lowercase)
     return [found[name] for name in names]
 
 
-def _check_gold(systems: "Sequence[System]", text: _Text, gold: Path) -> None:
+def _check_gold(systems: "Sequence[SystemResults]", text: _TestSet, gold: Path) -> None:
     """Check that the gold links stay within the sentences as tokenized by each model.
 
     Raises:
@@ -322,28 +322,28 @@ def _check_gold(systems: "Sequence[System]", text: _Text, gold: Path) -> None:
                 check_links(links.possible, words, where, f" with the tokenization of {system.name}")
 
 
-def _words(system: "System") -> list[tuple[Sequence[str], Sequence[str]]]:
+def _words(system: "SystemResults") -> list[tuple[Sequence[str], Sequence[str]]]:
     return [(one.sentence.source, one.sentence.reference) for one in system.sentences]
 
 
-def _notes(systems: "Sequence[System]", text: _Text, tokenize: str) -> list[str]:
+def _notes(systems: "Sequence[SystemResults]", text: _TestSet, tokenize: str) -> list[str]:
     """Return notes for the reader of the page, such as the number of skipped lines."""
     from regard.metrics.translation import looks_tokenized
 
     notes = []
-    if len(text.pairs) < text.whole:
-        notes.append(f"Only the first {len(text.pairs):,} of {text.whole:,} lines are included.")
+    if len(text.pairs) < text.num_lines:
+        notes.append(f"Only the first {len(text.pairs):,} of {text.num_lines:,} lines are included.")
     if tokenize != "none" and looks_tokenized([reference for _, reference in text.pairs]):
         notes.append(
             f"Many references end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
             "expects detokenized text. Use --tokenize none for tokenized text."
         )
     for system in systems:
-        refused = sum(one.refused is not None for one in system.sentences)
+        refused = sum(one.error is not None for one in system.sentences)
         if refused:
             notes.append(
                 f"{system.name}: {refused} lines are too long for the model and were not translated."
             )
-        if system.curves is not None and system.curves.broken:
-            notes.append(f"{system.name}: {system.curves.broken} lines of record.jsonl cannot be read.")
+        if system.curves is not None and system.curves.num_malformed_lines:
+            notes.append(f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read.")
     return notes

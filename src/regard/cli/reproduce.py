@@ -26,7 +26,7 @@ def reproduce(
             show_default=False,
         ),
     ],
-    data: Annotated[
+    data_dir: Annotated[
         Path,
         typer.Option(
             help="Directory with parallel text: train*, val* or dev*, and test*, in two languages (.de, "
@@ -46,11 +46,11 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
+    num_jobs: Annotated[
         int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
     ] = 1,
-    target: Annotated[str, typer.Option(help="Target language, given as the extension of its files.")] = "en",
-    pairs: Annotated[
+    target_language: Annotated[str, typer.Option(help="Target language, given as the extension of its files.")] = "en",
+    max_train_pairs: Annotated[
         int,
         typer.Option(
             help="Number of training pairs, from the start of the text. 0 uses all.",
@@ -65,7 +65,7 @@ def reproduce(
             "Tables of SIGMORPHON need 1,3,2."
         ),
     ] = "1,2,3",
-    out: Annotated[
+    output_dir: Annotated[
         Path | None,
         typer.Option(
             help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
@@ -81,7 +81,7 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    only_show: Annotated[
+    no_train: Annotated[
         bool, typer.Option("--show", help="Do not train; show the finished results.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
@@ -107,24 +107,24 @@ def reproduce(
     places = column_numbers(columns)
 
     from regard.cli.output import open_output, write_json
-    from regard.reproduce.grid import run_all, share_threads
+    from regard.reproduce.grid import run_jobs, threads_per_job
     from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import as_data, as_markdown, collect
-    from regard.reproduce.scores import available
+    from regard.reproduce.results import to_dict, to_markdown, collect_results
+    from regard.reproduce.scores import unavailable_reason
     from regard.reproduce.texts import find_tables, write_text
 
     if size not in SIZES:
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
-    tables = chosen.text == "tables"
-    parts = [data.resolve().name, *([] if tables or target == "en" else [target])]
+    tables = chosen.text_kind == "tables"
+    parts = [data_dir.resolve().name, *([] if tables or target_language == "en" else [target_language])]
     if not tables and columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
-    raw = chosen.text == "raw"
-    parts += [*([] if tables or not pairs else [str(pairs)]), *(["raw"] if raw else []), size]
-    folder = out or Path("reproduce") / chosen.recipes / "-".join(parts)
+    raw = chosen.text_kind == "raw"
+    parts += [*([] if tables or not max_train_pairs else [str(max_train_pairs)]), *(["raw"] if raw else []), size]
+    folder = output_dir or Path("reproduce") / chosen.recipes / "-".join(parts)
     place = folder / "text"
-    text = find_tables(data, place, places) if tables else write_text(data, place, target, pairs, raw)
-    missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
+    text = find_tables(data_dir, place, places) if tables else write_text(data_dir, place, target_language, max_train_pairs, raw)
+    missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:
             typer.echo(f"{name} is omitted: {why}", err=True)
@@ -138,21 +138,21 @@ def reproduce(
         rows=[] if rows is None else rows.split(","),
         overrides=settings or [],
         device=device,
-        threads=share_threads(jobs),
+        num_threads=threads_per_job(num_jobs),
     )
-    if not only_show:
+    if not no_train:
         try:
-            run_all(planned, text, jobs, lambda line: typer.echo(line, err=True))
+            run_jobs(planned, text, num_jobs, lambda line: typer.echo(line, err=True))
         except KeyboardInterrupt:
             typer.echo("The state is saved. Run the same command again to resume.", err=True)
             raise typer.Exit(130) from None
-    results = collect(chosen, planned, text.pair)
+    results = collect_results(chosen, planned, text.pair)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
             _show(chosen, results)
         else:
-            file.write(as_markdown(chosen, results, text, size, settings or []))
-    write_json(json_file, as_data(chosen, results, text, size, settings or []))
+            file.write(to_markdown(chosen, results, text, size, settings or []))
+    write_json(json_file, to_dict(chosen, results, text, size, settings or []))
 
 
 def _table(name: str) -> "Table":
@@ -181,7 +181,7 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
 
     from regard.reproduce.results import sentence_counts
 
-    printed = {name for one in results for name, cell in one.cells.items() if cell.printed is not None}
+    printed = {name for one in results for name, cell in one.cells.items() if cell.published is not None}
     grid = Grid(box=None, pad_edge=False, title=table.title, title_justify="left")
     grid.add_column("", no_wrap=True)
     for metric in table.metrics:
@@ -192,10 +192,10 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
         cells = [result.row.label]
         for metric in table.metrics:
             cell = result.cells.get(metric.name)
-            mark = "*" if cell and cell.against is not None and cell.against.p_value < 0.05 else " "
+            mark = "*" if cell and cell.difference is not None and cell.difference.p_value < 0.05 else " "
             cells.append("- " if cell is None else f"{cell.estimate.value:.2f}{mark}")
             if metric.name in printed:
-                cells.append("" if cell is None or cell.printed is None else f"{cell.printed:.2f}")
+                cells.append("" if cell is None or cell.published is None else f"{cell.published:.2f}")
         grid.add_row(*cells)
     if counts := sentence_counts(table, results):
         cells = ["sentences"]
@@ -207,6 +207,6 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
     console.width = max(console.width, console.measure(grid).maximum)
     console.print(grid, soft_wrap=True)
     notes = [f"* differs from {table.rows[0].label}, p < 0.05. For intervals, use --output or --json."]
-    notes += [f"Plot this figure with: {table.picture}"] if table.picture else []
+    notes += [f"Plot this figure with: {table.plot_command}"] if table.plot_command else []
     for note in notes:
         console.print(note, style="dim", soft_wrap=True)

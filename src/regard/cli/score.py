@@ -19,7 +19,7 @@ def score(
     target: Annotated[
         Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
     ],
-    more: Annotated[
+    other_models: Annotated[
         list[Path] | None,
         typer.Option("--with", help="Directory of another model of an ensemble. The option may be repeated."),
     ] = None,
@@ -34,7 +34,7 @@ def score(
     output: Annotated[
         Path | None, typer.Option(help="Output file for the scores. Default: standard output.")
     ] = None,
-    tokens: Annotated[
+    token_scores: Annotated[
         bool, typer.Option("--tokens", help="Write the log-probability of each token, as TOKEN|VALUE.")
     ] = False,
     tokens_from: Annotated[
@@ -45,7 +45,7 @@ def score(
             "generated ones.",
         ),
     ] = None,
-    alignment: Annotated[
+    links_output: Annotated[
         Path | None,
         typer.Option(help="Output file for the word links of each line (0-0 1-2), derived from attention."),
     ] = None,
@@ -62,14 +62,14 @@ def score(
     coverage_penalty: Annotated[
         float, typer.Option(help="Beta of the coverage penalty. 0 disables it.", min=0)
     ] = 0.0,
-    coverage_floor: Annotated[
+    coverage_epsilon: Annotated[
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +83,7 @@ def score(
         str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Score given translations by forced decoding.
 
@@ -94,46 +94,46 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.api.loading import load_models, search_settings
-    from regard.api.phrases import is_phrase_based, no_probability
-    from regard.cli.kept_tokens import keep
+    from regard.api.phrases import is_phrase_based, no_probability_error
+    from regard.cli.kept_tokens import read_tokens
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.data.links import format_links
     from regard.decoding.scoring import score_lines
-    from regard.training.device import use_threads
+    from regard.training.device import set_num_threads
 
-    if is_phrase_based([model, *(more or [])]):
-        raise no_probability(model)
-    use_threads(threads)
-    loaded, text, base = load_models([model, *(more or [])], device, precision, settings or [])
+    if is_phrase_based([model, *(other_models or [])]):
+        raise no_probability_error(model)
+    set_num_threads(num_threads)
+    loaded, text, base = load_models([model, *(other_models or [])], device, precision, settings or [])
     if tokenized:
-        text = text.as_written()
+        text = text.without_conversion()
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     chosen = {"layer": layer, "head": head, "shift": shift}
-    others = {"coverage_floor": coverage_floor, "batch": batch, **chosen}
+    others = {"coverage_floor": coverage_epsilon, "batch": batch_size, **chosen}
     search = search_settings(base, {**penalties, **others})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
-    given = pairs if tokens_from is None else keep(tokens_from, pairs, text)
+    given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, text)
     figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
     resegmented = 0
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
-        linked = None if alignment is None else files.enter_context(open_output(alignment))
+        linked = None if links_output is None else files.enter_context(open_output(links_output))
         for result in score_lines(loaded, text, given, search):
             found = result.hypothesis
-            resegmented += result.resegmented
+            resegmented += result.retokenized
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             if found is None:
                 figures["skipped"] += 1
-                file.write("\n" if tokens else "nan\n")
+                file.write("\n" if token_scores else "nan\n")
                 continue
             figures["sentences"] += 1
             figures["tokens"] += len(found.token_log_probs)
             figures["log_probability"] += found.log_probability
-            if tokens:
+            if token_scores:
                 named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
                 file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
             else:

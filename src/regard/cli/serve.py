@@ -11,7 +11,7 @@ from regard.errors import UsageError
 
 __all__ = ["serve"]
 
-_SHAPES = 128
+_CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 
 
@@ -58,7 +58,7 @@ def serve(
         str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[
+    num_threads: Annotated[
         int | None,
         typer.Option(
             help="Number of CPU threads per model. Default: half of the processors.", min=1, max=1_024
@@ -85,8 +85,8 @@ def serve(
             f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
         )
 
-    from regard.config import from_dict, set_option
-    from regard.processors import available_processors
+    from regard.config import from_dict, apply_override
+    from regard.processors import num_available_cpus
     from regard.server.config import ServeConfig
 
     data: dict[str, object] = {
@@ -96,25 +96,25 @@ def serve(
         "hosts": allow_host or None,
     }
     for setting in settings or []:
-        set_option(data, setting)
+        apply_override(data, setting)
     given = {key: value for key, value in data.items() if value is not None}
-    config = from_dict(ServeConfig, given, where="settings of regard serve")
+    config = from_dict(ServeConfig, given, origin="settings of regard serve")
 
     from regard.server.app import create_app
     from regard.server.engine import load_engines
-    from regard.server.run import run
-    from regard.training.device import use_threads
+    from regard.server.run import run_server
+    from regard.training.device import set_num_threads
 
     # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
     # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
     # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
     # more memory.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_SHAPES))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_SHAPES // len(models), 16)))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
-    use_threads(threads or max(1, available_processors() // 2))
-    limits = {"batch": config.batch, "words": config.words, "beam": config.beam}
+    set_num_threads(num_threads or max(1, num_available_cpus() // 2))
+    limits = {"batch": config.batch_size, "words": config.max_words, "beam": config.max_beam_size}
     shown = {"layer": layer, "head": head, "shift": shift}
     engines = load_engines(models, device, precision, shown, **limits)
     app = create_app(engines, config)
@@ -123,4 +123,4 @@ def serve(
         names = ", ".join(engine.name for engine in engines)
         typer.echo(f"{names}: {address}", err=True)
 
-    run(app, config, ready)
+    run_server(app, config, ready)

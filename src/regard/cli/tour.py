@@ -11,10 +11,10 @@ __all__ = ["tour"]
 
 
 def tour(
-    folder: Annotated[
+    output_dir: Annotated[
         Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
     ] = Path("tour"),
-    stops: Annotated[
+    systems: Annotated[
         str | None,
         typer.Option(
             help="Systems to train, separated by commas: word, phrase, none, soft, sparse, constrained, "
@@ -22,7 +22,7 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    pairs: Annotated[int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)] = 15_000,
+    num_train: Annotated[int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)] = 15_000,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Setting of all neural models, as key=value.", show_default=False),
@@ -46,37 +46,37 @@ def tour(
     from rich.console import Console
 
     from regard.cli.output import write_json
-    from regard.cli.progress import following, preparing
-    from regard.tour.page import finished, show_all
-    from regard.tour.stops import STOPS
-    from regard.tour.walk import SIZES, Stopped, Tour
+    from regard.cli.progress import track, preparation_progress
+    from regard.tour.page import load_report, write_report
+    from regard.tour.stops import SYSTEMS
+    from regard.tour.walk import CORPUS_SIZES, TrainingInterrupted, Tour
 
-    names = [stop.name for stop in STOPS] if stops is None else stops.split(",")
-    known = {stop.name: stop for stop in STOPS}
+    names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
+    known = {stop.name: stop for stop in SYSTEMS}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"--stops {unknown[0]!r}: expected one or more of {', '.join(known)}")
-    chosen = [stop for stop in STOPS if stop.name in names]
+    chosen = [stop for stop in SYSTEMS if stop.name in names]
     talk = Console(stderr=True, highlight=False)
-    walked = Tour(folder, {**SIZES, "train": pairs}, tuple(settings or []))
+    walked = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))
     walked.write_corpus()
     costs = {}
     for number, stop in enumerate(chosen, 1):
-        talk.rule(f"{number}. {stop.label.capitalize()}, {stop.source}", align="left")
-        talk.print(stop.says, soft_wrap=True)
+        talk.rule(f"{number}. {stop.label.capitalize()}, {stop.citation}", align="left")
+        talk.print(stop.summary, soft_wrap=True)
         try:
-            costs[stop] = walked.train(stop, preparing)
-        except Stopped as stopped:
+            costs[stop] = walked.train(stop, preparation_progress)
+        except TrainingInterrupted as stopped:
             talk.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
     talk.rule("Comparison", align="left")
-    figures = finished(walked, costs) or show_all(walked, costs, following)
+    figures = load_report(walked, costs) or write_report(walked, costs, track)
     _show(figures)
     write_json(json_file, figures)
     talk.print(
-        f"To see the attention of all systems, open {folder / 'tour.html'} in a browser.", soft_wrap=True
+        f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
     )
     talk.print(
-        f"To try a system: echo 'Der Hund schläft .' | regard translate {folder}/models/{chosen[-1].name} "
+        f"To try a system: echo 'Der Hund schläft .' | regard translate {output_dir}/models/{chosen[-1].name} "
         "--show",
         soft_wrap=True,
     )

@@ -17,7 +17,7 @@ def train(
         list[str] | None,
         typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
-    start: Annotated[
+    init_from: Annotated[
         str | None,
         typer.Option(
             "--from",
@@ -29,7 +29,7 @@ def train(
         Path | None,
         typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
-    out: Annotated[
+    output_dir: Annotated[
         Path | None,
         typer.Option(
             help="Output directory. Default: `folder` of the configuration, or else runs/NAME.",
@@ -48,28 +48,28 @@ def train(
     from rich.console import Console
 
     from regard.cli.output import write_json
-    from regard.cli.progress import preparing
-    from regard.experiment import read_run
+    from regard.cli.progress import preparation_progress
+    from regard.experiment import read_run_config
     from regard.experiment import train as run
     from regard.training.distributed import process_rank
 
     changes = list(overrides or [])
-    if start is not None:
+    if init_from is not None:
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
-        changes.append(f"training.start={json.dumps(start, ensure_ascii=False)}")
-    settings = read_run(config, changes)
-    folder = out or Path(settings.folder or config.stem)
-    result = run(settings, folder, preparing)
+        changes.append(f"training.start={json.dumps(init_from, ensure_ascii=False)}")
+    settings = read_run_config(config, changes)
+    folder = output_dir or Path(settings.output_dir or config.stem)
+    result = run(settings, folder, preparation_progress)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)
+        console.print(f"Stopped after {result.reason} at step {result.progress.step}.", markup=False)
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
-        elif result.progress.best is not None:
+        elif result.progress.best_score is not None:
             metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
             name = "BLEU" if metric == "bleu" else metric
-            best, update = result.progress.best, result.progress.best_update
+            best, update = result.progress.best_score, result.progress.best_step
             console.print(
                 f"Best validation {name}: {best:.2f} at step {update}. The model is in {folder}.",
                 markup=False,
@@ -78,13 +78,13 @@ def train(
         figures = {
             "stopped_after": result.reason,
             "signal": result.signal,
-            "update": progress.update,
+            "update": progress.step,
             "seconds": progress.seconds,
             "tokens": progress.tokens,
             "flops": progress.flops,
             "metric": settings.training.validation.metric,
-            "best": progress.best,
-            "best_update": progress.best_update,
+            "best": progress.best_score,
+            "best_update": progress.best_step,
         }
         write_json(json_file, figures)
     if result.signal is not None:

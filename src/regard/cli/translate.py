@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.by_word import told_unseen, with_unknown_share, word_fertilities
-from regard.cli.translation_writer import Writer
+from regard.cli.by_word import report_missing_words, report_unknown_tokens, parse_word_fertilities
+from regard.cli.translation_writer import TranslationWriter
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ def translate(
             "punctuation is separated from words if the training text is tokenized.",
         ),
     ] = False,
-    beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
-    nbest: Annotated[
+    beam_size: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
+    num_return: Annotated[
         int,
         typer.Option(
             help="Number of translations per line. With more than 1, the format is LINE ||| TEXT ||| SCORE, "
             "with lines counted from 0."
         ),
     ] = 1,
-    scores: Annotated[
+    with_scores: Annotated[
         bool, typer.Option("--scores", help="Write the score and a tab before each translation.")
     ] = False,
-    alignment: Annotated[
+    links_output: Annotated[
         str | None,
         typer.Option(
             help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
             "the translations."
         ),
     ] = None,
-    attention: Annotated[
+    attention_output: Annotated[
         Path | None,
         typer.Option(
             help="Output file for the attention weights, with one JSON object per translation. `prior` is "
@@ -67,14 +67,14 @@ def translate(
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
-    tokens: Annotated[
+    tokens_output: Annotated[
         Path | None,
         typer.Option(
             help="Output file for the tokens, with one JSON object per translation, for "
             "`regard score --tokens-from`."
         ),
     ] = None,
-    show: Annotated[
+    show_attention: Annotated[
         bool, typer.Option("--show", help="Print the attention map of each line to the terminal.")
     ] = False,
     svg: Annotated[
@@ -105,11 +105,11 @@ def translate(
         ),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="With --sample: random seed.", max=4_294_967_295)] = 1,
-    prefix: Annotated[
+    prefixes: Annotated[
         Path | None,
         typer.Option(help="File with the required beginnings of the translations, one line per source line."),
     ] = None,
-    fertility: Annotated[
+    fertilities: Annotated[
         Path | None,
         typer.Option(
             help="File with bounds of the total attention of source tokens, one line per source line. A line "
@@ -125,7 +125,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    terms: Annotated[
+    required_terms: Annotated[
         Path | None,
         typer.Option(
             help="File with required words and phrases, one line per source line, separated by tabs. An "
@@ -141,11 +141,11 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    candidates: Annotated[
+    mbr_candidates: Annotated[
         int,
         typer.Option(help="With --mbr: number of candidates. 0 uses the whole beam, or 32 samples.", min=0),
     ] = 0,
-    mbr_weights: Annotated[
+    mbr_weighting: Annotated[
         str,
         typer.Option(
             help="With --mbr: weights of the candidates as references: uniform, probability, or auto "
@@ -162,11 +162,11 @@ def translate(
     coverage_penalty: Annotated[
         float | None, typer.Option(help="Beta of the coverage penalty. 0 disables it.")
     ] = None,
-    coverage_floor: Annotated[
+    coverage_epsilon: Annotated[
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
-    no_repeat_ngram: Annotated[
+    no_repeat_ngram_size: Annotated[
         int | None, typer.Option(help="Length of n-grams that must not be repeated. 0 allows repetitions.")
     ] = None,
     min_length: Annotated[
@@ -178,11 +178,11 @@ def translate(
             help="Maximum number of tokens of a translation per source token; --max-length-extra is added."
         ),
     ] = None,
-    max_length_extra: Annotated[
+    max_length_offset: Annotated[
         int | None,
         typer.Option(help="Number of tokens added to the maximum length of --max-length-ratio."),
     ] = None,
-    forbid_unknown: Annotated[
+    suppress_unk: Annotated[
         bool | None,
         typer.Option(
             "--forbid-unknown/--allow-unknown",
@@ -190,7 +190,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    replace_unknown: Annotated[
+    replace_unk: Annotated[
         bool | None,
         typer.Option(
             "--replace-unknown",
@@ -198,7 +198,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -212,7 +212,7 @@ def translate(
         str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -233,18 +233,18 @@ def translate(
     Required terms: regard translate runs/first --terms terms.txt < input.txt
     """
     options = {
-        "beam": beam,
-        "nbest": nbest,
+        "beam": beam_size,
+        "nbest": num_return,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
-        "coverage_floor": coverage_floor,
-        "no_repeat_ngram": no_repeat_ngram,
+        "coverage_floor": coverage_epsilon,
+        "no_repeat_ngram": no_repeat_ngram_size,
         "min_length": min_length,
         "max_length_ratio": max_length_ratio,
-        "max_length_extra": max_length_extra,
-        "forbid_unknown": forbid_unknown,
-        "replace_unknown": replace_unknown,
-        "batch": batch,
+        "max_length_extra": max_length_offset,
+        "forbid_unknown": suppress_unk,
+        "replace_unknown": replace_unk,
+        "batch": batch_size,
         "layer": layer,
         "head": head,
         "shift": shift,
@@ -253,85 +253,85 @@ def translate(
     sampled = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     if not sample and sampled != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
         raise UsageError("--temperature, --top-k, --top-p and --seed need --sample")
-    if mbr is None and (candidates or mbr_weights != "auto"):
+    if mbr is None and (mbr_candidates or mbr_weighting != "auto"):
         raise UsageError("--candidates and --mbr-weights need --mbr")
-    if sample and terms is not None:
+    if sample and required_terms is not None:
         raise UsageError("--terms needs beam search, so it cannot be used with --sample")
     if engine not in ("regard", "ctranslate2"):
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
     from regard.api.loading import load_models, search_settings
-    from regard.api.phrases import is_phrase_based, phrase_translator
-    from regard.cli.exported import exported_translator, refuse_exported
+    from regard.api.phrases import is_phrase_based, load_phrase_translator
+    from regard.cli.exported import load_exported_translator, check_not_exported
     from regard.config import from_dict
-    from regard.decoding.by_hand import check_bounded
+    from regard.decoding.by_hand import check_fertility_support
     from regard.decoding.config import SamplingConfig
     from regard.decoding.mbr import MbrConfig
-    from regard.decoding.share import translate_shared
-    from regard.decoding.translate import Translator, number_lines
-    from regard.training.device import pick_device, use_threads
-    from regard.training.distributed import join
+    from regard.decoding.share import translate_distributed
+    from regard.decoding.translate import Translator, enumerate_lines
+    from regard.training.device import pick_device, set_num_threads
+    from regard.training.distributed import init_process_group
 
-    use_threads(threads)
-    sampling = from_dict(SamplingConfig, sampled, where="sampling options") if sample else None
-    compared = {"utility": mbr, "candidates": candidates, "weights": mbr_weights}
-    choice = None if mbr is None else from_dict(MbrConfig, compared, where="--mbr options")
-    with join(pick_device(device)) as processes:
+    set_num_threads(num_threads)
+    sampling = from_dict(SamplingConfig, sampled, origin="sampling options") if sample else None
+    compared = {"utility": mbr, "candidates": mbr_candidates, "weights": mbr_weighting}
+    choice = None if mbr is None else from_dict(MbrConfig, compared, origin="--mbr options")
+    with init_process_group(pick_device(device)) as processes:
         interactive = input is None and sys.stdin.isatty()
         if engine == "ctranslate2":
             others = {
-                "--alignment": alignment,
-                "--attention": attention,
-                "--tokens": tokens,
-                "--show": show,
+                "--alignment": links_output,
+                "--attention": attention_output,
+                "--tokens": tokens_output,
+                "--show": show_attention,
                 "--svg": svg,
                 "--sample": sample,
-                "--prefix": prefix,
-                "--fertility": fertility,
+                "--prefix": prefixes,
+                "--fertility": fertilities,
                 "--word-fertility": word_fertility,
-                "--terms": terms,
+                "--terms": required_terms,
                 "--mbr": mbr,
                 "--set": settings,
                 f"--precision {precision}": precision != "float32",
             }
-            translator = exported_translator(models, device, threads, options, others)
+            translator = load_exported_translator(models, device, num_threads, options, others)
         elif is_phrase_based(models):
             others = {
                 "--sample": sample,
-                "--prefix": prefix,
-                "--fertility": fertility,
+                "--prefix": prefixes,
+                "--fertility": fertilities,
                 "--word-fertility": word_fertility,
-                "--terms": terms,
+                "--terms": required_terms,
                 "--mbr": mbr,
                 "--set": settings,
             }
-            translator = phrase_translator(models, threads, {**options, "nbest": nbest}, others)
+            translator = load_phrase_translator(models, num_threads, {**options, "nbest": num_return}, others)
         else:
-            refuse_exported(models)
-            by_word = word_fertilities(word_fertility or [])
+            check_not_exported(models)
+            by_word = parse_word_fertilities(word_fertility or [])
             model, text, base = load_models(models, device, precision, settings or [])
-            if beam is None or sample:
+            if beam_size is None or sample:
                 # A beam of N holds at most N translations.
-                options["beam"] = max(base.beam, nbest, candidates)
-            if by_word or fertility is not None:
-                check_bounded(model, text, str(models[0]))
+                options["beam"] = max(base.beam_size, num_return, mbr_candidates)
+            if by_word or fertilities is not None:
+                check_fertility_support(model, text, str(models[0]))
             translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
         if tokenized:
-            translator = translator.as_written()
-        lines = number_lines(
+            translator = translator.pretokenized()
+        lines = enumerate_lines(
             _lines(input),
-            None if prefix is None else _file_lines(prefix),
-            str(prefix),
-            None if fertility is None else _file_lines(fertility),
-            str(fertility),
-            None if terms is None else _file_lines(terms),
-            str(terms),
+            None if prefixes is None else _file_lines(prefixes),
+            str(prefixes),
+            None if fertilities is None else _file_lines(fertilities),
+            str(fertilities),
+            None if required_terms is None else _file_lines(required_terms),
+            str(required_terms),
         )
-        if interactive and processes.count == 1:
+        if interactive and processes.world_size == 1:
             # Translate each line at once instead of waiting for a full batch.
             results = (result for line in lines for result in translator.translate([line]))
-        elif processes.count > 1:
-            results = translate_shared(translator, lines)
+        elif processes.world_size > 1:
+            results = translate_distributed(translator, lines)
         else:
             results = translator.translate(lines)
         if not processes.is_main:
@@ -340,13 +340,13 @@ def translate(
                 pass
             return
         if isinstance(translator, Translator) and translator.fertilities:
-            results = told_unseen(results, translator)
+            results = report_missing_words(results, translator)
         # In interactive use, the message would interrupt the dialog.
-        if translator.search.forbid_unknown is False and not interactive:
-            results = with_unknown_share(results)
+        if translator.search.suppress_unk is False and not interactive:
+            results = report_unknown_tokens(results)
         with ExitStack() as files:
-            writer = Writer(files, output, nbest > 1, scores, alignment, attention, tokens, show, svg)
-            for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
+            writer = TranslationWriter(files, output, num_return > 1, with_scores, links_output, attention_output, tokens_output, show_attention, svg)
+            for result in _with_progress(results, quiet=interactive or (output is None and sys.stdout.isatty())):
                 writer.write(result)
 
 
@@ -367,7 +367,7 @@ def _standard_input() -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, "standard input")
 
 
-def _watched(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":
+def _with_progress(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":
     """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
     if quiet or not sys.stderr.isatty():
         yield from results

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
     from regard.decoding.translate import LineResult, Translation
 
-__all__ = ["Writer"]
+__all__ = ["TranslationWriter"]
 
 
-class Writer:
+class TranslationWriter:
     """Write results to the output files that were chosen by options."""
 
     def __init__(
         self,
         files: ExitStack,
         output: Path | None,
-        several: bool,
+        nbest: bool,
         scores: bool,
         alignment: str | None,
         attention: Path | None,
@@ -34,7 +34,7 @@ class Writer:
         Args:
             files: Stack that closes the files.
             output: File for the translations. None means standard output.
-            several: Whether to write n-best lists.
+            nbest: Whether to write n-best lists.
             scores: Whether to write a score before each translation.
             alignment: File for word links. "-" appends the links to the translations.
             attention: File for attention weights.
@@ -50,7 +50,7 @@ class Writer:
         self.text = files.enter_context(open_output(output))
         self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
         self.attention, self.tokens = opened(attention), opened(tokens)
-        self.several, self.scores, self.append = several, scores, alignment == "-"
+        self.nbest, self.scores, self.append = nbest, scores, alignment == "-"
         self.show, self.svg = show, svg
 
     def write(self, result: "LineResult") -> None:
@@ -66,10 +66,10 @@ class Writer:
             if self.attention is not None:
                 self.attention.write(_attention(result, rank, translation) + "\n")
             if self.tokens is not None:
-                self.tokens.write(_json(_described(result, rank, translation)) + "\n")
+                self.tokens.write(_json(_to_dict(result, rank, translation)) + "\n")
         if best is not None:
             if self.show:
-                self._draw(result, best)
+                self._show_map(result, best)
             if self.svg is not None:
                 self._picture(self.svg, result, best)
         # In interactive use, each translation must appear at once.
@@ -79,7 +79,7 @@ class Writer:
     def _texts(self, result: "LineResult") -> Iterator[str]:
         from regard.data.links import format_links
 
-        if self.several:
+        if self.nbest:
             for translation in result.translations:
                 fields = [str(result.line.number - 1), translation.text, f"{translation.score:.4f}"]
                 fields += [format_links(translation.links)] if self.append else []
@@ -91,7 +91,7 @@ class Writer:
         fields += [format_links(best.links) if best else ""] if self.append else []
         yield "\t".join(fields)
 
-    def _draw(self, result: "LineResult", best: "Translation") -> None:
+    def _show_map(self, result: "LineResult", best: "Translation") -> None:
         from rich.console import Console
 
         from regard.report.terminal import terminal_map
@@ -104,15 +104,15 @@ class Writer:
 
     def _picture(self, path: Path, result: "LineResult", best: "Translation") -> None:
         from regard.cli.output import open_output
-        from regard.report.heatmap import svg_map
+        from regard.report.heatmap import plot_attention
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         with open_output(name) as file:
-            file.write(svg_map(best.weights, result.source_tokens, best.tokens))
+            file.write(plot_attention(best.weights, result.source_tokens, best.tokens))
 
 
-def _described(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
+def _to_dict(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
     """Return a translation with its tokens and its score, as JSON-compatible values."""
     return {
         "line": result.line.number,
@@ -132,7 +132,7 @@ def _attention(result: "LineResult", rank: int, translation: "Translation | None
     """
     from regard.data.links import format_links
 
-    content = _described(result, rank, translation)
+    content = _to_dict(result, rank, translation)
     if translation is None:
         content |= {"prior": [], "posterior": []}
     else:
@@ -140,7 +140,7 @@ def _attention(result: "LineResult", rank: int, translation: "Translation | None
             "links": format_links(translation.links),
             "alignment": translation.alignment.record(),
             "prior": [_numbers(layer) for layer in translation.hypothesis.attention],
-            "posterior": [_numbers(layer) for layer in translation.hypothesis.believed],
+            "posterior": [_numbers(layer) for layer in translation.hypothesis.posterior_attention],
         }
     return _json(content)
 

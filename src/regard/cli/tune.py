@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-_GRID = "0,0.2,0.4,0.6,0.8,1.0"
+_DEFAULT_PENALTIES = "0,0.2,0.4,0.6,0.8,1.0"
 
 
 def tune(
@@ -32,13 +32,13 @@ def tune(
     reference: Annotated[
         Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
     ],
-    alpha: Annotated[str, typer.Option(help="Values of the length penalty, separated by commas.")] = _GRID,
-    beta: Annotated[str, typer.Option(help="Values of the coverage penalty, separated by commas.")] = _GRID,
-    coverage_floor: Annotated[
+    length_penalties: Annotated[str, typer.Option(help="Values of the length penalty, separated by commas.")] = _DEFAULT_PENALTIES,
+    coverage_penalties: Annotated[str, typer.Option(help="Values of the coverage penalty, separated by commas.")] = _DEFAULT_PENALTIES,
+    coverage_epsilon: Annotated[
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
+    beam_size: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
     tokenize: Annotated[
         str,
         typer.Option(
@@ -50,12 +50,12 @@ def tune(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
@@ -65,7 +65,7 @@ def tune(
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = {"alpha": _numbers("--alpha", alpha), "beta": _numbers("--beta", beta)}
+    grid = {"alpha": _numbers("--alpha", length_penalties), "beta": _numbers("--beta", coverage_penalties)}
 
     from dataclasses import asdict
 
@@ -75,22 +75,22 @@ def tune(
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.decoding.translate import Translator
     from regard.decoding.tune import best_trial
-    from regard.decoding.tune import tune as try_all
-    from regard.metrics.translation import as_tokenizer
-    from regard.training.device import use_threads
+    from regard.decoding.tune import tune_penalties as try_all
+    from regard.metrics.translation import check_tokenizer
+    from regard.training.device import set_num_threads
 
-    tokenizer = as_tokenizer(tokenize)
-    use_threads(threads)
+    tokenizer = check_tokenizer(tokenize)
+    set_num_threads(num_threads)
     pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
     model, text, base = load_models(models, device, precision)
-    options = {"beam": beam, "nbest": 1, "coverage_floor": coverage_floor, "batch": batch}
+    options = {"beam": beam_size, "nbest": 1, "coverage_floor": coverage_epsilon, "batch": batch_size}
     search = search_settings(base, options)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     if not any(line.strip() for line in sources):
         raise DataError(f"{source}: the file contains no text to translate")
     # If the penalty ranks unfinished hypotheses, it changes the search, and each pair needs its own.
     times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
-    with _watched(len(pairs) * times) as tick:
+    with _progress(len(pairs) * times) as tick:
         trials = try_all(
             Translator(model, text, search),
             sources,
@@ -108,7 +108,7 @@ def tune(
         "source": str(source),
         "reference": str(reference),
         "sentences": len(pairs),
-        "beam": search.beam,
+        "beam": search.beam_size,
         "tokenize": tokenize,
         "lowercase": lowercase,
         "trials": [asdict(trial) for trial in trials],
@@ -125,13 +125,13 @@ def _numbers(option: str, text: str) -> list[float]:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example {_GRID}"
+            f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example {_DEFAULT_PENALTIES}"
         ) from None
     return list(dict.fromkeys(found))
 
 
 @contextmanager
-def _watched(total: int) -> Iterator[Callable[[int], None]]:
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar if stderr is a terminal, and yield a callback that advances it."""
     if not sys.stderr.isatty():
         yield lambda lines: None

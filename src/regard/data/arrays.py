@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.tokenizer import Tokenizer
-from regard.data.units import TAG, TOO_LONG
-from regard.data.unknown import UnknownCounts
+from regard.data.units import TAG_PREFIX, TOO_LONG
+from regard.data.unknown import UnknownTokenCounter
 from regard.data.vocabulary import EOS
 
-__all__ = ["Kept", "Segments", "count_units", "kept_tokens", "write_split"]
+__all__ = ["KeptRows", "SegmentedUnits", "count_units", "count_kept_tokens", "write_split"]
 
-ROWS = 10_000
+CHUNK_ROWS = 10_000
 """Number of rows in a chunk."""
 SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
-class Segments:
+class SegmentedUnits:
     """The tokens of every distinct unit, as flat arrays.
 
     Attributes:
@@ -37,18 +37,18 @@ class Segments:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, units: Sequence[str], tokenizer: Tokenizer) -> "Segments":
+    def from_units(cls, units: Sequence[str], tokenizer: Tokenizer) -> "SegmentedUnits":
         """Segment every unit once; a tag is a single token."""
         numbers: dict[str, int] = {}
         flat: list[int] = []
         starts = [0]
         for unit in units:
-            tokens = (unit[len(TAG) :],) if unit.startswith(TAG) else tokenizer.segment(unit)
+            tokens = (unit[len(TAG_PREFIX) :],) if unit.startswith(TAG_PREFIX) else tokenizer.segment(unit)
             flat += [numbers.setdefault(token, len(numbers)) for token in tokens]
             starts.append(len(flat))
         return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
 
-    def spelled(self, spell: Callable[[str], Sequence[str]]) -> "Segments":
+    def respell(self, spell: Callable[[str], Sequence[str]]) -> "SegmentedUnits":
         """Return a copy in which each token is replaced by a sequence of tokens.
 
         Args:
@@ -59,7 +59,7 @@ class Segments:
         sizes = np.array([len(part) for part in parts], dtype=np.int64)[self.flat]
         flat = [number for token in self.flat for number in parts[token]]
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        return Segments(list(numbers), np.array(flat, dtype=np.int32), ends[self.starts])
+        return SegmentedUnits(list(numbers), np.array(flat, dtype=np.int32), ends[self.starts])
 
     @property
     def sizes(self) -> np.ndarray:
@@ -84,13 +84,13 @@ class _Rows:
     tokens: np.ndarray
 
 
-def _rows(folder: Path, split: str, side: str, segments: Segments | None) -> Iterator[_Rows]:
+def _rows(folder: Path, split: str, side: str, segments: SegmentedUnits | None) -> Iterator[_Rows]:
     sizes_of = None if segments is None else segments.sizes
     with (
         open(folder / f"{split}.{side}.sizes", "rb") as sizes_file,
         open(folder / f"{split}.{side}.units", "rb") as units_file,
     ):
-        while len(sizes := np.frombuffer(sizes_file.read(4 * ROWS), dtype="<i4")):
+        while len(sizes := np.frombuffer(sizes_file.read(4 * CHUNK_ROWS), dtype="<i4")):
             real = np.maximum(sizes, 0).astype(np.int64)  # sentences that are too long have no units
             units = np.frombuffer(units_file.read(4 * int(real.sum())), dtype="<i4")
             per_unit = np.ones(len(units), dtype=np.int64) if sizes_of is None else sizes_of[units]
@@ -101,49 +101,49 @@ def _rows(folder: Path, split: str, side: str, segments: Segments | None) -> Ite
             yield _Rows(units, real, np.where(sizes == TOO_LONG, TOO_LONG, tokens))
 
 
-def count_units(folder: Path, split: str, side: str, units: int) -> np.ndarray:
+def count_units(directory: Path, split: str, side: str, num_units: int) -> np.ndarray:
     """Return the number of occurrences of each unit in a split."""
-    counts = np.zeros(units, dtype=np.int64)
-    for rows in _rows(folder, split, side, None):
-        counts += np.bincount(rows.units, minlength=units)
+    counts = np.zeros(num_units, dtype=np.int64)
+    for rows in _rows(directory, split, side, None):
+        counts += np.bincount(rows.units, minlength=num_units)
     return counts
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """Boolean arrays that mark the kept and dropped rows.
 
     Attributes:
         keep: True if the pair is kept.
         empty: True if a side is empty.
-        long: True if a side is too long.
+        too_long: True if a side is too long.
     """
 
     keep: np.ndarray
     empty: np.ndarray
-    long: np.ndarray
+    too_long: np.ndarray
 
 
-def _decide(source: _Rows, target: _Rows, longest: int) -> Kept:
+def _decide(source: _Rows, target: _Rows, longest: int) -> KeptRows:
     empty = (source.tokens == 0) | (target.tokens == 0)
     widest = np.maximum(source.tokens, target.tokens)
     long = ~empty & ((source.tokens == TOO_LONG) | (target.tokens == TOO_LONG) | (widest > longest))
-    return Kept(~empty & ~long, empty, long)
+    return KeptRows(~empty & ~long, empty, long)
 
 
-def _pairs(folder: Path, split: str, segments: tuple[Segments, Segments]) -> Iterator[tuple[_Rows, _Rows]]:
+def _pairs(folder: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]) -> Iterator[tuple[_Rows, _Rows]]:
     sources = _rows(folder, split, "source", segments[0])
     targets = _rows(folder, split, "target", segments[1])
     return zip(sources, targets, strict=True)
 
 
-def kept_tokens(
-    folder: Path, split: str, segments: tuple[Segments, Segments], longest: int
+def count_kept_tokens(
+    directory: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits], max_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of occurrences of each source and target token in the kept pairs of a split."""
     counts = tuple(np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
-    for pair in _pairs(folder, split, segments):
-        kept = _decide(*pair, longest)
+    for pair in _pairs(directory, split, segments):
+        kept = _decide(*pair, max_length)
         for rows, side, count in zip(pair, segments, counts, strict=True):
             units = rows.units[np.repeat(kept.keep, rows.sizes)]
             count += np.bincount(side.expand(units), minlength=len(count))
@@ -151,43 +151,43 @@ def kept_tokens(
 
 
 def write_split(
-    folder: Path,
+    directory: Path,
     split: str,
-    segments: tuple[Segments, Segments],
+    segments: tuple[SegmentedUnits, SegmentedUnits],
     ids: tuple[np.ndarray, np.ndarray],
-    longest: int,
-    into: Path,
-    unknown: tuple[UnknownCounts, UnknownCounts],
-) -> Kept:
+    max_length: int,
+    output_dir: Path,
+    unknown_counts: tuple[UnknownTokenCounter, UnknownTokenCounter],
+) -> KeptRows:
     """Write the final arrays of a split: tokens, offsets and line numbers.
 
     Args:
-        folder: Directory of the temporary files.
+        directory: Directory of the temporary files.
         split: Name of the split.
         segments: The tokens of the units of each side.
         ids: The id of each token of `segments`, for each side.
-        longest: Maximum number of tokens on a side; longer pairs are dropped.
-        into: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows + 1])
+        max_length: Maximum number of tokens on a side; longer pairs are dropped.
+        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows + 1])
             and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
-        unknown: Counters of unknown tokens for each side.
+        unknown_counts: Counters of unknown tokens for each side.
 
     Returns:
         The kept and dropped pairs of the corpora.
     """
-    decisions: list[Kept] = []
+    decisions: list[KeptRows] = []
     totals = [0, 0]
     read = 0
     names = [f"{split}.{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")]
-    files = [open(into / name, "wb") for name in [*names, f"{split}.lines"]]
+    files = [open(output_dir / name, "wb") for name in [*names, f"{split}.lines"]]
     try:
         for side in (0, 1):
             files[2 * side + 1].write(np.zeros(1, dtype="<i8").tobytes())
-        for pair in _pairs(folder, split, segments):
-            kept = _decide(*pair, longest)
+        for pair in _pairs(directory, split, segments):
+            kept = _decide(*pair, max_length)
             decisions.append(kept)
             for side, rows in enumerate(pair):
                 numbers = segments[side].expand(rows.units[np.repeat(kept.keep, rows.sizes)])
-                unknown[side].add(numbers)
+                unknown_counts[side].add(numbers)
                 tokens, sizes = _final(ids[side][numbers], rows.tokens[kept.keep], end=side == 1)
                 files[2 * side].write(tokens.astype("<i4").tobytes())
                 files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
@@ -197,7 +197,7 @@ def write_split(
     finally:
         for file in files:
             file.close()
-    return Kept(
+    return KeptRows(
         *(np.concatenate([getattr(d, name) for d in decisions]) for name in ("keep", "empty", "long"))
     )
 

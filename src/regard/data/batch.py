@@ -7,16 +7,16 @@ from typing import Literal
 import numpy as np
 import torch
 
-from regard.config import config, option
-from regard.data.vocabulary import PAD, SINK, Ids
+from regard.config import configclass, option
+from regard.data.vocabulary import PAD, SINK, TokenIds
 from regard.errors import UsageError
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Batch", "BatchConfig", "Sequences", "batches", "collate"]
+__all__ = ["Batch", "BatchConfig", "PaddedSequences", "make_batches", "collate"]
 
 
 @dataclass(frozen=True)
-class Sequences:
+class PaddedSequences:
     """Padded token sequences of a batch.
 
     Attributes:
@@ -38,12 +38,12 @@ class Sequences:
         return positions < self.lengths[:, None]
 
     @property
-    def words(self) -> Bool[Tensor, "B S"]:
+    def word_mask(self) -> Bool[Tensor, "B S"]:
         """A mask that is True at tokens of the text and False at padding and sinks."""
         return self.mask & (self.tokens != SINK)
 
     @classmethod
-    def of(cls, sentences: Sequence[Ids]) -> "Sequences":
+    def pad(cls, sentences: Sequence[TokenIds]) -> "PaddedSequences":
         """Pad sentences to the same length.
 
         Args:
@@ -55,9 +55,9 @@ class Sequences:
             tokens[row, : len(sentence)] = sentence
         return cls(torch.from_numpy(tokens), torch.from_numpy(lengths))
 
-    def to(self, device: torch.device | str) -> "Sequences":
+    def to(self, device: torch.device | str) -> "PaddedSequences":
         """Return a copy on another device."""
-        return Sequences(self.tokens.to(device), self.lengths.to(device))
+        return PaddedSequences(self.tokens.to(device), self.lengths.to(device))
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,19 @@ class Batch:
         source: The source sentences, without `BOS` and `EOS`.
         target: The target sentences, with `EOS` and without `BOS`; None in translation.
         rows: [B], the index of each sentence in the split or in the input.
-        upper: [B, S], maximum total attention of each source token (its fertility); inf at a sink. None means
+        upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink. None means
             no limit.
-        lower: [B, S], minimum total attention of each source token, or None.
+        lower_bounds: [B, S], minimum total attention of each source token, or None.
         links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
             tokens that are linked to it, or zeros if there are none. None without guided
             alignment.
     """
 
-    source: Sequences
-    target: Sequences | None
+    source: PaddedSequences
+    target: PaddedSequences | None
     rows: Int[Tensor, "B"]
-    upper: Float[Tensor, "B S"] | None = None
-    lower: Float[Tensor, "B S"] | None = None
+    upper_bounds: Float[Tensor, "B S"] | None = None
+    lower_bounds: Float[Tensor, "B S"] | None = None
     links: Float[Tensor, "B T S"] | None = None
 
     def __len__(self) -> int:
@@ -95,16 +95,16 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
-        optional = (None if one is None else one.to(device) for one in (self.upper, self.lower, self.links))
+        optional = (None if one is None else one.to(device) for one in (self.upper_bounds, self.lower_bounds, self.links))
         return Batch(self.source.to(device), target, self.rows.to(device), *optional)
 
 
 def collate(
-    sources: Sequence[Ids],
-    targets: Sequence[Ids] | None,
-    rows: Ids,
-    upper: Sequence[np.ndarray] | None = None,
-    lower: Sequence[np.ndarray] | None = None,
+    sources: Sequence[TokenIds],
+    targets: Sequence[TokenIds] | None,
+    rows: TokenIds,
+    upper_bounds: Sequence[np.ndarray] | None = None,
+    lower_bounds: Sequence[np.ndarray] | None = None,
 ) -> Batch:
     """Pad sentences into a batch.
 
@@ -112,12 +112,12 @@ def collate(
         sources: The ids of each source sentence.
         targets: The ids of each target sentence, ending in `EOS`. None in translation.
         rows: The index of each sentence.
-        upper: Maximum total attention of each source token, per sentence.
-        lower: Minimum total attention of each source token, per sentence.
+        upper_bounds: Maximum total attention of each source token, per sentence.
+        lower_bounds: Minimum total attention of each source token, per sentence.
     """
-    target = None if targets is None else Sequences.of(targets)
-    bounds = (None if one is None else _pad_numbers(one) for one in (upper, lower))
-    return Batch(Sequences.of(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
+    target = None if targets is None else PaddedSequences.pad(targets)
+    bounds = (None if one is None else _pad_numbers(one) for one in (upper_bounds, lower_bounds))
+    return Batch(PaddedSequences.pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
 
 
 def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
@@ -127,16 +127,16 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
     return torch.from_numpy(numbers)
 
 
-@config
+@configclass
 class BatchConfig:
     """Size and bucketing of batches."""
 
-    size: int = option(default=64, help="Batch size, in the unit of `unit`.", ge=1, le=1_000_000)
-    unit: Literal["sentences", "tokens"] = option(
+    batch_size: int = option(default=64, help="Batch size, in the unit of `unit`.", ge=1, le=1_000_000)
+    batch_unit: Literal["sentences", "tokens"] = option(
         default="sentences",
         help="Unit of the batch size: sentences, or tokens including padding, on the longer side.",
     )
-    pool: int = option(
+    bucket_batches: int = option(
         default=100,
         help="Number of batches whose sentences are sorted by length together. Higher values reduce padding; "
         "1 makes batches almost random.",
@@ -145,8 +145,8 @@ class BatchConfig:
     )
 
 
-def batches(
-    lengths_source: Ids, lengths_target: Ids, config: BatchConfig, seed: int, epoch: int
+def make_batches(
+    source_lengths: TokenIds, target_lengths: TokenIds, config: BatchConfig, seed: int, epoch: int
 ) -> list[np.ndarray]:
     """Return the row indices of each batch of an epoch, in order.
 
@@ -155,8 +155,8 @@ def batches(
     batch.
 
     Args:
-        lengths_source: The length of each source sentence.
-        lengths_target: The length of each target sentence.
+        source_lengths: The length of each source sentence.
+        target_lengths: The length of each target sentence.
         config: Size and unit of the batches.
         seed: The seed of the run.
         epoch: The number of the epoch. The order depends only on seed and epoch.
@@ -164,8 +164,8 @@ def batches(
     Raises:
         UsageError: if the numbers of source and target lengths differ.
     """
-    source = np.asarray(lengths_source, dtype=np.int64)
-    target = np.asarray(lengths_target, dtype=np.int64)
+    source = np.asarray(source_lengths, dtype=np.int64)
+    target = np.asarray(target_lengths, dtype=np.int64)
     if source.shape != target.shape:
         raise UsageError(
             f"{len(source)} source lengths but {len(target)} target lengths: the numbers must be equal"
@@ -177,29 +177,29 @@ def batches(
     made: list[np.ndarray] = []
     for pool in _pools(order, widest, config):
         pool = pool[np.lexsort((source[pool], target[pool]))]  # by target length, then by source length
-        made += _cut(pool, source, target, config)
+        made += _split_pool(pool, source, target, config)
     return [made[i] for i in random.permutation(len(made))]
 
 
 def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
     """Split the shuffled rows into pools of about `config.pool` batches."""
-    room = config.size * config.pool
-    weight = np.ones(len(order), dtype=np.int64) if config.unit == "sentences" else widest[order]
+    room = config.batch_size * config.bucket_batches
+    weight = np.ones(len(order), dtype=np.int64) if config.batch_unit == "sentences" else widest[order]
     # A new pool starts when the number of units before a row passes a multiple of `room`.
     filled = np.cumsum(weight) - weight
     edges = np.flatnonzero(np.diff(filled // room)) + 1
     return np.split(order, edges) if len(order) else []
 
 
-def _cut(pool: np.ndarray, source: np.ndarray, target: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
+def _split_pool(pool: np.ndarray, source: np.ndarray, target: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
     """Split a sorted pool into batches."""
-    if config.unit == "sentences":
-        return np.split(pool, range(config.size, len(pool), config.size))
+    if config.batch_unit == "sentences":
+        return np.split(pool, range(config.batch_size, len(pool), config.batch_size))
     starts, start, width = [], 0, 0
     for position, row in enumerate(pool):
         width = max(width, int(source[row]), int(target[row]))
         # Width times number of rows is the size of the padded tensor.
-        if position > start and width * (position - start + 1) > config.size:
+        if position > start and width * (position - start + 1) > config.batch_size:
             starts.append(position)
             start, width = position, max(int(source[row]), int(target[row]))
     return np.split(pool, starts)

@@ -15,61 +15,61 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.arrays import SIDES, Kept, Segments, count_units, kept_tokens, write_split
+from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_units, count_kept_tokens, write_split
 from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
 from regard.data.files import file_digest, write_atomic
-from regard.data.folders import refuse_foreign, whole_folder
+from regard.data.folders import check_replaceable, atomic_directory
 from regard.data.manifest import MANIFEST
-from regard.data.punctuation import FormCounter, TextForm
-from regard.data.text import Side, TextPair
+from regard.data.punctuation import TextFormatDetector, TextFormat
+from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizer import (
     SentencePieceConfig,
     Tokenizer,
-    finish_tokenizers,
-    start_tokenizers,
-    text_form,
+    learn_bpe_tokenizers,
+    create_tokenizers,
+    detect_text_format,
 )
-from regard.data.tokenizers.pieces import BYTES
-from regard.data.units import TAG, Progress, Units, number_units
-from regard.data.unknown import UnknownCounts
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.tokenizers.pieces import BYTE_TOKENS
+from regard.data.units import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
+from regard.data.unknown import UnknownTokenCounter
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
-from regard.processors import available_processors
+from regard.processors import num_available_cpus
 
-__all__ = ["build"]
+__all__ = ["preprocess"]
 
 _log = logging.getLogger(__name__)
 
-EVALUATION_LENGTH = 1024
+MAX_EVALUATION_LENGTH = 1024
 """Maximum number of tokens of a validation or test sentence, if `max_length` of training is not higher."""
-EXAMINED = 10_000
-"""Number of lines per training corpus that are examined for the format of the text; see `FormCounter`."""
-FEW_LINES = 20_000
+FORMAT_DETECTION_LINES = 10_000
+"""Number of lines per training corpus that are examined for the format of the text; see `TextFormatDetector`."""
+SINGLE_PROCESS_PAIRS = 20_000
 """Number of pairs up to which tokenization uses one process: starting more would take longer."""
 
 
-def build(
-    config: DataConfig, folder: Path, manifest: dict[str, Any], progress: Progress, processes: int | None
+def preprocess(
+    config: DataConfig, output_dir: Path, manifest: dict[str, Any], progress: ProgressCallback, num_processes: int | None
 ) -> None:
-    """Preprocess the corpora into `folder`, replacing earlier preprocessed data there.
+    """Preprocess the corpora into `output_dir`, replacing earlier preprocessed data there.
 
     Args:
         config: Corpora, tokenizers, vocabularies.
-        folder: The output directory.
+        output_dir: The output directory.
         manifest: The entries `wanted` and `inputs` of the manifest.
         progress: Called with the stage, the number of processed pairs and the total number of pairs.
-        processes: Number of processes for tokenization. None chooses it by the size of the text.
+        num_processes: Number of processes for tokenization. None chooses it by the size of the text.
 
     Raises:
         DataError: if an input is invalid or the output cannot be written. No partial output remains.
     """
-    refuse_foreign(folder, MANIFEST, "prepared data")
+    check_replaceable(output_dir, MANIFEST, "prepared data")
     try:
-        with whole_folder(folder) as into:
+        with atomic_directory(output_dir) as into:
             # Temporary files go to the same file system and disappear with the partial directory.
             scratch = into / "scratch"
             scratch.mkdir()
-            splits = _Builder(config, scratch, into, progress, processes).run()
+            splits = _Preprocessor(config, scratch, into, progress, num_processes).run()
             shutil.rmtree(scratch)
             files = {
                 path.name: {"size": path.stat().st_size, "sha256": file_digest(path)}
@@ -80,21 +80,21 @@ def build(
             write_atomic(into / MANIFEST, text.encode())
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"{folder}: cannot write preprocessed data: {reason}; no files were kept") from None
+        raise DataError(f"{output_dir}: cannot write preprocessed data: {reason}; no files were kept") from None
 
 
-class _Builder:
+class _Preprocessor:
     """The state of one preprocessing run, shared by its stages."""
 
     def __init__(
-        self, config: DataConfig, scratch: Path, into: Path, progress: Progress, processes: int | None
+        self, config: DataConfig, scratch: Path, into: Path, progress: ProgressCallback, processes: int | None
     ) -> None:
         self.config = config
         self.scratch = scratch
         self.into = into
         self.progress = progress
         self.processes = processes
-        self.marks = (FormCounter(), FormCounter())
+        self.marks = (TextFormatDetector(), TextFormatDetector())
         self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
         if config.test is not None:
             self.corpora["test"] = (config.test,)
@@ -103,8 +103,8 @@ class _Builder:
         """Run all stages and return the entry `splits` of the manifest."""
         pairs = self._survey()
         texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
-        tokenizers = start_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
-        units = (Units(), Units())
+        tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
+        units = (UnitNumbering(), UnitNumbering())
         for split, corpora in self.corpora.items():
             self._tokenize(split, corpora, pairs[split], tokenizers, units)
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
@@ -112,15 +112,15 @@ class _Builder:
         counts = tuple(
             count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
         )
-        tokenizers = finish_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
-        segments = (Segments.of(names[0], tokenizers[0]), Segments.of(names[1], tokenizers[1]))
+        tokenizers = learn_bpe_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
+        segments = (SegmentedUnits.from_units(names[0], tokenizers[0]), SegmentedUnits.from_units(names[1], tokenizers[1]))
         text = self._vocabularies(tokenizers, segments)
         text.save(self.into)
         sides = (text.source, text.target)
         # Tokens outside the vocabulary are replaced by smaller tokens, such as characters and bytes.
-        segments = (segments[0].spelled(sides[0].spell), segments[1].spelled(sides[1].spell))
+        segments = (segments[0].respell(sides[0].split_unknown), segments[1].respell(sides[1].split_unknown))
         ids = tuple(
-            np.array(side.vocabulary.ids(s.tokens), dtype=np.int32)
+            np.array(side.vocabulary.to_ids(s.tokens), dtype=np.int32)
             for side, s in zip(sides, segments, strict=True)
         )
         splits = {}
@@ -130,7 +130,7 @@ class _Builder:
             kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into, unknown)
             splits[split] = {
                 "corpora": _report(split, corpora, pairs[split], kept, longest),
-                "unknown": {name: side.describe() for name, side in zip(SIDES, unknown, strict=True)},
+                "unknown": {name: side.summary() for name, side in zip(SIDES, unknown, strict=True)},
             }
             if split != "train":
                 self._write_raw(split, kept)
@@ -138,7 +138,7 @@ class _Builder:
 
     def _longest(self, split: str) -> int:
         longest = self.config.max_length
-        return longest if split == "train" else max(longest, EVALUATION_LENGTH)
+        return longest if split == "train" else max(longest, MAX_EVALUATION_LENGTH)
 
     def _survey(self) -> dict[str, list[int]]:
         """Read all corpora to find invalid input before any slow work; return the pairs of each corpus.
@@ -151,17 +151,17 @@ class _Builder:
             for corpus in corpora:
                 number = 0
                 for number, pair in enumerate(read_pairs(corpus), 1):
-                    if split == "train" and number <= EXAMINED:
+                    if split == "train" and number <= FORMAT_DETECTION_LINES:
                         for counter, line in zip(self.marks, pair, strict=True):
                             counter.add(line)
                 counts[split].append(number)
         return counts
 
-    def _forms(self) -> tuple[TextForm, TextForm]:
+    def _forms(self) -> tuple[TextFormat, TextFormat]:
         """Return the format of the source and the target training text."""
         tokenizers = (self.config.source_tokenizer, self.config.target_tokenizer)
         source, target = (
-            text_form(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
+            detect_text_format(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
             for side, counter, tokenizer in zip(SIDES, self.marks, tokenizers, strict=True)
         )
         for side, form in zip(SIDES, (source, target), strict=True):
@@ -172,7 +172,7 @@ class _Builder:
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
         """Yield evenly spaced lines of the training text, from which SentencePiece is learned."""
         tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
-        most = tokenizer.sample if isinstance(tokenizer, SentencePieceConfig) else 0
+        most = tokenizer.max_training_lines if isinstance(tokenizer, SentencePieceConfig) else 0
         total, most = sum(pairs), min(most, sum(pairs))
         number = 0
         for corpus in self.config.train:
@@ -188,7 +188,7 @@ class _Builder:
         corpora: tuple[CorpusConfig, ...],
         pairs: list[int],
         tokenizers: tuple[Tokenizer, Tokenizer],
-        units: tuple[Units, Units],
+        units: tuple[UnitNumbering, UnitNumbering],
     ) -> None:
         done = 0
 
@@ -197,41 +197,41 @@ class _Builder:
             done += more
             self.progress(f"tokenizing {split}", done, sum(pairs))
 
-        chosen = self.processes or (available_processors() if sum(pairs) > FEW_LINES else 1)
+        chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
         counted = number_units(
             corpora, tokenizers, units, self.scratch, split,
-            longest=self._longest(split), processes=chosen, raw=split != "train", tick=tick,
+            max_words=self._longest(split), num_processes=chosen, keep_raw=split != "train", on_progress=tick,
         )  # fmt: skip
         if counted != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")
 
     def _vocabularies(
-        self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[Segments, Segments]
-    ) -> TextPair:
+        self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[SegmentedUnits, SegmentedUnits]
+    ) -> TextProcessor:
         """Count the tokens of the kept training pairs and build the vocabularies."""
-        found = kept_tokens(self.scratch, "train", segments, self.config.max_length)
+        found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
-        tags = tuple(dict.fromkeys(c.tag for cs in self.corpora.values() for c in cs if c.tag is not None))
-        choose = partial(_vocabulary, min_count=self.config.min_count)
-        if self.config.joint_vocabulary:
+        tags = tuple(dict.fromkeys(c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None))
+        choose = partial(_vocabulary, min_count=self.config.min_frequency)
+        if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
-            always = (*tokenizers[1].always, *_fallback(tokenizers[0]), *tags)
-            source = target = choose(None, both, size=self.config.source_size, always=always)
+            always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
+            source = target = choose(None, both, size=self.config.source_vocab_size, always=always)
         else:
             always = (*_fallback(tokenizers[0]), *tags)
-            source = choose(tokenizers[0].listed, counts[0], size=self.config.source_size, always=always)
-            always = tokenizers[1].always
-            target = choose(tokenizers[1].listed, counts[1], size=self.config.target_size, always=always)
+            source = choose(tokenizers[0].pretrained_tokens, counts[0], size=self.config.source_vocab_size, always=always)
+            always = tokenizers[1].required_tokens
+            target = choose(tokenizers[1].pretrained_tokens, counts[1], size=self.config.target_vocab_size, always=always)
         forms = self._forms()
-        text = TextPair(
-            Side(tokenizers[0], source, tags, form=forms[0]), Side(tokenizers[1], target, form=forms[1])
+        text = TextProcessor(
+            TextSide(tokenizers[0], source, tags, text_format=forms[0]), TextSide(tokenizers[1], target, text_format=forms[1])
         )
         for side, cut in zip((text.source, text.target), segments, strict=True):
-            side.tell_unknown(cut.tokens)
+            side.warn_unknown(cut.tokens)
         return text
 
-    def _write_raw(self, split: str, kept: Kept) -> None:
+    def _write_raw(self, split: str, kept: KeptRows) -> None:
         for side in SIDES:
             lines = open(self.scratch / f"{split}.{side}.raw", "rb")
             with lines, open(self.into / f"{split}.{side}.txt", "wb") as file:
@@ -240,19 +240,19 @@ class _Builder:
 
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
     """Return the counts of units that occur in the training text, without tags."""
-    return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG)}
+    return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG_PREFIX)}
 
 
 def _fallback(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return the character and byte tokens of a tokenizer with byte fallback, else an empty tuple."""
-    return tokenizer.always if set(BYTES) <= set(tokenizer.always) else ()
+    return tokenizer.required_tokens if set(BYTE_TOKENS) <= set(tokenizer.required_tokens) else ()
 
 
-def _unknown(segments: Segments, side: Side) -> UnknownCounts:
-    return UnknownCounts(segments.tokens, side.vocabulary, bool(_fallback(side.tokenizer)))
+def _unknown(segments: SegmentedUnits, side: TextSide) -> UnknownTokenCounter:
+    return UnknownTokenCounter(segments.tokens, side.vocabulary, bool(_fallback(side.tokenizer)))
 
 
-def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
+def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
     """Return the counts of tokens that may enter the vocabulary."""
     inventory = tokenizer.inventory
     pairs = zip(segments.tokens, counts, strict=True)
@@ -270,15 +270,15 @@ def _vocabulary(
         DataError: if a tag is not a token of the pre-trained tokenizer.
     """
     if listed is None:
-        return Vocabulary.build(counts, always=always, **rules)
+        return Vocabulary.build(counts, required_tokens=always, **rules)
     unknown = sorted(set(always) - set(listed))
     if unknown:
         raise DataError(f"tag {unknown[0]!r}: not a token of the pre-trained tokenizer")
-    return Vocabulary((*SPECIALS, *listed))
+    return Vocabulary((*SPECIAL_TOKENS, *listed))
 
 
 def _report(
-    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: Kept, longest: int
+    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: KeptRows, longest: int
 ) -> list[dict[str, Any]]:
     """Log the number of kept and dropped pairs per corpus, and return them for the manifest.
 
@@ -291,7 +291,7 @@ def _report(
         rows = slice(start, start + count)
         start += count
         numbers = {name: int(getattr(kept, field)[rows].sum()) for name, field in _COUNTED}
-        report.append({"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.weight})
+        report.append({"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight})
         dropped = numbers["empty"] + numbers["too_long"]
         log: Callable[..., None] = _log.warning if dropped else _log.info
         log(

@@ -8,26 +8,26 @@ import numpy as np
 
 from regard.errors import DataError
 
-__all__ = ["MOST_COUNTED", "check_array", "check_offsets", "check_range"]
+__all__ = ["MAX_COUNT", "check_array", "check_offsets", "check_range"]
 
-MOST_COUNTED = 1e30
+MAX_COUNT = 1e30
 """Upper limit for counts in files: finite, but higher than any real count."""
 
 
-def check_array(name: str, array: np.ndarray, dtype: str, *shape: int | None) -> None:
+def check_array(name: str, array: np.ndarray, expected_dtype: str, *shape: int | None) -> None:
     """Check the dtype and the shape of an array.
 
     Args:
         name: Name of the array, for messages.
         array: The array.
-        dtype: The expected NumPy dtype, such as `int64`.
+        expected_dtype: The expected NumPy dtype, such as `int64`.
         *shape: The expected shape. None allows any size of a dimension.
 
     Raises:
         DataError: if the array has another dtype or shape.
     """
-    if array.dtype != np.dtype(dtype):
-        raise DataError(f"{name}: dtype {array.dtype}, expected {dtype}")
+    if array.dtype != np.dtype(expected_dtype):
+        raise DataError(f"{name}: dtype {array.dtype}, expected {expected_dtype}")
     fits = len(array.shape) == len(shape) and all(
         want is None or have == want for have, want in zip(array.shape, shape, strict=True)
     )
@@ -49,19 +49,19 @@ def check_range(name: str, array: np.ndarray, low: float, high: float) -> None:
         )
 
 
-def check_offsets(name: str, array: np.ndarray, rows: int, end: int, start: int = 0) -> None:
+def check_offsets(name: str, array: np.ndarray, num_rows: int, end: int, start: int = 0) -> None:
     """Check the offsets of rows in a flat array: they must be sorted and cover the array.
 
     Args:
         name: Name of the array, for messages.
         array: int64 [rows + 1], the offsets.
-        rows: The expected number of rows.
+        num_rows: The expected number of rows.
         end: The expected last offset.
         start: The expected first offset.
 
     Raises:
         DataError: if the offsets are invalid.
     """
-    check_array(name, array, "int64", rows + 1)
+    check_array(name, array, "int64", num_rows + 1)
     if array[0] != start or array[-1] != end or (np.diff(array) < 0).any():
         raise DataError(f"{name}: the offsets are not sorted from {start} to {end}")

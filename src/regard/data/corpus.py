@@ -17,15 +17,15 @@ from typing import IO, Annotated, cast
 
 from pydantic import Field
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
-from regard.data.reading import open_regular
-from regard.data.spacing import split_at_spaces
-from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint
+from regard.data.reading import open_regular_file
+from regard.data.spacing import split_whitespace
+from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint_tokenizers
 from regard.errors import DataError
 
 __all__ = [
-    "LONGEST",
+    "MAX_LINE_BYTES",
     "CorpusConfig",
     "DataConfig",
     "clean_line",
@@ -37,12 +37,12 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-LONGEST = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 """Maximum length of a line in bytes: 1 MiB. A small compressed file could contain a line of gigabytes."""
 _BOM = b"\xef\xbb\xbf"
 
 
-@config
+@configclass
 class CorpusConfig:
     """A parallel corpus: two files, or one tab-separated file.
 
@@ -59,14 +59,14 @@ class CorpusConfig:
         "source, joined with tabs.",
         min_length=2,
     )
-    weight: float = option(
+    sampling_weight: float = option(
         default=1.0,
         help="Number of times that each pair is used per epoch. 2.0 uses each pair twice, 0.5 uses a random "
         "half of the pairs.",
         gt=0,
         le=1e4,
     )
-    tag: str | None = option(
+    source_prefix: str | None = option(
         default=None, help="Token that is prepended to each source sentence, such as `<bt>`. Default: none."
     )
 
@@ -78,18 +78,18 @@ class CorpusConfig:
             raise ValueError("`columns` are counted from 1")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("`columns` contains a column twice")
-        if self.tag is not None and (not self.tag or split_at_spaces(self.tag) != [self.tag]):
+        if self.source_prefix is not None and (not self.source_prefix or split_whitespace(self.source_prefix) != [self.source_prefix]):
             raise ValueError("`tag` must be one word without spaces")
 
 
-@config
+@configclass
 class DataConfig:
     """Corpora, tokenizers and vocabularies.
 
     Relative paths start at the current directory.
     """
 
-    folder: str | None = option(
+    cache_dir: str | None = option(
         default=None,
         help="Directory of the preprocessed data. Default: `prepared/` and the name of the configuration "
         "file.",
@@ -99,25 +99,25 @@ class DataConfig:
     test: CorpusConfig | None = option(default=None, help="Test corpus.")
     source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Source tokenizer.")
     target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Target tokenizer.")
-    source_size: int | None = option(
+    source_vocab_size: int | None = option(
         default=None,
         help="Maximum size of the source vocabulary, without special symbols. Default: no limit.",
         ge=1,
         le=10_000_000,
     )
-    target_size: int | None = option(
+    target_vocab_size: int | None = option(
         default=None,
         help="Maximum size of the target vocabulary, without special symbols. Default: no limit.",
         ge=1,
         le=10_000_000,
     )
-    min_count: int = option(
+    min_frequency: int = option(
         default=1,
         help="Minimum frequency of a token in the training text. Rarer tokens are unknown.",
         ge=1,
         le=1_000_000_000,
     )
-    joint_vocabulary: bool = option(
+    shared_vocab: bool = option(
         default=False, help="Use one vocabulary for source and target, as tied embeddings require."
     )
     max_length: int = option(
@@ -134,12 +134,12 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check that the settings of source and target are compatible."""
-        check_joint(self.source_tokenizer, self.target_tokenizer)
-        if self.joint_vocabulary and self.source_size != self.target_size:
+        check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
+        if self.shared_vocab and self.source_vocab_size != self.target_vocab_size:
             raise ValueError("joint_vocabulary requires the same value for source_size and target_size")
         for side in ("source", "target"):
             given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
-            if given and (self.joint_vocabulary or getattr(self, f"{side}_size") is not None):
+            if given and (self.shared_vocab or getattr(self, f"{side}_size") is not None):
                 raise ValueError(
                     f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove joint_vocabulary "
                     f"and {side}_size"
@@ -183,12 +183,12 @@ def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
         ) from None
 
 
-def read_lines(path: Path | str, longest: int = LONGEST) -> Iterator[str]:
+def read_lines(path: Path | str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
     """Yield the lines of a text file, plain or gzip, without line endings.
 
     Args:
         path: A regular file.
-        longest: Maximum length of a line in bytes; see `decode_lines`.
+        max_bytes: Maximum length of a line in bytes; see `decode_lines`.
 
     Raises:
         DataError: if the file is missing, not a regular file, empty, damaged or not UTF-8. The message gives
@@ -196,14 +196,14 @@ def read_lines(path: Path | str, longest: int = LONGEST) -> Iterator[str]:
     """
     empty = True
     with _open(path) as file:
-        for line in decode_lines(file, str(path), longest):
+        for line in decode_lines(file, str(path), max_bytes):
             empty = False
             yield line
     if empty:
         raise DataError(f"{path}: the file is empty")
 
 
-def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
     """Yield the lines of an open binary file without line endings; the file may be empty.
 
     A line that is too long is replaced by an empty line, so that later lines keep their numbers, and a
@@ -212,14 +212,14 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
     Args:
         file: The file.
         name: The file name, for messages.
-        longest: Maximum length of a line in bytes, including the line ending.
+        max_bytes: Maximum length of a line in bytes, including the line ending.
 
     Raises:
         DataError: if the file cannot be read, is damaged or not UTF-8. The message gives file, line and byte.
     """
     number = replaced = offset = 0
     try:
-        for number, (raw, size) in enumerate(_limited(file, longest), 1):
+        for number, (raw, size) in enumerate(_read_limited_lines(file, max_bytes), 1):
             offset, start = offset + size, offset
             if size > len(raw):  # the line was too long, so that its content was not kept
                 _log.warning(
@@ -227,7 +227,7 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
                     name,
                     number,
                     size,
-                    longest,
+                    max_bytes,
                 )
                 yield ""
                 continue
@@ -242,7 +242,7 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
         _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 
 
-def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
+def _read_limited_lines(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
     """Yield the content and the size of each line; the content of a line that is too long is empty."""
     while raw := file.readline(longest + 1):
         size = len(raw)
@@ -258,7 +258,7 @@ def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
 
 def _open(path: Path | str) -> IO[bytes]:
     """Open a regular file for reading bytes; decompress it if it starts with the magic number of gzip."""
-    file = open_regular(path)
+    file = open_regular_file(path)
     try:
         zipped = file.peek(2)[:2] == b"\x1f\x8b"  # never the start of UTF-8 text
     except OSError as error:

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, Protocol
 
 import numpy as np
 
-from regard.config import Kinds, config, option
+from regard.config import TaggedUnion, configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.spacing import split_at_spaces
-from regard.data.vocabulary import Ids, Vocabulary
+from regard.data.spacing import split_whitespace
+from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.errors import DataError
 
 __all__ = [
@@ -25,20 +25,20 @@ __all__ = [
     "FertilityConfig",
     "GuidedFertilityConfig",
     "PredictedFertilityConfig",
-    "Predictor",
-    "read_bounds",
-    "read_fertilities",
+    "PredictorProtocol",
+    "parse_bounds",
+    "parse_fertilities",
 ]
 
 
-FEASIBLE = 1e-6  # rounding of bounds that sum to one
+FEASIBILITY_TOLERANCE = 1e-6  # rounding of bounds that sum to one
 
 Fertilities = Sequence[tuple[float, float]] | np.ndarray
 """Minimum and maximum attention of each token of a sentence. If the maximum is NaN, the budget's fertility
 is used, or the minimum if that is higher."""
 
 
-@config
+@configclass
 class ConstantFertilityConfig:
     """The same fertility for every token."""
 
@@ -54,7 +54,7 @@ class ConstantFertilityConfig:
     )
 
 
-@config
+@configclass
 class GuidedFertilityConfig:
     """The maximum fertility of each token in the word-aligned training text; 1 if it is never aligned."""
 
@@ -66,7 +66,7 @@ class GuidedFertilityConfig:
     )
 
 
-@config
+@configclass
 class PredictedFertilityConfig:
     """The fertility of each token in its context, predicted by a BiLSTM tagger.
 
@@ -79,11 +79,11 @@ class PredictedFertilityConfig:
         default="predicted",
         help="The fertilities of the word alignment in training, and those of a trained tagger in decoding.",
     )
-    extra: float = option(default=1.0, help="Slack that is added to every fertility.", ge=0, le=1e6)
-    width: int = option(
+    slack: float = option(default=1.0, help="Slack that is added to every fertility.", ge=0, le=1e6)
+    hidden_size: int = option(
         default=256, help="Size of the embeddings and of the hidden states of the tagger.", ge=1, le=16_384
     )
-    epochs: int = option(
+    max_epochs: int = option(
         default=10, help="Maximum number of training epochs of the tagger.", ge=1, le=1_000_000
     )
     patience: int = option(
@@ -98,14 +98,14 @@ class PredictedFertilityConfig:
 
 
 FertilityConfig = Annotated[
-    ConstantFertilityConfig | GuidedFertilityConfig | PredictedFertilityConfig, Kinds("constant")
+    ConstantFertilityConfig | GuidedFertilityConfig | PredictedFertilityConfig, TaggedUnion("constant")
 ]
 
 
-class Predictor(Protocol):
+class PredictorProtocol(Protocol):
     """Interface of fertility predictors: the expected number of target words of each source token."""
 
-    def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+    def predict(self, sentences: Sequence[TokenIds]) -> list[np.ndarray]:
         """Return the expected fertility of each token of sentences, given as source ids."""
         ...
 
@@ -122,7 +122,7 @@ class Budget:
 
     config: FertilityConfig
     table: np.ndarray | None = None
-    predictor: Predictor | None = None
+    predictor: PredictorProtocol | None = None
 
     def __eq__(self, other: object) -> bool:
         """Return whether two budgets give the same fertilities."""
@@ -134,40 +134,40 @@ class Budget:
             return alike and self.table is other.table
         return alike and np.array_equal(self.table, other.table)
 
-    def most(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+    def fertilities(self, sentences: Sequence[TokenIds]) -> list[np.ndarray]:
         """Return the fertility of each token of sentences, without sinks."""
         if self.table is not None:
             return [self.table[np.asarray(ids, dtype=np.int64)] for ids in sentences]
         assert self.predictor is not None and isinstance(self.config, PredictedFertilityConfig)
-        return [found + self.config.extra for found in self.predictor.predict(sentences)]
+        return [found + self.config.slack for found in self.predictor.predict(sentences)]
 
     @classmethod
-    def constant(cls, config: ConstantFertilityConfig, size: int) -> "Budget":
+    def constant(cls, config: ConstantFertilityConfig, vocab_size: int) -> "Budget":
         """Return a budget with the same fertility for all tokens of a vocabulary of the given size."""
-        return cls(config, np.full(size, config.value, dtype=np.float32))
+        return cls(config, np.full(vocab_size, config.value, dtype=np.float32))
 
     def bounds(
         self,
-        sentences: Sequence[Ids],
-        given: Sequence[Fertilities | None] | None = None,
-        sinks: int | None = None,
+        sentences: Sequence[TokenIds],
+        user_bounds: Sequence[Fertilities | None] | None = None,
+        num_sinks: int | None = None,
     ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
         """Return upper and lower bounds on the attention of each token, including sinks.
 
         Args:
             sentences: Token ids, without sinks.
-            given: User-specified bounds per sentence, which replace those of the budget.
-            sinks: Number of sinks after each sentence. Default: 1 or 0, as in the config.
+            user_bounds: User-specified bounds per sentence, which replace those of the budget.
+            num_sinks: Number of sinks after each sentence. Default: 1 or 0, as in the config.
 
         Returns:
             The upper and the lower bounds of each sentence. The lower bounds are None if all are zero.
         """
-        end = np.full(int(self.config.sink) if sinks is None else sinks, math.inf, dtype=np.float32)
-        chosen: Sequence[Fertilities | None] = [None] * len(sentences) if given is None else given
+        end = np.full(int(self.config.sink) if num_sinks is None else num_sinks, math.inf, dtype=np.float32)
+        chosen: Sequence[Fertilities | None] = [None] * len(sentences) if user_bounds is None else user_bounds
         wanted = [None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen]
         # The predictor is called once, and only for sentences without complete user-specified bounds.
         asked = [row for row, own in enumerate(wanted) if own is None or np.isnan(own[:, 1]).any()]
-        known = dict(zip(asked, self.most([sentences[row] for row in asked]), strict=True))
+        known = dict(zip(asked, self.fertilities([sentences[row] for row in asked]), strict=True))
         upper: list[np.ndarray] = []
         lower: list[np.ndarray] = []
         for row, own in enumerate(wanted):
@@ -182,22 +182,22 @@ class Budget:
             lower.append(np.concatenate([least, np.zeros_like(end)]))
         return upper, lower if any(least.any() for least in lower) else None
 
-    def check(self, ids: Ids, given: Fertilities, sinks: int, where: str) -> None:
+    def check(self, ids: TokenIds, user_bounds: Fertilities, num_sinks: int, where: str) -> None:
         """Check that the user-specified bounds of a sentence allow at least one target token.
 
         Each target token distributes one unit of attention, so the upper bounds must sum to at least 1.
 
         Args:
             ids: The token ids, without sinks.
-            given: The bounds.
-            sinks: Number of sinks after the sentence.
+            user_bounds: The bounds.
+            num_sinks: Number of sinks after the sentence.
             where: File and line, for messages.
 
         Raises:
             DataError: if the upper bounds sum to less than 1.
         """
-        (upper,), _ = self.bounds([ids], [given], sinks)
-        if upper.sum() < 1 - FEASIBLE:
+        (upper,), _ = self.bounds([ids], [user_bounds], num_sinks)
+        if upper.sum() < 1 - FEASIBILITY_TOLERANCE:
             raise DataError(
                 f"{where}: the fertilities sum to {upper.sum():g}, less than the one unit of attention that "
                 "each target token needs, and the model has no sink; increase them"
@@ -245,7 +245,7 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def read_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
+def parse_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
     """Parse the fertilities of the tokens of a sentence from a line such as `2 - 1:3 0`.
 
     Args:
@@ -258,16 +258,16 @@ def read_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tu
         DataError: if the number of fields is neither the number of tokens nor the number of words, or a
             field is not a fertility.
     """
-    fields = split_at_spaces(line)
+    fields = split_whitespace(line)
     tokens, words = len(word_ids), len(set(word_ids))
     if len(fields) not in (tokens, words):
         parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"
         raise DataError(f"{where}: {len(fields)} fertilities, but the sentence has {parts}")
-    bounds = [read_bounds(field, where) for field in fields]
+    bounds = [parse_bounds(field, where) for field in fields]
     return tuple(bounds if len(fields) == tokens else (bounds[word] for word in word_ids))
 
 
-def read_bounds(field: str, where: str) -> tuple[float, float]:
+def parse_bounds(field: str, where: str) -> tuple[float, float]:
     """Parse `MAX`, `MIN:MAX`, `MIN:` or `-` into minimum and maximum; a missing maximum is NaN.
 
     Raises:

@@ -11,27 +11,27 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.data.partial import follow, partial_folder, stem_of
-from regard.data.reading import open_regular, read_limited
+from regard.data.partial import resolve_links, partial_directory, stem_of
+from regard.data.reading import open_regular_file, read_limited
 from regard.errors import DataError
 
 __all__ = [
     "file_digest",
-    "is_special",
-    "open_whole",
+    "is_special_file",
+    "open_atomic",
     "read_bytes",
     "sync_file",
-    "sync_folder",
-    "whole_file",
+    "sync_directory",
+    "atomic_file",
     "write_atomic",
 ]
 
-LARGEST = 4 << 30
+MAX_READ_BYTES = 4 << 30
 """Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
 
 
 @contextmanager
-def open_whole(path: Path) -> Iterator[BinaryIO]:
+def open_atomic(path: Path) -> Iterator[BinaryIO]:
     """Open a file for atomic writing: it is replaced when the block ends without an error.
 
     After an error, the old content is still there. Symbolic links are followed. Devices and named pipes are
@@ -40,19 +40,19 @@ def open_whole(path: Path) -> Iterator[BinaryIO]:
     Raises:
         DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
-    with _naming(path):
-        if is_special(path):
+    with _convert_errors(path):
+        if is_special_file(path):
             with _closing(open(path, "wb")) as file:
                 yield file
                 file.flush()
             return
-        with whole_file(path) as made, _closing(open(made, "wb")) as file:
+        with atomic_file(path) as made, _closing(open(made, "wb")) as file:
             yield file
             file.flush()
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` when the block ends without an error.
 
     Symbolic links are followed.
@@ -60,27 +60,27 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if the file cannot be created, flushed or renamed.
     """
-    target = follow(path)
-    with partial_folder(target) as place:
+    target = resolve_links(path)
+    with partial_directory(target) as place:
         made = place / target.name
         yield made
         # The content must be on disk before the rename: otherwise a crash could leave an empty file.
         sync_file(made)
         os.replace(made, target)
-        sync_folder(target.parent)
+        sync_directory(target.parent)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file atomically: a reader sees either the old or the new content. See `open_whole`.
+    """Write a file atomically: a reader sees either the old or the new content. See `open_atomic`.
 
     Raises:
         DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
-    with open_whole(path) as file:
+    with open_atomic(path) as file:
         file.write(content)
 
 
-def is_special(path: Path) -> bool:
+def is_special_file(path: Path) -> bool:
     """Return whether a path exists and is neither a file nor a directory (a device, named pipe or socket)."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
@@ -92,7 +92,7 @@ def read_bytes(path: Path) -> bytes:
         DataError: if the file cannot be read, is not a regular file (a device, a named pipe) or is larger
             than 4 GiB.
     """
-    return read_limited(path, LARGEST)
+    return read_limited(path, MAX_READ_BYTES)
 
 
 def file_digest(path: Path) -> str:
@@ -101,7 +101,7 @@ def file_digest(path: Path) -> str:
     Raises:
         DataError: if the file cannot be read or is not a regular file.
     """
-    with open_regular(path) as file:
+    with open_regular_file(path) as file:
         try:
             return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
@@ -113,9 +113,9 @@ def sync_file(path: Path) -> None:
     _sync(path, os.O_RDONLY)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Flush the entries of a directory to disk, so that a rename in it survives a power failure."""
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _sync(path: Path, flags: int) -> None:
@@ -138,7 +138,7 @@ def _closing(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _convert_errors(path: Path) -> Iterator[None]:
     """Convert an `OSError` about `path` into a `DataError` with its name; pass on errors of other files."""
     try:
         yield

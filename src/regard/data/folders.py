@@ -8,71 +8,71 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.data.files import sync_file, sync_folder
-from regard.data.locking import LOCK
-from regard.data.partial import follow, is_partial, partial_folder, stem_of
+from regard.data.files import sync_file, sync_directory
+from regard.data.locking import LOCK_FILE
+from regard.data.partial import resolve_links, is_partial, partial_directory, stem_of
 from regard.errors import DataError, UsageError
 
-__all__ = ["is_empty", "recipes_folder", "refuse_foreign", "whole_folder"]
+__all__ = ["is_empty", "recipes_dir", "check_replaceable", "atomic_directory"]
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Constants of the system call `renameat2`, from `fcntl.h` and `linux/fs.h`."""
 
 
-def refuse_foreign(folder: Path, mark: str, holds: str) -> None:
+def check_replaceable(directory: Path, marker: str, content: str) -> None:
     """Check that writing a directory does not overwrite files of another kind.
 
     Args:
-        folder: The directory to write.
-        mark: Name of a file by which an earlier directory of the same kind is recognized.
-        holds: The kind of content, for the message.
+        directory: The directory to write.
+        marker: Name of a file by which an earlier directory of the same kind is recognized.
+        content: The kind of content, for the message.
 
     Raises:
-        DataError: if the path is a file, or a directory that is not empty and does not contain `mark`.
+        DataError: if the path is a file, or a directory that is not empty and does not contain `marker`.
     """
     try:
         foreign = (
-            not (folder / mark).exists()
-            and (folder.is_symlink() or folder.exists())
-            and (not folder.is_dir() or not is_empty(folder))
+            not (directory / marker).exists()
+            and (directory.is_symlink() or directory.exists())
+            and (not directory.is_dir() or not is_empty(directory))
         )
     except OSError as error:
-        raise DataError(f"{folder}: cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{directory}: cannot be read: {error.strerror or error}") from None
     if foreign:
-        raise DataError(f"{folder}: already exists and does not contain {holds}; choose another directory")
+        raise DataError(f"{directory}: already exists and does not contain {content}; choose another directory")
 
 
 @contextmanager
-def whole_folder(folder: Path, fresh: bool = False) -> Iterator[Path]:
-    """Yield an empty temporary directory that replaces `folder` when the block ends without an error.
+def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[Path]:
+    """Yield an empty temporary directory that replaces `directory` when the block ends without an error.
 
-    After an error, the temporary directory is removed and `folder` is unchanged. The old and the new
-    directory are exchanged atomically, so that `folder` exists at all times. Leftovers of a killed process
+    After an error, the temporary directory is removed and `directory` is unchanged. The old and the new
+    directory are exchanged atomically, so that `directory` exists at all times. Leftovers of a killed process
     are removed by the next call. Symbolic links are followed. Open files of the old directory stay readable.
 
     Args:
-        folder: The directory to create or replace.
-        fresh: If true, `folder` must not exist or must be empty when the block ends.
+        directory: The directory to create or replace.
+        require_empty: If true, `directory` must not exist or must be empty when the block ends.
 
     Raises:
-        OSError: if the directory cannot be created, filled or renamed, or exists although `fresh` is true.
+        OSError: if the directory cannot be created, filled or renamed, or exists although `require_empty` is true.
     """
-    folder = follow(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _put_back(folder)
-    with partial_folder(folder) as made:
+    directory = resolve_links(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    _restore_backup(directory)
+    with partial_directory(directory) as made:
         yield made
         for place, _, names in os.walk(made):
             for name in names:
                 sync_file(Path(place, name))
-            sync_folder(Path(place))
-        _replace(made, folder, fresh)
-        sync_folder(folder.parent)
+            sync_directory(Path(place))
+        _replace(made, directory, require_empty)
+        sync_directory(directory.parent)
 
 
-def is_empty(folder: Path) -> bool:
+def is_empty(directory: Path) -> bool:
     """Return whether a directory contains nothing except a lock file and leftovers of killed processes."""
-    return all(path.name == LOCK or is_partial(path) for path in folder.iterdir())
+    return all(path.name == LOCK_FILE or is_partial(path) for path in directory.iterdir())
 
 
 def _replace(made: Path, folder: Path, fresh: bool) -> None:
@@ -85,8 +85,8 @@ def _replace(made: Path, folder: Path, fresh: bool) -> None:
             raise
     if _exchange(made, folder):
         return
-    # Without renameat2, two renames are needed. `_put_back` repairs the state if killed in between.
-    old = _old(folder)
+    # Without renameat2, two renames are needed. `_restore_backup` repairs the state if killed in between.
+    old = _backup_path(folder)
     os.rename(folder, old)
     try:
         os.rename(made, folder)
@@ -109,14 +109,14 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(number, os.strerror(number), str(other))
 
 
-def _old(folder: Path) -> Path:
+def _backup_path(folder: Path) -> Path:
     """Return the backup path of the old directory while it is replaced without an atomic exchange."""
     return folder.with_name(f".{stem_of(folder)}.old")
 
 
-def _put_back(folder: Path) -> None:
+def _restore_backup(folder: Path) -> None:
     """Restore or remove the backup of a process that was killed between its two renames."""
-    old = _old(folder)
+    old = _backup_path(folder)
     if not os.path.lexists(old):
         return
     if os.path.lexists(folder):
@@ -132,7 +132,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def recipes_folder(name: str) -> Path:
+def recipes_dir(name: str) -> Path:
     """Return a directory of recipes, from the installed package or else from the source tree.
 
     Raises:

@@ -19,18 +19,18 @@ import torch
 
 from regard.data.batch import Batch, BatchConfig
 from regard.data.corpus import read_lines
-from regard.data.links import parse_gold
-from regard.data.prepared import Split
+from regard.data.links import parse_gold_links
+from regard.data.prepared import DatasetSplit
 from regard.data.vocabulary import UNK
 from regard.errors import DataError
 from regard.types import Float, Tensor
 
-__all__ = ["GuidedSplit", "SplitLinks", "Units"]
+__all__ = ["GuidedSplit", "SplitLinks", "LinkUnit"]
 
-Units = Literal["words", "tokens"]
+LinkUnit = Literal["words", "tokens"]
 """Unit of the positions in links: words, or tokens of the model."""
 
-Positions = list[list[int]]  # the token positions of each word or token of a sentence
+TokenPositions = list[list[int]]  # the token positions of each word or token of a sentence
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SplitLinks:
 
     @classmethod
     def read(
-        cls, path: Path | str, split: Split, tagged: Sequence[bool] | None = None, units: Units = "tokens"
+        cls, path: Path | str, split: DatasetSplit, has_tag: Sequence[bool] | None = None, unit: LinkUnit = "tokens"
     ) -> "SplitLinks":
         """Read the links of a split; sure and possible links (`.talp`) are treated alike.
 
@@ -57,8 +57,8 @@ class SplitLinks:
         Args:
             path: The file, plain or gzip.
             split: The split.
-            tagged: For each corpus, whether it has a tag, which is then the first source token.
-            units: Unit of the positions in the links.
+            has_tag: For each corpus, whether it has a tag, which is then the first source token.
+            unit: Unit of the positions in the links.
 
         Raises:
             DataError: if the number of lines differs from the number of pairs of the corpora, a field is not
@@ -66,13 +66,13 @@ class SplitLinks:
         """
         counts = [int(corpus["pairs"]) for corpus in split.corpora]
         # A tag shifts all source positions by one; links do not count it.
-        shifts = np.repeat(np.array(tagged or [False] * len(counts), dtype=np.int64), counts).tolist()
-        place = _words(split) if units == "words" else _tokens(split)
+        shifts = np.repeat(np.array(has_tag or [False] * len(counts), dtype=np.int64), counts).tolist()
+        place = _words(split) if unit == "words" else _tokens(split)
         coming = iter([*split.lines.tolist(), -1])
         row, line_of_row = 0, next(coming)
         flat, ends, number = array("q"), [0], 0
         for number, line in enumerate(read_lines(path), 1):
-            links = parse_gold(line, f"{path}, line {number}").possible
+            links = parse_gold_links(line, f"{path}, line {number}").possible
             if number - 1 != line_of_row:
                 continue  # a pair that was dropped for its length
             found = place(row, shifts[number - 1])
@@ -82,7 +82,7 @@ class SplitLinks:
                 if i >= len(source) or j >= len(target):
                     raise DataError(
                         f"{path}, line {number}: link {i}-{j}, but the pair has {len(source)} source and "
-                        f"{len(target)} target {units} ({split.where(row)})"
+                        f"{len(target)} target {unit} ({split.location(row)})"
                     )
                 for pair in itertools.product(source[i], target[j]):
                     flat.extend(pair)
@@ -92,21 +92,21 @@ class SplitLinks:
             raise DataError(f"{path}: {number} lines, expected {len(shifts)}: one per training pair")
         return cls(np.array(flat, dtype=np.int32).reshape(-1, 2), np.array(ends))
 
-    def of(self, row: int) -> list[tuple[int, int]]:
+    def links_of_row(self, row: int) -> list[tuple[int, int]]:
         """Return the links of a row as pairs of source and target position."""
         return [(i, j) for i, j in self.pairs[self.offsets[row] : self.offsets[row + 1]].tolist()]
 
-    def distributions(
-        self, rows: Sequence[int] | np.ndarray, steps: int, size: int
+    def target_distributions(
+        self, rows: Sequence[int] | np.ndarray, target_length: int, source_length: int
     ) -> Float[Tensor, "B T S"]:
         """Return for each target token a uniform distribution over its linked source tokens, or zeros.
 
         Args:
             rows: The rows of the batch.
-            steps: T, the padded target length.
-            size: S, the padded source length.
+            target_length: T, the padded target length.
+            source_length: S, the padded source length.
         """
-        made = np.zeros((len(rows), steps, size), dtype=np.float32)
+        made = np.zeros((len(rows), target_length, source_length), dtype=np.float32)
         for place, row in enumerate(rows):
             links = self.pairs[self.offsets[row] : self.offsets[row + 1]]
             made[place, links[:, 1], links[:, 0]] = 1
@@ -122,7 +122,7 @@ class GuidedSplit:
         links: The links of its rows.
     """
 
-    split: Split
+    split: DatasetSplit
     links: SplitLinks
 
     @property
@@ -139,35 +139,35 @@ class GuidedSplit:
         batch = self.split.batch(rows)
         assert batch.target is not None
         steps, size = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
-        return dataclasses.replace(batch, links=self.links.distributions(rows, steps, size))
+        return dataclasses.replace(batch, links=self.links.target_distributions(rows, steps, size))
 
-    def where(self, row: int) -> str:
-        """Return the file and line of a row; see `Split.where`."""
-        return self.split.where(row)
+    def location(self, row: int) -> str:
+        """Return the file and line of a row; see `Split.location`."""
+        return self.split.location(row)
 
 
-def _tokens(split: Split) -> Callable[[int, int], tuple[Positions, Positions]]:
+def _tokens(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions]]:
     """Return a function from a row and its tag length to the positions of its tokens, without `EOS`."""
 
-    def place(row: int, shift: int) -> tuple[Positions, Positions]:
+    def place(row: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
         source, target = int(split.source_lengths[row]), int(split.target_lengths[row]) - 1
         return [[i] for i in range(shift, source)], [[j] for j in range(target)]
 
     return place
 
 
-def _words(split: Split) -> Callable[[int, int], tuple[Positions, Positions] | None]:
+def _words(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions] | None]:
     """Return a function from a row and its tag length to the token positions of its words.
 
     The function returns None if the word boundaries are not known.
     """
 
-    def place(row: int, shift: int) -> tuple[Positions, Positions] | None:
+    def place(row: int, shift: int) -> tuple[TokenPositions, TokenPositions] | None:
         source, target = split.example(row)
         sides = []
         for ids, side, first in ((source, split.text.source, shift), (target[:-1], split.text.target, 0)):
-            words: Positions = []
-            tokens = side.vocabulary.strings(ids[first:].tolist())
+            words: TokenPositions = []
+            tokens = side.vocabulary.to_tokens(ids[first:].tolist())
             for position, word in enumerate(side.tokenizer.word_ids(tokens), first):
                 words += [[] for _ in range(word + 1 - len(words))]
                 words[word].append(position)

@@ -14,35 +14,35 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from regard.data.reading import NotJson, read_json, read_limited
-from regard.data.sealed import own_file
+from regard.data.reading import InvalidJsonError, read_json, read_limited
+from regard.data.sealed import checked_file
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [
     "HF_CONFIG",
-    "check_weights",
+    "check_safetensors",
     "import_transformers",
-    "is_hf_folder",
-    "library_errors",
-    "open_tokenizer",
-    "pack_texts",
-    "quiet",
+    "is_hf_directory",
+    "convert_errors",
+    "load_hf_tokenizer",
+    "pack_tokenizer",
+    "quiet_transformers",
     "read_hf_config",
-    "text_files",
-    "unpack_texts",
+    "tokenizer_files",
+    "unpack_tokenizer",
     "weight_files",
 ]
 
 HF_CONFIG = "config.json"
-MOST_LAYERS, MOST_SIZE = 1_000, 1 << 24
+MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 """Maximum number of layers and maximum value of other sizes in a `config.json`."""
-_OURS = "config.toml"
+_OWN_CONFIG = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
-_LARGEST = 64 << 20
+_MAX_TOKENIZER_BYTES = 64 << 20
 """Maximum total size of the files of a tokenizer in bytes. One with 250,000 tokens has about 40 MB."""
 _FIRST = (1980, 1, 1, 0, 0, 0)
 """Fixed modification time of the files in an archive, so that the same files give the same archive."""
@@ -65,44 +65,44 @@ def import_transformers() -> Any:
 
 
 @contextmanager
-def library_errors(kind: type[RegardError], message: str) -> Iterator[None]:
+def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None]:
     """Return a context manager that converts any exception of the library into an error of this package.
 
     Args:
-        kind: Class of the raised error.
+        error_type: Class of the raised error.
         message: Start of the message; the first line of the original message is appended.
     """
     try:
         yield
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-        raise kind(f"{message}: {reason}") from None
+        raise error_type(f"{message}: {reason}") from None
 
 
-def open_tokenizer(folder: Path, where: str) -> Any:
+def load_hf_tokenizer(directory: Path, where: str) -> Any:
     """Load the Hugging Face tokenizer of a directory.
 
     Args:
-        folder: The directory.
+        directory: The directory.
         where: Name of the directory in messages.
 
     Raises:
         DataError: if the directory does not exist or has no tokenizer that the library can load.
     """
     # Without tokenizer files, the library would return an empty tokenizer of the model type.
-    if folder.is_dir() and not any(path for kind in _TOKENIZERS for path in folder.glob(kind)):
+    if directory.is_dir() and not any(path for kind in _TOKENIZERS for path in directory.glob(kind)):
         raise DataError(f"{where}: the directory contains no tokenizer files")
     with (
-        quiet() as transformers,
-        library_errors(DataError, f"{where}: transformers cannot load a tokenizer"),
+        quiet_transformers() as transformers,
+        convert_errors(DataError, f"{where}: transformers cannot load a tokenizer"),
     ):
         return transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
+            directory, local_files_only=True, trust_remote_code=False
         )
 
 
 @contextmanager
-def quiet() -> Iterator[Any]:
+def quiet_transformers() -> Iterator[Any]:
     """Yield the package `transformers` with its log messages and progress bars disabled during the block."""
     transformers = import_transformers()
     log = transformers.utils.logging
@@ -117,33 +117,33 @@ def quiet() -> Iterator[Any]:
             log.enable_progress_bar()
 
 
-def is_hf_folder(folder: Path) -> bool:
+def is_hf_directory(directory: Path) -> bool:
     """Return whether a directory is a Hugging Face model directory, and not one of this package."""
     # A model directory of this package may contain a `config.json`, too.
-    if (folder / _OURS).exists() or not (folder / HF_CONFIG).is_file():
+    if (directory / _OWN_CONFIG).exists() or not (directory / HF_CONFIG).is_file():
         return False
     try:
-        return "model_type" in read_json(folder / HF_CONFIG, dict[str, Any], _LARGEST)
-    except (DataError, NotJson):
+        return "model_type" in read_json(directory / HF_CONFIG, dict[str, Any], _MAX_TOKENIZER_BYTES)
+    except (DataError, InvalidJsonError):
         return False
 
 
-def read_hf_config(folder: Path) -> dict[str, Any]:
+def read_hf_config(directory: Path) -> dict[str, Any]:
     """Return the content of the file `config.json` of a model directory.
 
     Raises:
         CheckpointError: if the directory or the file is missing, or the file is not a model configuration.
     """
-    if not folder.is_dir():
+    if not directory.is_dir():
         raise CheckpointError(
-            f"{folder}: no such directory; Hugging Face models are only loaded from local directories"
+            f"{directory}: no such directory; Hugging Face models are only loaded from local directories"
         )
-    path = folder / HF_CONFIG
+    path = directory / HF_CONFIG
     try:
-        content = read_json(own_file(folder, HF_CONFIG), dict[str, Any], _LARGEST)
+        content = read_json(checked_file(directory, HF_CONFIG), dict[str, Any], _MAX_TOKENIZER_BYTES)
     except DataError as error:
         raise CheckpointError(f"{error}: not a Hugging Face model directory") from None
-    except NotJson as error:
+    except InvalidJsonError as error:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
@@ -160,7 +160,7 @@ def _check_settings(content: Mapping[str, Any], path: Path) -> None:
     for name, value in content.items():
         if isinstance(value, Mapping):
             _check_settings(value, path)
-        most = MOST_LAYERS if name.endswith(("layers", "n_layer")) else MOST_SIZE
+        most = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
         if isinstance(value, int) and abs(value) > most and not name.endswith("length"):
             raise CheckpointError(f"{path}: {name} = {value}; the maximum is {most:,}")
         # The library interprets a value such as `user/kernel` as the name of code to download.
@@ -168,13 +168,13 @@ def _check_settings(content: Mapping[str, Any], path: Path) -> None:
             raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
 
 
-def _parts(index: Path) -> set[str]:
+def _shards(index: Path) -> set[str]:
     """Return the names of the weight files in an index, after checking that they are in its directory."""
     try:
-        names = set(read_json(index, _Index, _LARGEST).weight_map.values())
+        names = set(read_json(index, _Index, _MAX_TOKENIZER_BYTES).weight_map.values())
         for name in names:
-            own_file(index.parent, name, index)
-    except NotJson as error:
+            checked_file(index.parent, name, index)
+    except InvalidJsonError as error:
         raise CheckpointError(f"{index}: not an index of weight files: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
@@ -187,60 +187,60 @@ class _Index(BaseModel):
     weight_map: dict[str, str]
 
 
-def weight_files(folder: Path) -> list[Path]:
+def weight_files(directory: Path) -> list[Path]:
     """Return the safetensors files of a model directory.
 
     Raises:
         CheckpointError: if an index contains other names than files of the directory.
     """
-    single, index = (folder / name for name in _WEIGHTS)
-    return [single] if single.is_file() else [folder / name for name in sorted(_parts(index))]
+    single, index = (directory / name for name in _WEIGHTS)
+    return [single] if single.is_file() else [directory / name for name in sorted(_shards(index))]
 
 
-def check_weights(folder: Path) -> None:
+def check_safetensors(directory: Path) -> None:
     """Check that a model directory contains weights as safetensors.
 
     Raises:
         CheckpointError: if it contains no weights, or only pickled weights.
     """
-    single, index = (folder / name for name in _WEIGHTS)
-    if single.is_file() or (index.is_file() and all(name.endswith(".safetensors") for name in _parts(index))):
+    single, index = (directory / name for name in _WEIGHTS)
+    if single.is_file() or (index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))):
         return
-    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
+    pickled = sorted(path.name for pattern in _PICKLED for path in directory.glob(pattern))
     if pickled:
         raise CheckpointError(
-            f"{folder}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle can "
+            f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle can "
             "execute code when it is loaded; save the model as safetensors (model.safetensors)"
         )
-    raise CheckpointError(f"{folder}: contains no weights (model.safetensors)")
+    raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")
 
 
-def text_files(folder: Path) -> list[Path]:
+def tokenizer_files(directory: Path) -> list[Path]:
     """Return the files of a directory that may belong to a tokenizer, without weights and code.
 
     Raises:
         DataError: if the directory does not exist.
     """
-    if not folder.is_dir():
+    if not directory.is_dir():
         raise DataError(
-            f"{folder}: no such directory; Hugging Face tokenizers are only loaded from local directories"
+            f"{directory}: no such directory; Hugging Face tokenizers are only loaded from local directories"
         )
-    found = (path for path in folder.iterdir() if path.is_file() and path.suffix in _TEXTS)
+    found = (path for path in directory.iterdir() if path.is_file() and path.suffix in _TEXTS)
     return sorted(path for path in found if not path.name.endswith(_NO_TEXTS))
 
 
-def pack_texts(folder: Path) -> bytes:
+def pack_tokenizer(directory: Path) -> bytes:
     """Return the files of a tokenizer as a zip archive; the same files give the same bytes.
 
     Raises:
         DataError: if the directory does not exist, or a file cannot be read.
     """
     buffer = io.BytesIO()
-    files = text_files(folder)
-    _check_sizes((path.stat().st_size for path in files), f"{folder}: the tokenizer files")
+    files = tokenizer_files(directory)
+    _check_sizes((path.stat().st_size for path in files), f"{directory}: the tokenizer files")
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in files:
-            content = read_limited(own_file(folder, path.name), _LARGEST)
+            content = read_limited(checked_file(directory, path.name), _MAX_TOKENIZER_BYTES)
             archive.writestr(zipfile.ZipInfo(path.name, _FIRST), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
@@ -248,16 +248,16 @@ def pack_texts(folder: Path) -> bytes:
 def _check_sizes(sizes: Iterable[int], what: str) -> None:
     """Check the total size of tokenizer files before memory is allocated for them."""
     total = sum(sizes)
-    if total > _LARGEST:
-        raise DataError(f"{what} have {total:,} bytes in total; the maximum is {_LARGEST:,}")
+    if total > _MAX_TOKENIZER_BYTES:
+        raise DataError(f"{what} have {total:,} bytes in total; the maximum is {_MAX_TOKENIZER_BYTES:,}")
 
 
-def unpack_texts(content: bytes, folder: Path, where: str) -> None:
-    """Extract an archive of `pack_texts` into a directory.
+def unpack_tokenizer(content: bytes, directory: Path, where: str) -> None:
+    """Extract an archive of `pack_tokenizer` into a directory.
 
     Args:
         content: The archive.
-        folder: An empty directory.
+        directory: An empty directory.
         where: Name of the archive in messages.
 
     Raises:
@@ -269,6 +269,6 @@ def unpack_texts(content: bytes, folder: Path, where: str) -> None:
             _check_sizes((one.file_size for one in entries), f"{where}: the extracted files")
             for one in entries:
                 # `zipfile` never extracts more than the size that the entry states.
-                own_file(folder, one.filename, where).write_bytes(archive.read(one))
+                checked_file(directory, one.filename, where).write_bytes(archive.read(one))
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
         raise DataError(f"{where}: truncated, or not an archive of a Hugging Face tokenizer") from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError
 
 __all__ = [
@@ -16,12 +16,12 @@ __all__ = [
     "Links",
     "check_links",
     "format_links",
-    "parse_gold",
+    "parse_gold_links",
     "parse_links",
-    "read_gold",
+    "read_gold_links",
 ]
 
-DIGITS = 7
+MAX_DIGITS = 7
 """Maximum number of digits of a position. Lines have at most 1 MiB, so larger positions cannot exist."""
 Links = frozenset[tuple[int, int]]
 
@@ -48,9 +48,9 @@ def _link(text: str, separator: str, where: str) -> tuple[int, int]:
     left, found, right = text.partition(separator)
     if not found or not left.isdecimal() or not right.isdecimal():
         raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
-    if max(len(left), len(right)) > DIGITS:
+    if max(len(left), len(right)) > MAX_DIGITS:
         raise DataError(
-            f"{where}: {_clip(text)!r}: the position has more than {DIGITS} digits; lines have at most 1 MiB"
+            f"{where}: {_clip(text)!r}: the position has more than {MAX_DIGITS} digits; lines have at most 1 MiB"
         )
     return int(left), int(right)
 
@@ -65,44 +65,44 @@ def parse_links(line: str, where: str = "links") -> Links:
     Raises:
         DataError: if a field is not `i-j`. The message starts with `where`.
     """
-    return frozenset(_link(field, "-", where) for field in split_at_spaces(line))
+    return frozenset(_link(field, "-", where) for field in split_whitespace(line))
 
 
-def check_links(links: Links, words: Mapping[str, int | None], where: str, note: str = "") -> None:
+def check_links(links: Links, num_words: Mapping[str, int | None], where: str, suffix: str = "") -> None:
     """Check that links are within a sentence pair.
 
     Args:
         links: The links.
-        words: Number of words of the first and the second side, by name. None skips the side.
+        num_words: Number of words of the first and the second side, by name. None skips the side.
         where: File and line, at the start of the message.
-        note: Text at the end of the message.
+        suffix: Text at the end of the message.
 
     Raises:
         DataError: if the position of a link is not less than the number of words.
     """
-    for side, (name, count) in enumerate(words.items()):
+    for side, (name, count) in enumerate(num_words.items()):
         beyond = sorted(link for link in links if count is not None and link[side] >= count)
         if beyond:
             raise DataError(
                 f"{where}: link {beyond[0][0]}-{beyond[0][1]} points beyond the {name} sentence, which has "
-                f"{count} words{note}"
+                f"{count} words{suffix}"
             )
 
 
-def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
+def parse_gold_links(line: str, where: str = "gold links") -> GoldLinks:
     """Parse one line of a `.talp` file: `i-j` is a sure link, `ipj` a possible link.
 
     Raises:
         DataError: if a field is neither. The message starts with `where`.
     """
-    fields = split_at_spaces(line)
+    fields = split_whitespace(line)
     # A sure link is also a possible link (Och & Ney, 2003).
     sure = frozenset(_link(field, "-", where) for field in fields if "p" not in field)
     possible = frozenset(_link(field, "p", where) for field in fields if "p" in field)
     return GoldLinks(sure, sure | possible)
 
 
-def read_gold(path: Path | str) -> Iterator[GoldLinks]:
+def read_gold_links(path: Path | str) -> Iterator[GoldLinks]:
     """Yield the gold links of each line of a `.talp` file, plain or gzip.
 
     Raises:
@@ -112,4 +112,4 @@ def read_gold(path: Path | str) -> Iterator[GoldLinks]:
     from regard.data.corpus import read_lines  # imported here because it imports numpy
 
     for number, line in enumerate(read_lines(path), 1):
-        yield parse_gold(line, f"{path}:{number}")
+        yield parse_gold_links(line, f"{path}:{number}")

@@ -15,37 +15,37 @@ from pathlib import Path
 from regard.data.partial import remove_leftovers
 from regard.errors import CheckpointError
 
-__all__ = ["LOCK", "claimed"]
+__all__ = ["LOCK_FILE", "directory_lock"]
 
-LOCK = ".lock"
+LOCK_FILE = ".lock"
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def directory_lock(directory: Path) -> Iterator[None]:
     """Lock a directory for this process during the block, and remove partial files of killed processes.
 
     Args:
-        folder: The directory. It is created if it does not exist, and removed again if nothing was written
+        directory: The directory. It is created if it does not exist, and removed again if nothing was written
             into it.
 
     Raises:
         CheckpointError: if another process holds the lock, or the directory cannot be created.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
-        descriptor = _lock(folder)
+        descriptor = _lock(directory)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot write to it: {error.strerror or error}") from None
+        raise CheckpointError(f"{directory}: cannot write to it: {error.strerror or error}") from None
     try:
         with suppress(OSError):
-            for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
+            for place in (directory, *(path for path in directory.iterdir() if path.is_dir())):
                 remove_leftovers(place)
         yield
     finally:
         if made:
-            _remove_unused(folder, made)
+            _remove_unused(directory, made)
         os.close(descriptor)
 
 
@@ -55,7 +55,7 @@ def _lock(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         # O_NOFOLLOW: a symbolic link could point to any file.
         try:
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:
             continue  # another process created the directory and removed it unused
         try:
@@ -70,15 +70,15 @@ def _lock(folder: Path) -> int:
             _log.warning("%s: this file system has no locks; run only one process per directory", folder)
         # The lock file may have been removed between open and flock: compare the inodes.
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(folder / LOCK), os.fstat(descriptor)):
+            if os.path.samestat(os.stat(folder / LOCK_FILE), os.fstat(descriptor)):
                 return descriptor
         os.close(descriptor)
 
 
 def _remove_unused(folder: Path, made: list[Path]) -> None:
     """Remove the created directories if they contain nothing except the lock file."""
-    if [path.name for path in folder.iterdir()] == [LOCK]:
+    if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
         with suppress(OSError):
-            (folder / LOCK).unlink()
+            (folder / LOCK_FILE).unlink()
             for path in made:
                 path.rmdir()

@@ -17,9 +17,9 @@ from pydantic import BaseModel, Field
 from regard.config import to_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import file_digest
-from regard.data.hf import text_files
-from regard.data.reading import NotJson, parse_json, read_json
-from regard.data.sealed import own_file
+from regard.data.hf import tokenizer_files
+from regard.data.reading import InvalidJsonError, parse_json, read_json
+from regard.data.sealed import checked_file
 from regard.data.tokenizer import (
     BytePairConfig,
     MosesConfig,
@@ -29,11 +29,11 @@ from regard.data.tokenizer import (
 )
 from regard.errors import DataError
 
-__all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_current", "read_manifest"]
+__all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_up_to_date", "read_manifest"]
 
 MANIFEST = "manifest.json"
-FORMAT = 2
-RACY = 2_000_000_000
+MANIFEST_VERSION = 2
+TIMESTAMP_MARGIN_NS = 2_000_000_000
 """Time in nanoseconds after a change in which a file could change again with the same time stamp."""
 
 
@@ -57,7 +57,7 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
         name for side in (config.source_tokenizer, config.target_tokenizer) for name in _libraries(side)
     }
     return {
-        "format": FORMAT,
+        "format": MANIFEST_VERSION,
         "settings": settings,
         "libraries": {name: _version(name) for name in sorted(libraries)},
     }
@@ -71,12 +71,12 @@ def _version(library: str) -> str:
         return "absent"  # the tokenizer raises a helpful error when it needs the library
 
 
-def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return path, size, modification time and checksum of each input file by its role (`train.0.source`).
 
     Args:
         config: The corpora.
-        known: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum is
+        previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum is
             reused.
 
     Raises:
@@ -93,38 +93,38 @@ def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> 
                 f"{path}: {'a directory' if Path(path).is_dir() else 'not a file'}, expected a text file"
             )
         # A file that changed just now may change again with the same time stamp: do not store the time.
-        settled = time.time_ns() - state.st_mtime_ns > RACY
+        settled = time.time_ns() - state.st_mtime_ns > TIMESTAMP_MARGIN_NS
         found = {
             "path": os.path.abspath(path),
             "size": state.st_size,
             "mtime_ns": state.st_mtime_ns if settled else None,
         }
-        old = (known or {}).get(role, {})
+        old = (previous or {}).get(role, {})
         # Computing checksums of large corpora is slow, so that known ones are reused.
         same = settled and all(old.get(key) == value for key, value in found.items())
         inputs[role] = {**found, "sha256": old["sha256"] if same else file_digest(Path(path))}
     return inputs
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(directory: Path) -> dict[str, Any]:
     """Read the manifest of a directory and check that each file exists and has the right size.
 
     Raises:
         DataError: if the directory does not contain preprocessed data, or a file is missing or truncated. The
             message names the file.
     """
-    path = folder / MANIFEST
+    path = directory / MANIFEST
     try:
         manifest = read_json(path, dict[str, Any])
         known = parse_json(json.dumps(manifest), _Manifest)
-    except NotJson as error:
+    except InvalidJsonError as error:
         raise DataError(
             f"{path}: not the manifest of preprocessed data ({error}); prepare again into another directory"
         ) from None
-    if known.wanted.get("format") != FORMAT:
-        raise DataError(f"{folder}: preprocessed by another version of regard; prepare again")
+    if known.wanted.get("format") != MANIFEST_VERSION:
+        raise DataError(f"{directory}: preprocessed by another version of regard; prepare again")
     for name, about in known.files.items():
-        file = own_file(folder, name, path)
+        file = checked_file(directory, name, path)
         try:
             size = file.stat().st_size
         except OSError as error:
@@ -165,21 +165,21 @@ class _Corpus(BaseModel):
     weight: float = Field(gt=0, le=1e4)
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> None:
+def verify_files(directory: Path, manifest: dict[str, Any]) -> None:
     """Compare the content of each file with its checksum.
 
     Raises:
         DataError: if a file was altered. The message names the file.
     """
     for name, about in manifest["files"].items():
-        if file_digest(folder / name) != about["sha256"]:
+        if file_digest(directory / name) != about["sha256"]:
             raise DataError(
-                f"{folder / name}: altered: its checksum differs from the one in {MANIFEST}; "
-                f"remove {folder} and prepare again"
+                f"{directory / name}: altered: its checksum differs from the one in {MANIFEST}; "
+                f"remove {directory} and prepare again"
             )
 
 
-def is_current(manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]) -> bool:
+def is_up_to_date(manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]) -> bool:
     """Return whether existing data agrees with the current settings and inputs."""
     return manifest["wanted"] == wanted and _content(manifest["inputs"]) == _content(inputs)
 
@@ -204,7 +204,7 @@ def _roles(config: DataConfig) -> list[tuple[str, str]]:
         (f"{side}.{path.name}", str(path))
         for side, tokenizer in tokenizers
         if isinstance(tokenizer, PretrainedTokenizerConfig)
-        for path in text_files(Path(tokenizer.folder))
+        for path in tokenizer_files(Path(tokenizer.path))
     ]
 
 

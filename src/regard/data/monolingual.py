@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.batch import Batch, BatchConfig, make_batches, collate
 from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.types import Bool, Tensor
 
-__all__ = ["CausalLines", "Lines", "MaskedBatch", "MaskedLines", "hidden_count", "hide", "read_monolingual"]
+__all__ = ["CausalDataset", "TokenizedLines", "MaskedBatch", "MaskedDataset", "num_masked", "mask_tokens", "read_monolingual"]
 
-SHARE, MASKED, RANDOM = 0.15, 0.8, 0.1
-CHUNK = 1000
+PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
+TOKENIZER_CHUNK = 1000
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class MaskedBatch(Batch):
     """A batch for masked language modeling: sentences with masked tokens as source, these tokens as target.
 
     Attributes:
-        hidden: [B, S], True at the positions to predict. Each row has one True per target token.
+        masked: [B, S], True at the positions to predict. Each row has one True per target token.
     """
 
-    hidden: Bool[Tensor, "B S"] | None = None
+    masked: Bool[Tensor, "B S"] | None = None
 
     def to(self, device: torch.device | str) -> "MaskedBatch":
         """Return a copy on another device."""
-        assert self.target is not None and self.hidden is not None
+        assert self.target is not None and self.masked is not None
         parts = (self.source.to(device), self.target.to(device), self.rows.to(device))
-        return MaskedBatch(*parts, hidden=self.hidden.to(device))
+        return MaskedBatch(*parts, masked=self.masked.to(device))
 
 
 @dataclass(frozen=True)
-class Lines:
+class TokenizedLines:
     """Lines as token ids, without the special tokens around them.
 
     Attributes:
@@ -69,13 +69,13 @@ class Lines:
         return hashlib.sha256(self.ids.tobytes() + self.ends.tobytes()).hexdigest()
 
 
-def read_monolingual(paths: Sequence[str], tokenizer: Any, longest: int) -> Lines:
+def read_monolingual(paths: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenizedLines:
     """Tokenize files; empty lines are skipped, long lines are truncated.
 
     Args:
         paths: The files, plain or gzip.
         tokenizer: A Hugging Face tokenizer.
-        longest: Maximum number of tokens of a line.
+        max_tokens: Maximum number of tokens of a line.
 
     Raises:
         DataError: if a file is missing or invalid, or the files contain no text.
@@ -87,47 +87,47 @@ def read_monolingual(paths: Sequence[str], tokenizer: Any, longest: int) -> Line
     for chunk in _chunks(lines):
         for ids in tokenizer(chunk, add_special_tokens=False, verbose=False)["input_ids"]:
             if ids:
-                flat.append(np.array(ids[:longest], dtype=np.int32))
+                flat.append(np.array(ids[:max_tokens], dtype=np.int32))
                 ends.append(total := total + len(flat[-1]))
     if not ends:
         raise DataError(f"{', '.join(paths)}: contains no text")
-    return Lines(np.concatenate(flat), np.array(ends, dtype=np.int64))
+    return TokenizedLines(np.concatenate(flat), np.array(ends, dtype=np.int64))
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
     left = iter(lines)
-    while chunk := list(islice(left, CHUNK)):
+    while chunk := list(islice(left, TOKENIZER_CHUNK)):
         yield chunk
 
 
-def hidden_count(length: int) -> int:
+def num_masked(length: int) -> int:
     """Return the number of tokens to predict in a line of the given length."""
-    return max(1, round(SHARE * length))
+    return max(1, round(PREDICTED_RATIO * length))
 
 
-def hide(
-    ids: np.ndarray, random: np.random.Generator, mask: int, others: np.ndarray
+def mask_tokens(
+    ids: np.ndarray, random: np.random.Generator, mask_id: int, random_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mask tokens of a line (Devlin et al., 2019, Section 3.1).
 
     Args:
         ids: The token ids of the line.
         random: The random number generator.
-        mask: The id of the mask token.
-        others: The ids from which random tokens are sampled.
+        mask_id: The id of the mask token.
+        random_ids: The ids from which random tokens are sampled.
 
     Returns:
         The masked line, and the sorted positions of the tokens to predict.
     """
-    positions = np.sort(random.permutation(len(ids))[: hidden_count(len(ids))])
+    positions = np.sort(random.permutation(len(ids))[: num_masked(len(ids))])
     way = random.random(len(positions))
     masked = ids.copy()
-    sampled = random.choice(others, len(positions))
-    masked[positions] = np.where(way < MASKED, mask, np.where(way < MASKED + RANDOM, sampled, ids[positions]))
+    sampled = random.choice(random_ids, len(positions))
+    masked[positions] = np.where(way < MASK_TOKEN_RATIO, mask_id, np.where(way < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]))
     return masked, positions
 
 
-class CausalLines:
+class CausalDataset:
     """Training examples of a causal language model.
 
     Args:
@@ -136,7 +136,7 @@ class CausalLines:
         end: The id after every line.
     """
 
-    def __init__(self, lines: Lines, start: int, end: int) -> None:
+    def __init__(self, lines: TokenizedLines, start: int, end: int) -> None:
         """Store the text and compute the lengths."""
         self.text, self.start, self.end = lines, start, end
         self._lengths = np.diff(lines.ends, prepend=0) + 1
@@ -148,7 +148,7 @@ class CausalLines:
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch."""
-        return batches(*self.lengths, config, seed, epoch)
+        return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return rows as a padded batch."""
@@ -157,7 +157,7 @@ class CausalLines:
         return collate(sources, [np.concatenate([line, [self.end]]) for line in lines], rows)
 
 
-class MaskedLines:
+class MaskedDataset:
     """Training examples of a masked language model.
 
     Args:
@@ -165,26 +165,26 @@ class MaskedLines:
         tokenizer: The Hugging Face tokenizer, which defines the mask token and other special tokens.
     """
 
-    def __init__(self, lines: Lines, tokenizer: Any) -> None:
+    def __init__(self, lines: TokenizedLines, tokenizer: Any) -> None:
         """Store the text and compute the lengths."""
-        self.text, self._drawn = lines, (0, 0)
+        self.text, self._mask_seed = lines, (0, 0)
         self.mask: int = tokenizer.mask_token_id
-        self.before, self.after = _around(tokenizer)
+        self.prefix_ids, self.suffix_ids = _special_ids(tokenizer)
         special = set(tokenizer.all_special_ids)
-        self.others = np.array([number for number in range(len(tokenizer)) if number not in special])
+        self.random_ids = np.array([number for number in range(len(tokenizer)) if number not in special])
         own = np.diff(lines.ends, prepend=0)
-        self._lengths = own + len(self.before) + len(self.after)
-        self._hidden = np.array([hidden_count(int(length)) for length in own])
+        self._lengths = own + len(self.prefix_ids) + len(self.suffix_ids)
+        self._num_masked = np.array([num_masked(int(length)) for length in own])
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """The length of every line, including special tokens, and its number of masked tokens."""
-        return self._lengths, self._hidden
+        return self._lengths, self._num_masked
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch, and use the masks of this epoch from now on."""
-        self._drawn = (seed, epoch)
-        return batches(*self.lengths, config, seed, epoch)
+        self._mask_seed = (seed, epoch)
+        return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> MaskedBatch:
         """Return rows as a padded batch with masked tokens."""
@@ -194,17 +194,17 @@ class MaskedLines:
         for number, row in enumerate(rows):
             line = self.text.line(int(row))
             # Seeded by row, so that the mask does not depend on the composition of batches.
-            random = np.random.default_rng([*self._drawn, int(row)])
-            read, places = hide(line, random, self.mask, self.others)
-            sources.append(np.concatenate([self.before, read, self.after]))
+            random = np.random.default_rng([*self._mask_seed, int(row)])
+            read, places = mask_tokens(line, random, self.mask, self.random_ids)
+            sources.append(np.concatenate([self.prefix_ids, read, self.suffix_ids]))
             targets.append(line[places])
-            hidden[number, places + len(self.before)] = True
+            hidden[number, places + len(self.prefix_ids)] = True
         made = collate(sources, targets, rows)
         assert made.target is not None
-        return MaskedBatch(made.source, made.target, made.rows, hidden=torch.from_numpy(hidden))
+        return MaskedBatch(made.source, made.target, made.rows, masked=torch.from_numpy(hidden))
 
 
-def _around(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+def _special_ids(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of the special tokens that the tokenizer adds before and after a line."""
     # Compare the tokens of a short text with and without special tokens.
     bare, whole = (tokenizer("a", add_special_tokens=one)["input_ids"] for one in (False, True))

@@ -18,23 +18,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = [
-    "LONGEST",
-    "follow",
+    "MAX_NAME_BYTES",
+    "resolve_links",
     "is_partial",
-    "partial_folder",
+    "partial_directory",
     "remove_leftovers",
-    "remove_leftovers_of",
+    "remove_all_leftovers",
     "stem_of",
 ]
 
-LONGEST = 200
+MAX_NAME_BYTES = 200
 """Maximum number of bytes of a name that is part of its partial directory's name. Longer names are hashed,
 because file systems limit names to 255 bytes."""
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 
 @contextmanager
-def partial_folder(target: Path) -> Iterator[Path]:
+def partial_directory(target: Path) -> Iterator[Path]:
     """Yield an empty directory next to `target`; it is removed with its content when the block ends.
 
     Args:
@@ -52,7 +52,7 @@ def partial_folder(target: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def follow(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Return a path with its symbolic links resolved; the last component need not exist.
 
     Raises:
@@ -67,10 +67,10 @@ def follow(path: Path) -> Path:
 def stem_of(target: Path) -> str:
     """Return the part of a partial directory's name that identifies its target."""
     name = os.fsencode(target.name)
-    return target.name if len(name) <= LONGEST else hashlib.sha256(name).hexdigest()
+    return target.name if len(name) <= MAX_NAME_BYTES else hashlib.sha256(name).hexdigest()
 
 
-def remove_leftovers_of(target: Path) -> None:
+def remove_all_leftovers(target: Path) -> None:
     """Remove the partial directories of killed processes for `target`, and those inside it."""
     target = Path(os.path.realpath(target))
     remove_leftovers(target.parent, stem_of(target))
@@ -82,15 +82,15 @@ def is_partial(path: Path) -> bool:
     return _PARTIAL.fullmatch(path.name) is not None
 
 
-def remove_leftovers(folder: Path, stem: str | None = None) -> None:
+def remove_leftovers(directory: Path, stem: str | None = None) -> None:
     """Remove the partial directories that killed processes left in a directory.
 
     Args:
-        folder: The directory to search; nothing happens if it cannot be read.
+        directory: The directory to search; nothing happens if it cannot be read.
         stem: Remove only those of this target (a result of `stem_of`). None removes all.
     """
     found: list[Path] = []
-    with suppress(OSError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             match = _PARTIAL.fullmatch(entry.name)
             if match and stem in (None, match[1]) and entry.is_dir(follow_symlinks=False):

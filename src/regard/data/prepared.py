@@ -1,7 +1,7 @@
 """Preprocessed data: a directory of memory-mapped arrays for training.
 
-`prepare` creates the directory from a `DataConfig` unless it exists and is up to date. `Prepared.open` opens
-an existing directory. A `Split` provides examples and batches.
+`prepare_data` creates the directory from a `DataConfig` unless it exists and is up to date. `PreparedData.open` opens
+an existing directory. A `DatasetSplit` provides examples and batches.
 """
 
 import dataclasses
@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.batch import Batch, BatchConfig, batches
-from regard.data.building import build
+from regard.data.batch import Batch, BatchConfig, make_batches
+from regard.data.building import preprocess
 from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
 from regard.data.files import read_bytes
-from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest, verify
-from regard.data.partial import remove_leftovers_of
-from regard.data.text import TextPair
-from regard.data.units import Progress
-from regard.data.unknown import report_unknown
+from regard.data.manifest import describe_inputs, describe_settings, is_up_to_date, read_manifest, verify_files
+from regard.data.partial import remove_all_leftovers
+from regard.data.text import TextProcessor
+from regard.data.units import ProgressCallback
+from regard.data.unknown import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 
-__all__ = ["Prepared", "Split", "prepare"]
+__all__ = ["PreparedData", "DatasetSplit", "prepare_data"]
 
 _log = logging.getLogger(__name__)
 
 
-class Split:
+class DatasetSplit:
     """One split of preprocessed data: memory-mapped pairs of id sequences.
 
     Attributes:
@@ -47,7 +47,7 @@ class Split:
         folder: Path,
         name: str,
         about: dict[str, Any],
-        text: TextPair,
+        text: TextProcessor,
         fertilities: np.ndarray | None = None,
         files: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class Split:
         """The source and target lengths of all rows, the target lengths including `EOS`."""
         return self.source_lengths, self.target_lengths
 
-    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+    def token_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the frequency of each id in the source and in the target text, including `EOS`."""
         sides = (self._source, self.text.source), (self._target, self.text.target)
         source, target = (np.bincount(ids, minlength=len(side.vocabulary)) for ids, side in sides)
@@ -118,7 +118,7 @@ class Split:
         most = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
         return np.stack([np.zeros_like(most), most], axis=-1)
 
-    def epoch(self, seed: int, epoch: int) -> np.ndarray:
+    def epoch_rows(self, seed: int, epoch: int) -> np.ndarray:
         """Return the rows of an epoch, with each corpus repeated according to its weight.
 
         With a weight of 2.5, each row of the corpus occurs twice, and a random half of the rows once more.
@@ -138,11 +138,11 @@ class Split:
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch, with weighted corpora; see `batch.batches`."""
-        rows = self.epoch(seed, epoch)
-        made = batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
+        rows = self.epoch_rows(seed, epoch)
+        made = make_batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
         return [rows[batch] for batch in made]
 
-    def where(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Return the file and line number of a row, for messages."""
         line = int(self._lines[row])
         for corpus in self._corpora:
@@ -151,7 +151,7 @@ class Split:
             line -= corpus["pairs"]
         raise IndexError(row)
 
-    def raw(self) -> tuple[list[str], list[str]]:
+    def raw_lines(self) -> tuple[list[str], list[str]]:
         """Return the original source and target lines of all rows.
 
         Raises:
@@ -187,11 +187,11 @@ def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(tokens), np.asarray(offsets)
 
 
-class Prepared:
+class PreparedData:
     """An open directory of preprocessed data.
 
     Attributes:
-        folder: The directory.
+        directory: The directory.
         text: Tokenizers and vocabularies.
         manifest: The content of the manifest.
         fertilities: The fertilities of the source tokens of a split, by its name, for splits that do not use
@@ -201,26 +201,26 @@ class Prepared:
     def __init__(
         self,
         folder: Path,
-        text: TextPair,
+        text: TextProcessor,
         manifest: dict[str, Any],
         fertilities: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Store the loaded data; use `open` or `prepare` to load it."""
-        self.folder = folder
+        """Store the loaded data; use `open` or `prepare_data` to load it."""
+        self.directory = folder
         self.text = text
         self.manifest = manifest
         self.fertilities = {} if fertilities is None else fertilities
 
     @classmethod
-    def open(cls, folder: Path | str) -> "Prepared":
-        """Open a directory that was written by `prepare`.
+    def open(cls, folder: Path | str) -> "PreparedData":
+        """Open a directory that was written by `prepare_data`.
 
         Raises:
             DataError: if it does not contain preprocessed data, or a file is missing, truncated or altered.
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
-        return cls(folder, TextPair.load(folder), manifest)
+        return cls(folder, TextProcessor.load(folder), manifest)
 
     def verify(self) -> None:
         """Compare the content of each file with its checksum; `open` does not do this to save time.
@@ -228,7 +228,7 @@ class Prepared:
         Raises:
             DataError: if a file was altered. The message names the file.
         """
-        verify(self.folder, self.manifest)
+        verify_files(self.directory, self.manifest)
 
     @property
     def fingerprint(self) -> str:
@@ -240,7 +240,7 @@ class Prepared:
         """Iterate over the names of the splits."""
         return iter(self.manifest["splits"])
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> DatasetSplit:
         """Return the split `train`, `valid` or `test`.
 
         Raises:
@@ -248,29 +248,29 @@ class Prepared:
         """
         splits = self.manifest["splits"]
         if name not in splits:
-            raise DataError(f"{self.folder}: no split {name!r}; available: {', '.join(splits)}")
+            raise DataError(f"{self.directory}: no split {name!r}; available: {', '.join(splits)}")
         fertilities, files = self.fertilities.get(name), self.manifest["files"]
-        split = Split(self.folder, name, splits[name], self.text, fertilities, files)
+        split = DatasetSplit(self.directory, name, splits[name], self.text, fertilities, files)
         # The directory is replaced atomically. If the manifest is unchanged after the arrays were mapped,
         # the arrays belong to it.
-        if read_manifest(self.folder)["files"] != files:
-            raise _replaced(self.folder)
+        if read_manifest(self.directory)["files"] != files:
+            raise _replaced(self.directory)
         return split
 
-    def within(
+    def with_budget(
         self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None
-    ) -> "Prepared":
+    ) -> "PreparedData":
         """Return the same data with a budget of attention; see the attribute `fertilities`."""
         text = dataclasses.replace(self.text, budget=budget)
-        return Prepared(self.folder, text, self.manifest, fertilities)
+        return PreparedData(self.directory, text, self.manifest, fertilities)
 
 
-def prepare(
+def prepare_data(
     config: DataConfig,
-    folder: Path | str | None = None,
-    progress: Progress | None = None,
-    processes: int | None = None,
-) -> Prepared:
+    output_dir: Path | str | None = None,
+    progress: ProgressCallback | None = None,
+    num_processes: int | None = None,
+) -> PreparedData:
     """Preprocess the corpora of a configuration, or open existing data that is up to date.
 
     The data is preprocessed again only if the settings, the version of a tokenizer library or the content of
@@ -278,38 +278,38 @@ def prepare(
 
     Args:
         config: Corpora, tokenizers, vocabularies.
-        folder: The output directory. Default: `config.folder`.
+        output_dir: The output directory. Default: `config.output_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
-        processes: Number of processes for tokenization; the result does not depend on it. Default: the number
+        num_processes: Number of processes for tokenization; the result does not depend on it. Default: the number
             of processors, or 1 for small corpora.
 
     Raises:
         ConfigError: if no output directory is given.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
-    chosen = config.folder if folder is None else folder
+    chosen = config.cache_dir if output_dir is None else output_dir
     if chosen is None:
         raise ConfigError("data.folder is not set: set it to a directory for the preprocessed data")
-    folder = Path(chosen)
-    remove_leftovers_of(folder)
+    output_dir = Path(chosen)
+    remove_all_leftovers(output_dir)
     wanted = describe_settings(config)
-    manifest = _known(folder)
+    manifest = _known(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
-    if manifest is not None and is_current(manifest, wanted, inputs):
+    if manifest is not None and is_up_to_date(manifest, wanted, inputs):
         # Sampling weights do not affect the arrays: take them from the current configuration.
-        weights = [corpus.weight for corpus in config.train]
+        weights = [corpus.sampling_weight for corpus in config.train]
         for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
             corpus["weight"] = weight
         try:
-            prepared = Prepared(folder, TextPair.load(folder), manifest)
+            prepared = PreparedData(output_dir, TextProcessor.load(output_dir), manifest)
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
         else:
-            report_unknown(manifest["splits"])
+            log_unknown_tokens(manifest["splits"])
             return prepared
-    build(config, folder, {"wanted": wanted, "inputs": inputs}, progress or _silent, processes)
-    prepared = Prepared.open(folder)
-    report_unknown(prepared.manifest["splits"])
+    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
+    prepared = PreparedData.open(output_dir)
+    log_unknown_tokens(prepared.manifest["splits"])
     return prepared
 
 

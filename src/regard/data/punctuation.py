@@ -1,8 +1,8 @@
 """Conversion of input text to the format of the training text: tokenized or plain punctuation.
 
 If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
-`prepare` detects the format of the training text (`FormCounter`) and stores it with the vocabularies
-(`TextForm`). `Side.tokenize` then separates the punctuation of plain input lines with the rules of Moses
+`prepare` detects the format of the training text (`TextFormatDetector`) and stores it with the vocabularies
+(`TextFormat`). `Side.tokenize` then separates the punctuation of plain input lines with the rules of Moses
 (Koehn et al., 2007). Tokenized input is not changed:
 
 - A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.
@@ -15,28 +15,28 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from regard.config import config, option
-from regard.data.spacing import split_at_spaces
+from regard.config import configclass, option
+from regard.data.spacing import split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer
 
-__all__ = ["PLAIN", "FormCounter", "TextForm", "set_apart"]
+__all__ = ["PLAIN_TEXT", "TextFormatDetector", "TextFormat", "separate_punctuation"]
 
 _STOPS = frozenset(".,。、؟،।॥۔")
 """Punctuation marks that never follow a space in plain text, in any script."""
-_ALONE = _STOPS.union('?!:;()"“”„«»', ["``", "''"])
+_SEPARATE_MARKS = _STOPS.union('?!:;()"“”„«»', ["``", "''"])
 """Punctuation marks that are separate words in tokenized text. Plain French has some of them, too."""
 _FRENCH = frozenset("?!:;«»")
 _CLITIC = re.compile(r"(?:'|&apos;)(?:s|ll|re|ve|d|m|t)|n(?:'|&apos;)t", re.IGNORECASE)
 _ESCAPE = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);")
 _END = _STOPS | frozenset('!?;:…"؛՝։።፣')
 _APOSTROPHES = "'’‘"
-_WHITE = re.compile(r"\s+")
+_WHITESPACE = re.compile(r"\s+")
 
 
-@config
-class TextForm:
+@configclass
+class TextFormat:
     """Format of the training text of one language."""
 
     tokenized: bool = option(default=False, help="Whether punctuation is separated from words.")
@@ -48,11 +48,11 @@ class TextForm:
     )
 
 
-PLAIN = TextForm()
+PLAIN_TEXT = TextFormat()
 """Plain text in an unknown language."""
 
 
-class FormCounter:
+class TextFormatDetector:
     """Counts separate and attached punctuation to detect the format of a text."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class FormCounter:
 
     def add(self, line: str) -> None:
         """Count the full stops and commas of a line that are separate words and those that end a word."""
-        for word in split_at_spaces(line):
+        for word in split_whitespace(line):
             if word in _STOPS:
                 self.alone += 1
             elif word[-1] in _STOPS:
@@ -69,45 +69,45 @@ class FormCounter:
             elif word.startswith(("&apos;", "&quot;")):
                 self.escapes += 1
 
-    def form(self, language: str | None) -> TextForm:
+    def detect(self, language: str | None) -> TextFormat:
         """Return the format of the text: tokenized if most full stops and commas are separate words."""
-        return TextForm(tokenized=self.alone > self.attached, escaped=self.escapes > 0, language=language)
+        return TextFormat(tokenized=self.alone > self.attached, escaped=self.escapes > 0, language=language)
 
 
-def set_apart(line: str, form: TextForm, known: Callable[[str], bool]) -> str:
+def separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
     """Convert a line to the format of the training text.
 
     Args:
         line: The line, plain or tokenized.
-        form: The format of the training text. If it is not tokenized, the line is returned unchanged.
-        known: Returns whether a word is in the vocabulary.
+        text_format: The format of the training text. If it is not tokenized, the line is returned unchanged.
+        in_vocabulary: Returns whether a word is in the vocabulary.
     """
-    words = split_at_spaces(line)
-    doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not known(word)}
-    if not form.tokenized or not doubtful or _is_tokenized(words, form.language):
+    words = split_whitespace(line)
+    doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not in_vocabulary(word)}
+    if not text_format.tokenized or not doubtful or _is_tokenized(words, text_format.language):
         return line
-    moses = _rules(form.language or "en")
-    write = moses.escape_xml if form.escaped else str
+    moses = _rules(text_format.language or "en")
+    write = moses.escape_xml if text_format.escaped else str
     plain = any(map(_has_edge, doubtful))
     written: list[str] = []
     cut = _cut(words, moses)
-    if cut[-1] == [words[-1]] and words[-1].endswith(".") and known(write(words[-1][:-1])):
+    if cut[-1] == [words[-1]] and words[-1].endswith(".") and in_vocabulary(write(words[-1][:-1])):
         # Moses keeps the full stop of initials and ordinals, but here it ends the sentence: `Plan B.`.
         cut[-1] = [words[-1][:-1], "."]
     for word, tokens in zip(words, cut, strict=True):
         tokens = [write(token) for token in tokens]
         # In plain text, an unknown word such as `Fritzchen's` is split if the vocabulary has its marks.
-        parts = all(known(token) for token in tokens if not (plain and token.isalnum()))
+        parts = all(in_vocabulary(token) for token in tokens if not (plain and token.isalnum()))
         if word in doubtful and (parts or _has_edge(word)):
             written += tokens
         else:
-            written.append(write(word) if plain and not known(word) else word)
+            written.append(write(word) if plain and not in_vocabulary(word) else word)
     return " ".join(written)
 
 
 def _is_tokenized(words: Sequence[str], language: str | None) -> bool:
     """Return whether a line has separate punctuation or English clitics, or Moses escapes."""
-    marks = _ALONE - _FRENCH if language == "fr" else _ALONE
+    marks = _SEPARATE_MARKS - _FRENCH if language == "fr" else _SEPARATE_MARKS
     return any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
 
 
@@ -139,7 +139,7 @@ def _cut(words: Sequence[str], moses: "MosesTokenizer") -> list[list[str]]:
     tokens = iter(_tokens(moses, " ".join(words)))
     found: list[list[str]] = []
     for word in words:
-        whole, own = _WHITE.sub("", word), []
+        whole, own = _WHITESPACE.sub("", word), []
         while sum(map(len, own)) < len(whole) and (token := next(tokens, None)) is not None:
             own.append(token)
         if "".join(own) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words

@@ -16,14 +16,14 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["LARGEST_JSON", "NotJson", "Numbers", "open_regular", "parse_json", "read_json", "read_limited"]
+__all__ = ["MAX_JSON_BYTES", "InvalidJsonError", "JsonNumber", "open_regular_file", "parse_json", "read_json", "read_limited"]
 
 T = TypeVar("T")
 
-LARGEST_JSON = 256 << 20
+MAX_JSON_BYTES = 256 << 20
 """Maximum size of a JSON file in bytes."""
 
-Numbers = int | float
+JsonNumber = int | float
 
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -33,22 +33,22 @@ _KINDS = (
 )
 
 
-class NotJson(ValueError):
+class InvalidJsonError(ValueError):
     """Raised for text that is not JSON of the expected schema; the message gives place and reason."""
 
 
-def open_regular(path: Path | str) -> BufferedReader:
+def open_regular_file(path: Path | str) -> BufferedReader:
     """Open a regular file for reading bytes.
 
     Raises:
         DataError: if it is missing, not readable, or a directory, a device, a named pipe or a socket.
     """
     try:
-        _refuse_special(path, os.stat(path).st_mode)
+        _check_regular(path, os.stat(path).st_mode)
         # O_NONBLOCK: if a named pipe replaces the file after the check, opening it must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _refuse_special(path, os.fstat(descriptor).st_mode)
+            _check_regular(path, os.fstat(descriptor).st_mode)
             return os.fdopen(descriptor, "rb")
         except BaseException:
             os.close(descriptor)
@@ -59,7 +59,7 @@ def open_regular(path: Path | str) -> BufferedReader:
         raise DataError(f"{str(path)!r}: not a valid file name") from None
 
 
-def _refuse_special(path: Path | str, mode: int) -> None:
+def _check_regular(path: Path | str, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
@@ -68,22 +68,22 @@ def _refuse_special(path: Path | str, mode: int) -> None:
     raise DataError(f"{path}: {kind}, expected a regular file; save the text to a file first")
 
 
-def read_limited(path: Path | str, limit: int) -> bytes:
+def read_limited(path: Path | str, max_bytes: int) -> bytes:
     """Return the content of a regular file.
 
     Args:
         path: Path of the file.
-        limit: Maximum size in bytes.
+        max_bytes: Maximum size in bytes.
 
     Raises:
         DataError: if the file cannot be read, is not a regular file, or is larger than the limit.
     """
-    with open_regular(path) as file:
+    with open_regular_file(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            if size > limit:
-                raise DataError(f"{path}: the file has {size:,} bytes; the maximum is {limit:,}")
-            return file.read(size)  # read(limit) would allocate `limit` bytes at once
+            if size > max_bytes:
+                raise DataError(f"{path}: the file has {size:,} bytes; the maximum is {max_bytes:,}")
+            return file.read(size)  # read(limit) would allocate `max_bytes` bytes at once
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
 
@@ -103,7 +103,7 @@ def parse_json(text: bytes | str, model: type[T]) -> T:
         model: The expected type.
 
     Raises:
-        NotJson: if the text is not JSON, is nested too deeply, has a number with too many digits, or has a
+        InvalidJsonError: if the text is not JSON, is nested too deeply, has a number with too many digits, or has a
             value of another type.
     """
     from pydantic import ValidationError
@@ -115,14 +115,14 @@ def parse_json(text: bytes | str, model: type[T]) -> T:
         place = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         reason = f"{reason[:1].lower()}{reason[1:]}"
-        raise NotJson(f"{place}: {reason}" if place else reason) from None
+        raise InvalidJsonError(f"{place}: {reason}" if place else reason) from None
 
 
-def read_json(path: Path | str, model: type[T], limit: int = LARGEST_JSON) -> T:
+def read_json(path: Path | str, model: type[T], max_bytes: int = MAX_JSON_BYTES) -> T:
     """Read a JSON file and validate its content; see `parse_json`.
 
     Raises:
         DataError: if the file cannot be read or is too large.
-        NotJson: if the content does not match the type `model`.
+        InvalidJsonError: if the content does not match the type `model`.
     """
-    return parse_json(read_limited(path, limit), model)
+    return parse_json(read_limited(path, max_bytes), model)

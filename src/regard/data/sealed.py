@@ -16,17 +16,17 @@ from pathlib import Path
 from regard.data.files import file_digest
 from regard.errors import DataError
 
-__all__ = ["Digests", "check_seal", "own_file", "seal"]
+__all__ = ["Checksums", "verify_checksums", "checked_file", "compute_checksums"]
 
-Digests = dict[str, str]
+Checksums = dict[str, str]
 """SHA-256 checksums by plain file name."""
 
 
-def own_file(folder: Path, name: str, where: str | Path | None = None) -> Path:
+def checked_file(directory: Path, name: str, where: str | Path | None = None) -> Path:
     """Return the path of a file in a directory after checking that it is a regular file of the directory.
 
     Args:
-        folder: The directory.
+        directory: The directory.
         name: The file name, possibly from an untrusted description.
         where: The description that contains the name, for messages. None for names set by the program.
 
@@ -36,14 +36,14 @@ def own_file(folder: Path, name: str, where: str | Path | None = None) -> Path:
     """
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
         raise DataError(
-            f"{where or folder}: contains the file name {name!r}; expected the plain name of a file in the "
+            f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in the "
             "same directory"
         )
-    path = folder / name
+    path = directory / name
     try:
-        if path.is_symlink() and not _within(path.resolve(), folder.resolve()):
+        if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
             raise DataError(
-                f"{path}: a symbolic link to a file outside {folder}; such links are not followed, copy the "
+                f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy the "
                 "file into the directory"
             )
         mode = path.stat().st_mode
@@ -66,33 +66,33 @@ def _within(path: Path, folder: Path) -> bool:
     return path.is_relative_to(folder) or cached
 
 
-def seal(folder: Path, names: Iterable[str]) -> Digests:
+def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:
     """Return the checksums of files of a directory, to be stored in its description.
 
     Raises:
         DataError: if a file cannot be read.
     """
-    return {name: file_digest(own_file(folder, name)) for name in names}
+    return {name: file_digest(checked_file(directory, name)) for name in names}
 
 
-def check_seal(folder: Path, digests: Mapping[str, str], needed: Iterable[str], description: str) -> None:
+def verify_checksums(directory: Path, checksums: Mapping[str, str], required: Iterable[str], description: str) -> None:
     """Compare files with the checksums in the description of their directory.
 
     Args:
-        folder: The directory.
-        digests: The checksums in the description.
-        needed: Names of the files that will be read. Each must have a checksum.
+        directory: The directory.
+        checksums: The checksums in the description.
+        required: Names of the files that will be read. Each must have a checksum.
         description: File name of the description, for messages.
 
     Raises:
         DataError: if a file is missing, truncated, altered, without a checksum, or not a regular file of
             the directory. The message names the file.
     """
-    for name in sorted(needed):
-        if name not in digests:
-            raise DataError(f"{folder / description}: has no checksum for {name} in the same directory")
-    for name, digest in digests.items():
-        if file_digest(own_file(folder, name, folder / description)) != digest:
+    for name in sorted(required):
+        if name not in checksums:
+            raise DataError(f"{directory / description}: has no checksum for {name} in the same directory")
+    for name, digest in checksums.items():
+        if file_digest(checked_file(directory, name, directory / description)) != digest:
             raise DataError(
-                f"{folder / name}: truncated or altered: its checksum differs from the one in {description}"
+                f"{directory / name}: truncated or altered: its checksum differs from the one in {description}"
             )

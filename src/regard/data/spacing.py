@@ -7,17 +7,17 @@ positions, and with them the alignment links.
 
 import re
 
-__all__ = ["SPACES", "join_spaces", "split_at_spaces"]
+__all__ = ["ASCII_WHITESPACE", "normalize_whitespace", "split_whitespace"]
 
-SPACES = " \t\n\r\v\f"
-_WORD = re.compile(f"[^{SPACES}]+")
+ASCII_WHITESPACE = " \t\n\r\v\f"
+_WORD = re.compile(f"[^{ASCII_WHITESPACE}]+")
 
 
-def split_at_spaces(line: str) -> list[str]:
+def split_whitespace(line: str) -> list[str]:
     """Return the words of a line, separated by runs of ASCII white space."""
     return _WORD.findall(line)
 
 
-def join_spaces(line: str) -> str:
+def normalize_whitespace(line: str) -> str:
     """Return a line with single spaces between words and without leading and trailing white space."""
     return " ".join(_WORD.findall(line))

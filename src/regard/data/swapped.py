@@ -10,28 +10,28 @@ import logging
 
 import numpy as np
 
-from regard.data.prepared import Prepared
-from regard.data.text import Side
+from regard.data.prepared import PreparedData
+from regard.data.text import TextSide
 from regard.data.vocabulary import UNK
 
-__all__ = ["looks_swapped", "tell_swapped"]
+__all__ = ["is_swapped", "warn_if_swapped"]
 
-SAMPLE = 1000
+MAX_LINES = 1000
 """Maximum number of lines that are examined, evenly spaced."""
-CLEARLY = 0.9
+MAX_COST_RATIO = 0.9
 """Both sides must have a cost in nats under the other side of less than this fraction of their own."""
-LEAST = 5.0
+MIN_COST_DIFFERENCE = 5.0
 """Minimum difference of the costs in nats, since one or two words are not sufficient evidence."""
-ADDED = 0.1
+SMOOTHING = 0.1
 """Constant of additive smoothing of the unigram counts."""
 
 _log = logging.getLogger(__name__)
 
 
-def tell_swapped(prepared: Prepared) -> None:
+def warn_if_swapped(prepared: PreparedData) -> None:
     """Log a warning for validation and test sets whose source and target seem to be swapped."""
     for name in prepared:
-        if name != "train" and looks_swapped(prepared, name):
+        if name != "train" and is_swapped(prepared, name):
             names = " and ".join(corpus["name"] for corpus in prepared.split(name).corpora)
             _log.warning(
                 "%s: source and target seem to be swapped: the source text fits the target side of the "
@@ -41,30 +41,30 @@ def tell_swapped(prepared: Prepared) -> None:
             )
 
 
-def looks_swapped(prepared: Prepared, name: str) -> bool:
+def is_swapped(prepared: PreparedData, name: str) -> bool:
     """Return whether both sides of a split fit the other side of the training text clearly better.
 
     Args:
         prepared: The preprocessed data.
         name: Name of the split; not `train`, whose text is not stored.
     """
-    lines = prepared.split(name).raw()
-    counts = prepared.split("train").counts()
+    lines = prepared.split(name).raw_lines()
+    counts = prepared.split("train").token_counts()
     sides = prepared.text.source, prepared.text.target
     for own, other in ((0, 1), (1, 0)):
-        chosen = lines[own][:: max(1, len(lines[own]) // SAMPLE)]
-        if any(sides[other].problem(line) is not None for line in chosen):
+        chosen = lines[own][:: max(1, len(lines[own]) // MAX_LINES)]
+        if any(sides[other].format_error(line) is not None for line in chosen):
             return False  # the text does not have the format of the other tokenizer, such as inflection
-        costs = [_nats(chosen, sides[side], counts[side]) for side in (own, other)]
+        costs = [_negative_log_likelihood(chosen, sides[side], counts[side]) for side in (own, other)]
         # Both criteria must hold on both sides: a relative and an absolute difference.
-        if costs[1] > min(CLEARLY * costs[0], costs[0] - LEAST):
+        if costs[1] > min(MAX_COST_RATIO * costs[0], costs[0] - MIN_COST_DIFFERENCE):
             return False
     return True
 
 
-def _nats(lines: list[str], side: Side, counts: np.ndarray) -> float:
+def _negative_log_likelihood(lines: list[str], side: TextSide, counts: np.ndarray) -> float:
     """Return the negative log-probability of lines under the smoothed unigram model of a side."""
-    known = counts + ADDED
-    known[UNK] = ADDED
-    ids = np.array([i for line in lines for i in side.vocabulary.ids(side.tokenizer.encode(line))], dtype=int)
+    known = counts + SMOOTHING
+    known[UNK] = SMOOTHING
+    ids = np.array([i for line in lines for i in side.vocabulary.to_ids(side.tokenizer.encode(line))], dtype=int)
     return float((np.log(known.sum()) - np.log(known[ids])).sum())

@@ -1,6 +1,6 @@
 """Text processing of a model: a tokenizer and a vocabulary for the source and for the target language.
 
-`TextPair.save` writes it to a directory: `text.json` (tokenizer types, settings, checksums),
+`TextProcessor.save` writes it to a directory: `text.json` (tokenizer types, settings, checksums),
 `SIDE.vocabulary` (one token per line), and the learned parameters of the tokenizers (`SIDE.bpe`,
 `SIDE.sentencepiece`) or the files of a Hugging Face tokenizer (`SIDE.pretrained`).
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config import config, option, to_dict
+from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, collate
 from regard.data.fertility import (
     Budget,
@@ -26,38 +26,38 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
 )
 from regard.data.files import write_atomic
-from regard.data.punctuation import PLAIN, TextForm, set_apart
-from regard.data.reading import NotJson, read_json
-from regard.data.sealed import check_seal, own_file, seal
-from regard.data.spacing import SPACES, split_at_spaces
+from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.sealed import verify_checksums, checked_file, compute_checksums
+from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
-from regard.data.tokenizers.words import SPACE
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Ids, Vocabulary
+from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
 from regard.errors import DataError
 
-__all__ = ["Side", "TextPair"]
+__all__ = ["TextSide", "TextProcessor"]
 
-FILE = "text.json"
+TEXT_FILE = "text.json"
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Side:
+class TextSide:
     """Text processing of one language.
 
     Attributes:
         tokenizer: Converts text to tokens and back.
         vocabulary: Converts tokens to ids and back.
-        tags: Words that become a single token at the start of a line (`<2de>`). Source side only.
-        apart: Whether every token counts as a word, regardless of `Tokenizer.word_ids`.
-        form: The format of the training text; input text is converted to it.
+        source_prefixes: Words that become a single token at the start of a line (`<2de>`). Source side only.
+        tokens_are_words: Whether every token counts as a word, regardless of `Tokenizer.word_ids`.
+        text_format: The format of the training text; input text is converted to it.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
-    tags: tuple[str, ...] = ()
-    apart: bool = False
-    form: TextForm = PLAIN
+    source_prefixes: tuple[str, ...] = ()
+    tokens_are_words: bool = False
+    text_format: TextFormat = PLAIN_TEXT
 
     def tokenize(self, line: str) -> list[str]:
         """Return the tokens of a line; log a warning once for each unknown symbol.
@@ -67,74 +67,74 @@ class Side:
         `regard.data.punctuation`.
         """
         tag, rest = self._tag(line)
-        tokens = self.tokenizer.encode(set_apart(rest, self.form, self._known))
-        self.tell_unknown(tokens)
-        return [*tag, *(part for token in tokens for part in self.spell(token))]
+        tokens = self.tokenizer.encode(separate_punctuation(rest, self.text_format, self._known))
+        self.warn_unknown(tokens)
+        return [*tag, *(part for token in tokens for part in self.split_unknown(token))]
 
-    def spell(self, token: str) -> Sequence[str]:
+    def split_unknown(self, token: str) -> Sequence[str]:
         """Return the token, or smaller tokens for the same text if it is not in the vocabulary."""
         # A subword token may be missing from the vocabulary if it is too rare in the training text.
-        return (token,) if token in self.vocabulary else self.tokenizer.spell(token)
+        return (token,) if token in self.vocabulary else self.tokenizer.split_unknown(token)
 
     def _known(self, word: str) -> bool:
-        return word in self.vocabulary or SPACE + word in self.vocabulary
+        return word in self.vocabulary or SPACE_MARK + word in self.vocabulary
 
-    def problem(self, line: str) -> str | None:
+    def format_error(self, line: str) -> str | None:
         """Return the reason why a line does not have the tokenizer's format, or None if it does."""
-        return self.tokenizer.problem(self._tag(line)[1])
+        return self.tokenizer.format_error(self._tag(line)[1])
 
-    def tell_unknown(self, tokens: Sequence[str]) -> None:
+    def warn_unknown(self, tokens: Sequence[str]) -> None:
         """Log a warning, once per symbol, for symbols of the tokenizer that are not in the vocabulary."""
         for symbol in self.tokenizer.symbols(tokens):
             if symbol not in self.vocabulary:
-                _tell_unknown(symbol)
+                _warn_unknown(symbol)
 
     def encode(self, line: str) -> list[int]:
         """Return the ids of a line, without `BOS`, `EOS` and padding."""
-        return self.vocabulary.ids(self.tokenize(line))
+        return self.vocabulary.to_ids(self.tokenize(line))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; `PAD`, `BOS`, `EOS` and `SINK` are dropped, `UNK` becomes `<unk>`."""
         words = [number for number in ids if number not in (PAD, BOS, EOS, SINK)]
-        return self.tokenizer.decode(self.vocabulary.strings(words))
+        return self.tokenizer.decode(self.vocabulary.to_tokens(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index, from 0, of each token of `tokenize`; a tag counts as a word."""
-        if self.apart:
+        if self.tokens_are_words:
             return list(range(len(tokens)))
-        if tokens and tokens[0] in self.tags:
+        if tokens and tokens[0] in self.source_prefixes:
             return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
         return self.tokenizer.word_ids(tokens)
 
     def _tag(self, line: str) -> tuple[list[str], str]:
-        if self.tags:
-            first, *_ = split_at_spaces(line) or [""]
-            if first in self.tags:
-                return [first], line.lstrip(SPACES).removeprefix(first).lstrip(SPACES)
+        if self.source_prefixes:
+            first, *_ = split_whitespace(line) or [""]
+            if first in self.source_prefixes:
+                return [first], line.lstrip(ASCII_WHITESPACE).removeprefix(first).lstrip(ASCII_WHITESPACE)
         return [], line
 
 
 @lru_cache(maxsize=10_000)
-def _tell_unknown(symbol: str) -> None:
+def _warn_unknown(symbol: str) -> None:
     # The cache of this function makes sure that each symbol is reported once.
-    _log.warning("%s: does not occur in the training text; replaced by %s", symbol, SPECIALS[UNK])
+    _log.warning("%s: does not occur in the training text; replaced by %s", symbol, SPECIAL_TOKENS[UNK])
 
 
-@config
+@configclass
 class _TextConfig:
     """The content of `text.json`."""
 
     source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
     target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
     tags: tuple[str, ...] = option(default=(), help="Tags of source sentences.")
-    source_form: TextForm = option(default=TextForm, help="Format of the source training text.")
-    target_form: TextForm = option(default=TextForm, help="Format of the target training text.")
+    source_form: TextFormat = option(default=TextFormat, help="Format of the source training text.")
+    target_form: TextFormat = option(default=TextFormat, help="Format of the target training text.")
     fertility: FertilityConfig | None = option(default=None, help="Fertility of the source tokens.")
     sha256: dict[str, str] = option(default=dict, help="SHA-256 checksums of the other files.")
 
 
 @dataclass(frozen=True)
-class TextPair:
+class TextProcessor:
     """Text processing of a source and a target language.
 
     A fertility predictor is a model and not part of this class: see `regard.training.fertility`.
@@ -146,44 +146,44 @@ class TextPair:
         budget: Fertilities of the source tokens, or None if attention is not limited.
     """
 
-    source: Side
-    target: Side
+    source: TextSide
+    target: TextSide
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
         """Count each target token as a word if the source tokenizer demands it."""
-        if self.source.tokenizer.apart and not self.target.apart:
-            object.__setattr__(self, "target", dataclasses.replace(self.target, apart=True))
+        if self.source.tokenizer.tokens_are_words and not self.target.tokens_are_words:
+            object.__setattr__(self, "target", dataclasses.replace(self.target, tokens_are_words=True))
 
     @property
-    def sink(self) -> tuple[str, ...]:
-        """The tokens that the model attends to in addition to the source tokens: `<sink>`, or none.
+    def sink_tokens(self) -> tuple[str, ...]:
+        """The tokens that the model attends to in addition to the source tokens: `<sink_tokens>`, or none.
 
         If the tokenizer adds symbols of its own around a line, these serve as sinks: they may receive any
         amount of attention. Here they all follow the line.
         """
-        if self.source.tokenizer.around:
-            return self.source.tokenizer.around
-        return SPECIALS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
+        if self.source.tokenizer.special_tokens:
+            return self.source.tokenizer.special_tokens
+        return SPECIAL_TOKENS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
 
     @property
-    def sink_words(self) -> tuple[int, ...]:
-        """The word index of each token of `sink`: -1 for `<sink>`, -2 for a symbol of the tokenizer."""
-        return (-2 if self.source.tokenizer.around else -1,) * len(self.sink)
+    def sink_word_ids(self) -> tuple[int, ...]:
+        """The word index of each token of `sink_tokens`: -1 for `<sink_tokens>`, -2 for a symbol of the tokenizer."""
+        return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
-    def as_written(self) -> "TextPair":
+    def without_conversion(self) -> "TextProcessor":
         """Return a copy for text in the format of the training text, which is not converted."""
         source, target = (
-            dataclasses.replace(side, form=dataclasses.replace(side.form, tokenized=False))
+            dataclasses.replace(side, form=dataclasses.replace(side.text_format, tokenized=False))
             for side in (self.source, self.target)
         )
-        return TextPair(source, target, self.budget)
+        return TextProcessor(source, target, self.budget)
 
     def batch(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids] | None,
-        rows: Ids,
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds] | None,
+        rows: TokenIds,
         fertilities: Sequence[Fertilities | None] | None = None,
     ) -> Batch:
         """Return sentences as a padded batch, with sinks and attention bounds if there is a budget.
@@ -194,7 +194,7 @@ class TextPair:
             rows: The number of each sentence.
             fertilities: User-specified bounds per sentence; None entries use the budget.
         """
-        sinks = len(self.sink)
+        sinks = len(self.sink_tokens)
         end = np.full(sinks, SINK, dtype=np.int64)
         # Sinks follow the tokens, so that positions in the text are the same with and without sinks.
         read = [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sources]
@@ -202,7 +202,7 @@ class TextPair:
             return collate(read, targets, rows)
         return collate(read, targets, rows, *self.budget.bounds(sources, fertilities, sinks))
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, directory: Path | str) -> None:
         """Write the text processing to an existing directory.
 
         `text.json`, which contains the checksums of the other files, is written last.
@@ -210,44 +210,44 @@ class TextPair:
         Raises:
             DataError: if a file cannot be written.
         """
-        folder = Path(folder)
+        directory = Path(directory)
         for name, side in (("source", self.source), ("target", self.target)):
-            side.vocabulary.save(folder / f"{name}.vocabulary")
-            side.tokenizer.save(folder, name)
+            side.vocabulary.save(directory / f"{name}.vocabulary")
+            side.tokenizer.save(directory, name)
         if self.budget is not None and isinstance(self.budget.config, GuidedFertilityConfig):
-            self.budget.save(folder / "source.fertility", self.source.vocabulary)
+            self.budget.save(directory / "source.fertility", self.source.vocabulary)
         content = _TextConfig(
             source=_config_of(self.source.tokenizer),
             target=_config_of(self.target.tokenizer),
-            tags=self.source.tags,
-            source_form=self.source.form,
-            target_form=self.target.form,
+            tags=self.source.source_prefixes,
+            source_form=self.source.text_format,
+            target_form=self.target.text_format,
             fertility=None if self.budget is None else self.budget.config,
-            sha256=seal(folder, _files(folder)),
+            sha256=compute_checksums(directory, _files(directory)),
         )
         text = json.dumps(to_dict(content), indent=2, ensure_ascii=False) + "\n"
-        write_atomic(folder / FILE, text.encode())
+        write_atomic(directory / TEXT_FILE, text.encode())
 
     @classmethod
-    def load(cls, folder: Path | str) -> "TextPair":
+    def load(cls, directory: Path | str) -> "TextProcessor":
         """Load a text pair that was written by `save`.
 
         Raises:
             DataError: if a file is missing, truncated or altered. The message names the file.
         """
-        folder = Path(folder)
+        directory = Path(directory)
         try:
-            settings = read_json(own_file(folder, FILE), _TextConfig)
-        except NotJson as error:
-            raise DataError(f"{folder / FILE}: not the description of text processing: {error}") from None
-        check_seal(folder, settings.sha256, _files(folder), FILE)
+            settings = read_json(checked_file(directory, TEXT_FILE), _TextConfig)
+        except InvalidJsonError as error:
+            raise DataError(f"{directory / TEXT_FILE}: not the description of text processing: {error}") from None
+        verify_checksums(directory, settings.sha256, _files(directory), TEXT_FILE)
         sides = [
-            Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
+            TextSide(load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary"))
             for name, config in (("source", settings.source), ("target", settings.target))
         ]
         source = dataclasses.replace(sides[0], tags=settings.tags, form=settings.source_form)
         target = dataclasses.replace(sides[1], form=settings.target_form)
-        return cls(source, target, _budget(settings.fertility, folder, source.vocabulary))
+        return cls(source, target, _budget(settings.fertility, directory, source.vocabulary))
 
 
 def _files(folder: Path) -> list[str]:

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from regard.config import Kinds
-from regard.data.punctuation import FormCounter, TextForm
+from regard.config import TaggedUnion
+from regard.data.punctuation import TextFormatDetector, TextFormat
 from regard.data.tokenizers.actions import ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
-from regard.data.tokenizers.pieces import SentencePieceConfig, SentencePieceTokenizer, learn_pieces
+from regard.data.tokenizers.pieces import SentencePieceConfig, SentencePieceTokenizer, train_sentencepiece
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
 
@@ -27,11 +27,11 @@ __all__ = [
     "Tokenizer",
     "TokenizerConfig",
     "WordsConfig",
-    "check_joint",
-    "finish_tokenizers",
+    "check_joint_tokenizers",
+    "learn_bpe_tokenizers",
     "load_tokenizer",
-    "start_tokenizers",
-    "text_form",
+    "create_tokenizers",
+    "detect_text_format",
 ]
 
 TokenizerConfig = Annotated[
@@ -43,16 +43,16 @@ TokenizerConfig = Annotated[
     | InflectionConfig
     | ActionsConfig
     | PretrainedTokenizerConfig,
-    Kinds("words"),
+    TaggedUnion("words"),
 ]
 
 
-def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenizer:
+def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Tokenizer:
     """Load a tokenizer that was written by `Tokenizer.save`.
 
     Args:
         config: The configuration of the tokenizer.
-        folder: The directory of its files.
+        directory: The directory of its files.
         side: `source` or `target`.
 
     Raises:
@@ -70,14 +70,14 @@ def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenize
         case MosesConfig():
             return MosesTokenizer(config)
         case BytePairConfig():
-            return BytePairTokenizer.load(config, folder, side)
+            return BytePairTokenizer.load(config, directory, side)
         case SentencePieceConfig():
-            return SentencePieceTokenizer.load(config, folder, side)
+            return SentencePieceTokenizer.load(config, directory, side)
         case PretrainedTokenizerConfig():
-            return PretrainedTokenizer.load(config, folder, side)
+            return PretrainedTokenizer.load(config, directory, side)
 
 
-def text_form(counter: FormCounter, config: TokenizerConfig, files: Sequence[str | None]) -> TextForm:
+def detect_text_format(counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]) -> TextFormat:
     """Return the format of the training text of one side.
 
     Args:
@@ -91,14 +91,14 @@ def text_form(counter: FormCounter, config: TokenizerConfig, files: Sequence[str
     language = ending if re.fullmatch("[a-z]{2}", ending) else None
     match config:
         case WordsConfig() | CharactersConfig() | SentencePieceConfig() | BytePairConfig(tokenized=True):
-            return counter.form(language)
+            return counter.detect(language)
         case MosesConfig() | BytePairConfig():
-            return TextForm(language=config.language)
+            return TextFormat(language=config.language)
         case _:
-            return TextForm(language=language)
+            return TextFormat(language=language)
 
 
-def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:
+def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:
     """Check that a joint tokenizer has the same settings on both sides, except for the language.
 
     Raises:
@@ -113,7 +113,7 @@ def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:
             )
 
 
-def start_tokenizers(
+def create_tokenizers(
     source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return tokenizers that can `pretokenize`; SentencePiece models are trained on raw text here.
@@ -124,7 +124,7 @@ def start_tokenizers(
         texts: The training lines of each side, which are consumed only if needed.
     """
     if isinstance(source, SentencePieceConfig) and isinstance(target, SentencePieceConfig) and source.joint:
-        model = learn_pieces((line for text in texts for line in text), source)
+        model = train_sentencepiece((line for text in texts for line in text), source)
         return SentencePieceTokenizer(source, model), SentencePieceTokenizer(target, model)
     return _start(source, texts[0], "source"), _start(target, texts[1], "target")
 
@@ -132,22 +132,22 @@ def start_tokenizers(
 def _start(config: TokenizerConfig, text: Iterable[str], side: str) -> Tokenizer:
     match config:
         case SentencePieceConfig():
-            return SentencePieceTokenizer(config, learn_pieces(text, config))
+            return SentencePieceTokenizer(config, train_sentencepiece(text, config))
         case BytePairConfig():
-            return BytePairTokenizer(config, learn_merges({}, 0))  # trained later, by `finish_tokenizers`
+            return BytePairTokenizer(config, learn_merges({}, 0))  # trained later, by `learn_bpe_tokenizers`
         case PretrainedTokenizerConfig():
-            return PretrainedTokenizer.of_folder(config, side)
+            return PretrainedTokenizer.from_directory(config, side)
         case _:
             return load_tokenizer(config, Path(), side)
 
 
-def finish_tokenizers(
+def learn_bpe_tokenizers(
     tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return tokenizers that can also `segment`; byte pair encoding is learned from unit counts here.
 
     Args:
-        tokenizers: The source and the target tokenizer of `start_tokenizers`.
+        tokenizers: The source and the target tokenizer of `create_tokenizers`.
         counts: The frequency of each unit in the training text of each side.
     """
     source, target = tokenizers
@@ -157,12 +157,12 @@ def finish_tokenizers(
         and source.config.joint
     ):
         units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
-        codes = learn_merges(units, source.config.merges)
+        codes = learn_merges(units, source.config.num_merges)
         return BytePairTokenizer(source.config, codes), BytePairTokenizer(target.config, codes)
     return _finish(source, counts[0]), _finish(target, counts[1])
 
 
 def _finish(tokenizer: Tokenizer, counts: Mapping[str, int]) -> Tokenizer:
     if isinstance(tokenizer, BytePairTokenizer):
-        return BytePairTokenizer(tokenizer.config, learn_merges(counts, tokenizer.config.merges))
+        return BytePairTokenizer(tokenizer.config, learn_merges(counts, tokenizer.config.num_merges))
     return tokenizer

@@ -14,18 +14,18 @@ from typing import IO
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.data.tokenizer import Tokenizer
 from regard.data.workers import ordered_map
 from regard.errors import DataError
 
-__all__ = ["TAG", "TOO_LONG", "Progress", "Units", "number_units"]
+__all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "number_units"]
 
-Progress = Callable[[str, int, int | None], None]
+ProgressCallback = Callable[[str, int, int | None], None]
 
-CHUNK = 4096
+CHUNK_LINES = 4096
 """Number of lines in a chunk that is tokenized at once."""
-TAG = "\0"
+TAG_PREFIX = "\0"
 """Prefix of the unit for a tag. The character does not occur in text; see `clean_line`."""
 TOO_LONG = -1
 """The length recorded for a sentence that was not tokenized because it has too many words."""
@@ -41,7 +41,7 @@ class _Numbering(dict[str, int]):
 
 
 @dataclass
-class Units:
+class UnitNumbering:
     """The numbering of the units of one language.
 
     Attributes:
@@ -51,8 +51,8 @@ class Units:
     numbers: dict[str, int] = field(default_factory=_Numbering)
 
     def write(self, lines: Iterable[str], tag: str | None, units: IO[bytes], lengths: IO[bytes]) -> None:
-        """Number the units of lines in the encoding of `_Cutter` and append them to the two files."""
-        first = [] if tag is None else [self.numbers[TAG + tag]]
+        """Number the units of lines in the encoding of `_ChunkTokenizer` and append them to the two files."""
+        first = [] if tag is None else [self.numbers[TAG_PREFIX + tag]]
         flat: list[int] = []
         sizes: list[int] = []
         for line in lines:
@@ -69,7 +69,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class _Cutter:
+class _ChunkTokenizer:
     """Split a chunk of pairs into units; it is pickled and sent to worker processes."""
 
     source: Tokenizer
@@ -84,7 +84,7 @@ class _Cutter:
     def _cut(self, tokenizer: Tokenizer, line: str) -> str:
         # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
         # in any case and need not be tokenized.
-        if len(line) > self.longest and len(split_at_spaces(line)) > self.longest:
+        if len(line) > self.longest and len(split_whitespace(line)) > self.longest:
             return _LONG
         return _BETWEEN.join(tokenizer.pretokenize(line))
 
@@ -92,14 +92,14 @@ class _Cutter:
 def number_units(
     corpora: Iterable[CorpusConfig],
     tokenizers: tuple[Tokenizer, Tokenizer],
-    units: tuple[Units, Units],
-    folder: Path,
+    units: tuple[UnitNumbering, UnitNumbering],
+    directory: Path,
     split: str,
     *,
-    longest: int,
-    processes: int,
-    raw: bool,
-    tick: Callable[[int], None],
+    max_words: int,
+    num_processes: int,
+    keep_raw: bool,
+    on_progress: Callable[[int], None],
 ) -> list[int]:
     """Tokenize the corpora of a split and write their units.
 
@@ -107,12 +107,12 @@ def number_units(
         corpora: The corpora, in order.
         tokenizers: The source and the target tokenizer.
         units: The source and the target numbering; new units are added.
-        folder: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.raw`.
+        directory: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.keep_raw`.
         split: Name of the split.
-        longest: Maximum number of words; longer lines are recorded as too long.
-        processes: Number of worker processes.
-        raw: Whether to write the lines themselves to `SPLIT.SIDE.raw`.
-        tick: Called with the number of pairs processed since the last call.
+        max_words: Maximum number of words; longer lines are recorded as too long.
+        num_processes: Number of worker processes.
+        keep_raw: Whether to write the lines themselves to `SPLIT.SIDE.keep_raw`.
+        on_progress: Called with the number of pairs processed since the last call.
 
     Returns:
         The number of pairs of each corpus.
@@ -121,7 +121,7 @@ def number_units(
         DataError: if a line does not have the format of its tokenizer. The message gives file and line.
     """
     paths = {
-        (side, kind): folder / f"{split}.{side}.{kind}"
+        (side, kind): directory / f"{split}.{side}.{kind}"
         for side in ("source", "target")
         for kind in ("units", "sizes", "raw")
     }
@@ -129,13 +129,13 @@ def number_units(
     counts = []
     try:
         for corpus in corpora:
-            chunks = _chunks(_checked(corpus, tokenizers), files if raw else None)
+            chunks = _chunks(_checked(corpus, tokenizers), files if keep_raw else None)
             count = 0
-            for sources, targets in ordered_map(_Cutter(*tokenizers, longest), chunks, processes):
-                units[0].write(sources, corpus.tag, files["source", "units"], files["source", "sizes"])
+            for sources, targets in ordered_map(_ChunkTokenizer(*tokenizers, max_words), chunks, num_processes):
+                units[0].write(sources, corpus.source_prefix, files["source", "units"], files["source", "sizes"])
                 units[1].write(targets, None, files["target", "units"], files["target", "sizes"])
                 count += len(sources)
-                tick(len(sources))
+                on_progress(len(sources))
             counts.append(count)
     finally:
         for file in files.values():
@@ -147,7 +147,7 @@ def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> I
     """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
     for number, pair in enumerate(read_pairs(corpus), 1):
         for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
-            problem = tokenizer.problem(line)
+            problem = tokenizer.format_error(line)
             if problem is not None:
                 raise DataError(f"{corpus.tsv or name}: line {number}: {problem}")
         yield pair
@@ -156,7 +156,7 @@ def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> I
 def _chunks(
     pairs: Iterator[tuple[str, str]], files: dict[tuple[str, str], IO[bytes]] | None
 ) -> Iterator[list[tuple[str, str]]]:
-    while chunk := list(islice(pairs, CHUNK)):
+    while chunk := list(islice(pairs, CHUNK_LINES)):
         if files is not None:
             files["source", "raw"].write("".join(f"{source}\n" for source, _ in chunk).encode())
             files["target", "raw"].write("".join(f"{target}\n" for _, target in chunk).encode())

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.tokenizers.pieces import BYTE_OF
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.tokenizers.pieces import BYTE_VALUES
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-__all__ = ["UnknownCounts", "report_unknown"]
+__all__ = ["UnknownTokenCounter", "log_unknown_tokens"]
 
 _log = logging.getLogger(__name__)
-_LISTED = 10
+_MAX_LISTED = 10
 
 
-class UnknownCounts:
+class UnknownTokenCounter:
     """Counts the unknown tokens and characters in one language of a split.
 
     Args:
@@ -34,13 +34,13 @@ class UnknownCounts:
         self._tokens = tokens
         self._vocabulary = vocabulary
         self._counts = np.zeros(len(tokens), dtype=np.int64)
-        bytes_of = [BYTE_OF.get(token, -1) if byte_fallback else -1 for token in tokens]
+        bytes_of = [BYTE_VALUES.get(token, -1) if byte_fallback else -1 for token in tokens]
         self._bytes = np.array(bytes_of, dtype=np.int64)
         self._spelled: Counter[str] = Counter()
 
     def add(self, numbers: np.ndarray) -> None:
         """Add the tokens of complete sentences to the counts."""
-        # The counts are kept by token number: strings are only compared once, in `describe`.
+        # The counts are kept by token number: strings are only compared once, in `summary`.
         self._counts += np.bincount(numbers, minlength=len(self._counts))
         bytes_of = self._bytes[numbers]
         # The bytes of a character are adjacent, and UTF-8 is self-synchronizing: decoding the concatenated
@@ -48,9 +48,9 @@ class UnknownCounts:
         spelled = bytes_of[bytes_of >= 0].astype(np.uint8).tobytes().decode(errors="replace")
         self._spelled.update(spelled)
 
-    def describe(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Return the number of tokens, the number of unknown tokens, and the top unknown characters."""
-        known = set[str]().union(*self._vocabulary.tokens[len(SPECIALS) :])
+        known = set[str]().union(*self._vocabulary.tokens[len(SPECIAL_TOKENS) :])
         characters = Counter(self._spelled)
         unknown = 0
         for token, count in zip(self._tokens, self._counts.tolist(), strict=True):
@@ -60,10 +60,10 @@ class UnknownCounts:
                     if character not in known:
                         characters[character] += count
         ranked = sorted(characters.items(), key=lambda pair: (-pair[1], pair[0]))
-        return {"tokens": int(self._counts.sum()), "unknown": unknown, "characters": dict(ranked[:_LISTED])}
+        return {"tokens": int(self._counts.sum()), "unknown": unknown, "characters": dict(ranked[:_MAX_LISTED])}
 
 
-def report_unknown(splits: Mapping[str, Mapping[str, Any]]) -> None:
+def log_unknown_tokens(splits: Mapping[str, Mapping[str, Any]]) -> None:
     """Log the percentage of unknown tokens and the top unknown characters of each split."""
     for name, split in splits.items():
         sides = [_sentence(side, about) for side, about in split["unknown"].items()]

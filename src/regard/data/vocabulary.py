@@ -15,13 +15,13 @@ import numpy as np
 from regard.data.files import read_bytes, write_atomic
 from regard.errors import DataError
 
-__all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIALS", "UNK", "Ids", "Vocabulary"]
+__all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIAL_TOKENS", "UNK", "TokenIds", "Vocabulary"]
 
-Ids = Sequence[int] | np.ndarray
+TokenIds = Sequence[int] | np.ndarray
 """The token ids of a sentence."""
 
 PAD, UNK, BOS, EOS, SINK = 0, 1, 2, 3, 4
-SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<sink>")
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<sink>")
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         """Check the tokens and build the index."""
-        if self.tokens[: len(SPECIALS)] != SPECIALS:
+        if self.tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
             raise DataError(
-                f"a vocabulary must start with {' '.join(SPECIALS)}; got {self.tokens[: len(SPECIALS)]}"
+                f"a vocabulary must start with {' '.join(SPECIAL_TOKENS)}; got {self.tokens[: len(SPECIAL_TOKENS)]}"
             )
         # Special symbols are left out of the index, so that text never maps to them.
-        index = {token: number for number, token in enumerate(self.tokens) if number >= len(SPECIALS)}
-        if len(index) != len(self.tokens) - len(SPECIALS):
+        index = {token: number for number, token in enumerate(self.tokens) if number >= len(SPECIAL_TOKENS)}
+        if len(index) != len(self.tokens) - len(SPECIAL_TOKENS):
             raise DataError("the vocabulary contains a token twice")
         if "" in index or any("\n" in token for token in index):
             raise DataError("the vocabulary contains an empty token or a token with a line break")
@@ -54,9 +54,9 @@ class Vocabulary:
         cls,
         counts: Mapping[str, int],
         *,
-        size: int | None = None,
-        min_count: int = 1,
-        always: Iterable[str] = (),
+        max_size: int | None = None,
+        min_frequency: int = 1,
+        required_tokens: Iterable[str] = (),
     ) -> "Vocabulary":
         """Build a vocabulary from token frequencies.
 
@@ -64,17 +64,17 @@ class Vocabulary:
 
         Args:
             counts: The frequency of each token.
-            size: Maximum number of tokens, special symbols and `always` not counted. None means no limit.
-            min_count: Minimum frequency; rarer tokens are dropped.
-            always: Tokens that are included at any frequency, directly after the special symbols.
+            max_size: Maximum number of tokens, special symbols and `required_tokens` not counted. None means no limit.
+            min_frequency: Minimum frequency; rarer tokens are dropped.
+            required_tokens: Tokens that are included at any frequency, directly after the special symbols.
         """
-        first = tuple(dict.fromkeys(always))
+        first = tuple(dict.fromkeys(required_tokens))
         known = set(first)
         ranked = sorted(
-            (token for token, count in counts.items() if count >= min_count and token not in known),
+            (token for token, count in counts.items() if count >= min_frequency and token not in known),
             key=lambda token: (-counts[token], token),
         )
-        return cls((*SPECIALS, *first, *ranked[:size]))
+        return cls((*SPECIAL_TOKENS, *first, *ranked[:max_size]))
 
     def __len__(self) -> int:
         """Return the number of ids, including the special symbols."""
@@ -84,12 +84,12 @@ class Vocabulary:
         """Return whether the token is in the vocabulary; special symbols are not."""
         return token in self._index
 
-    def ids(self, tokens: Sequence[str]) -> list[int]:
+    def to_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the id of each token; unknown tokens get `UNK`."""
         index = self._index
         return [index.get(token, UNK) for token in tokens]
 
-    def strings(self, ids: Iterable[int]) -> list[str]:
+    def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id, including special symbols."""
         tokens = self.tokens
         return [tokens[number] for number in ids]
@@ -100,9 +100,9 @@ class Vocabulary:
         Raises:
             DataError: if the file cannot be written.
         """
-        write_atomic(Path(path), self.content())
+        write_atomic(Path(path), self.to_bytes())
 
-    def content(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the content of the file that `save` writes."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
 

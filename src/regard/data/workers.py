@@ -17,26 +17,26 @@ from typing import IO, Any
 
 from regard.errors import RegardError
 
-__all__ = ["ordered_map", "serve"]
+__all__ = ["ordered_map", "run_worker"]
 
 _START = "import sys; sys.path[:] = {path!r}; from regard.data.workers import serve; serve()"
 
 
-def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
+def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], num_processes: int) -> Iterator[Any]:
     """Apply a function to items in several processes and yield the results in the order of the items.
 
     Args:
         function: The function. The function, the items and the results must be picklable.
         items: The items, which are consumed lazily, a few ahead of the results.
-        processes: Number of processes. 1 runs the function in this process.
+        num_processes: Number of processes. 1 runs the function in this process.
 
     Raises:
         RegardError: if a worker process died.
     """
-    if processes <= 1:
+    if num_processes <= 1:
         yield from map(function, items)
         return
-    workers = [_Worker(function) for _ in range(processes)]
+    workers = [_Worker(function) for _ in range(num_processes)]
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in workers:
         idle.put(worker)
@@ -48,13 +48,13 @@ def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], processes:
         finally:
             idle.put(worker)
 
-    pool = ThreadPoolExecutor(processes)
+    pool = ThreadPoolExecutor(num_processes)
     waiting: deque[Future[Any]] = deque()
     try:
         for item in items:
             waiting.append(pool.submit(work, item))
             # At most two items per worker are in progress, which limits the memory.
-            if len(waiting) > 2 * processes:
+            if len(waiting) > 2 * num_processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -100,7 +100,7 @@ class _Worker:
         self._process.communicate()
 
 
-def serve() -> None:
+def run_worker() -> None:
     """Run the main loop of a worker: read a function, then items, and write results until the input ends."""
     # Ctrl-C is sent to all processes of the terminal. The main process handles it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -31,30 +31,30 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from regard.data.batch import Sequences
+from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import BOS
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import Scorer
-from regard.decoding.pool import Pool
-from regard.decoding.rules import Rules
-from regard.decoding.terms import Terms
-from regard.decoding.trace import Trace
+from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.pool import FinishedHypotheses
+from regard.decoding.rules import TokenConstraints
+from regard.decoding.terms import TermConstraints
+from regard.decoding.trace import SearchTrace
 from regard.errors import ConfigError, RegardError
-from regard.layers.rows import Rows, select_rows
+from regard.layers.rows import BatchedState, select_rows
 from regard.models.base import Memories, TranslationModel
 from regard.types import Float, Int, Tensor
 
-__all__ = ["beam_search", "beam_searches", "evaluating"]
+__all__ = ["beam_search", "beam_searches", "eval_mode"]
 
-_NEVER = -float("inf")
+_NEG_INF = -float("inf")
 # Removing rows may copy the memories of all other rows, so it waits until this share of a batch is done.
-_LEAVE = 1 / 8
-_FORGET = 64  # time steps between two releases of the attention of abandoned hypotheses
+_MIN_DONE_SHARE = 1 / 8
+_RELEASE_EVERY = 64  # time steps between two releases of the attention of abandoned hypotheses
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """Run the model without dropout and without gradients; restore its training mode afterward."""
     training = model.training
     model.eval()
@@ -67,13 +67,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def beam_search(
     model: TranslationModel,
-    source: Sequences,
-    config: SearchConfig,
+    source: PaddedSequences,
+    config: GenerationConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
-    scorer: Scorer | None = None,
-    terms: Terms | None = None,
+    scorer: HypothesisScorer | None = None,
+    terms: TermConstraints | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -94,17 +94,17 @@ def beam_search(
     Raises:
         RegardError: if the model's log-probabilities are NaN.
     """
-    scorers = (scorer or Scorer.of(config, len(model.constraints.before)),)
-    with evaluating(model):
+    scorers = (scorer or HypothesisScorer.from_config(config, len(model.constraints.prefix)),)
+    with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(model, source, config, prefixes, scorers, terms).run(model, memories, state)[0]
+        return _BeamSearch(model, source, config, prefixes, scorers, terms).run(model, memories, state)[0]
 
 
 def beam_searches(
     model: TranslationModel,
-    source: Sequences,
-    config: SearchConfig,
-    scorers: Sequence[Scorer],
+    source: PaddedSequences,
+    config: GenerationConfig,
+    scorers: Sequence[HypothesisScorer],
     prefixes: Sequence[Sequence[int]] | None = None,
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
@@ -134,77 +134,77 @@ def beam_searches(
             "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the scorer, so each "
             "scorer needs its own search; use beam_search"
         )
-    with evaluating(model):
+    with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(model, source, config, prefixes, tuple(scorers)).run(model, memories, state)
+        return _BeamSearch(model, source, config, prefixes, tuple(scorers)).run(model, memories, state)
 
 
-class _Search:
+class _BeamSearch:
     """Search state of one batch."""
 
     def __init__(
         self,
         model: TranslationModel,
-        source: Sequences,
-        config: SearchConfig,
+        source: PaddedSequences,
+        config: GenerationConfig,
         prefixes: Sequence[Sequence[int]] | None,
-        scorers: tuple[Scorer, ...],
-        terms: Terms | None = None,
+        scorers: tuple[HypothesisScorer, ...],
+        terms: TermConstraints | None = None,
     ) -> None:
         self.source = source
         self.config = config
         self.scorers = scorers
-        self.words = source.words
+        self.source_mask = source.word_mask
         self.terms = terms
-        room = None if terms is None else terms.room
-        self.rules = Rules(config, source, prefixes, model.longest, room, model.constraints)
-        self.trace = Trace()
+        room = None if terms is None else terms.num_tokens
+        self.constraints = TokenConstraints(config, source, prefixes, model.max_length, room, model.constraints)
+        self.trace = SearchTrace()
 
-    def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:
-        beam, device = self.config.beam, self.source.tokens.device
+    def run(self, model: TranslationModel, memories: Memories, state: BatchedState) -> list[list[list[Hypothesis]]]:
+        beam, device = self.config.beam_size, self.source.tokens.device
         live = torch.arange(len(self.source), device=device)  # indices of the unfinished sentences
         width = 1  # rows (unfinished hypotheses) per sentence
         tokens = torch.full_like(live, BOS)
         # Cumulative log-probabilities, (n, width), in float64 because they are sums over many time steps.
         scores = torch.zeros(len(live), 1, dtype=torch.float64, device=device)
-        pools = [Pool(len(live), self.config.kept, device) for _ in self.scorers]
-        looking = any(scorer.additions for scorer in self.scorers)
-        history = self.rules.history(len(live)) if self.rules.remembers else None
+        pools = [FinishedHypotheses(len(live), self.config.num_finished_kept, device) for _ in self.scorers]
+        looking = any(scorer.attention_terms for scorer in self.scorers)
+        history = self.constraints.initial_history(len(live)) if self.constraints.needs_history else None
         attended: tuple[Tensor, ...] | None = None
-        progress = None if self.terms is None else self.terms.start()
-        for step in range(self.rules.longest + 1):
+        progress = None if self.terms is None else self.terms.initial_state()
+        for step in range(self.constraints.max_length + 1):
             prediction = model.step(tokens, memories, state)
-            weights = tuple(reading.weights for reading in prediction.readings)
-            self.trace.read(weights)
+            weights = tuple(reading.weights for reading in prediction.attention_steps)
+            self.trace.add_attention(weights)
             owners = live.repeat_interleave(width)
             added: list[Tensor | None] = [None] * len(pools)  # coverage penalty of each row, for each scorer
             if looking:
                 before = attended or tuple(map(torch.zeros_like, weights))
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
-                added = [scorer.added(attended, self.words[owners]) for scorer in self.scorers]
-            wanted = None if progress is None else progress.wanted(tokens, owners)
-            found = self.rules.candidates(
-                prediction.log_probs, beam, step, owners, history, prediction.ending, wanted
+                added = [scorer.attention_score(attended, self.source_mask[owners]) for scorer in self.scorers]
+            wanted = None if progress is None else progress.next_tokens(tokens, owners)
+            found = self.constraints.candidates(
+                prediction.log_probs, beam, step, owners, history, prediction.eos_constraint, wanted
             )
             values, ids = found.values, found.tokens
             choices = values.shape[1]
-            totals = (scores.view(-1, 1) + found.ranked).view(len(live), -1)  # (n, width * choices)
+            totals = (scores.view(-1, 1) + found.score_increments).view(len(live), -1)  # (n, width * choices)
             if progress is not None:
-                progress = progress.after(tokens, ids, owners)
-                totals = progress.hold_back(totals, choices, pools[0].empty(live))
-            totals, order = self._sorted(totals, added[0], step + 1)
+                progress = progress.extend(tokens, ids, owners)
+                totals = progress.mask_incomplete(totals, choices, pools[0].empty(live))
+            totals, order = self._sort_extensions(totals, added[0], step + 1)
             if progress is not None:
-                totals, order = progress.allocate(totals, order)
+                totals, order = progress.allocate_beam(totals, order)
             # At most `beam` of the extensions end, so 2 * beam of them always leave `beam` to continue.
             totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
             ended = order % choices == 0  # the first column of the candidates is the end symbol
             # Row in the batch from which each extension starts.
             rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
 
-            finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEVER)
-            if bool((finished > _NEVER).any()):
+            finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEG_INF)
+            if bool((finished > _NEG_INF).any()):
                 # A hypothesis that is truncated at the maximum length has no end symbol to count.
-                lengths = (step + 1 - self.rules.is_cut(step)[live].long()).unsqueeze(1).expand_as(finished)
+                lengths = (step + 1 - self.constraints.is_truncated(step)[live].long()).unsqueeze(1).expand_as(finished)
                 for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
                     ranked = scorer(finished, lengths)
                     ranked = ranked if extra is None else ranked + extra[rows[:, :beam]]
@@ -216,15 +216,15 @@ class _Search:
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
             # A sentence leaves the batch only when it is done for all scorers.
             for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                pool.close(live, self._ceiling(scorer, extra, scores, rows, step + 1, live, pool))
+                pool.close(live, self._best_attainable_score(scorer, extra, scores, rows, step + 1, live, pool))
             done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
             leaving = int(done.sum())
             if leaving == len(live):
                 break
             # Memories are reordered only if rows change sentences, since all rows of a sentence share them.
             moved = scores.shape[1] != tokens.shape[0] // len(live)
-            scores = scores.masked_fill(done.unsqueeze(1), _NEVER)
-            if leaving >= _LEAVE * len(live):
+            scores = scores.masked_fill(done.unsqueeze(1), _NEG_INF)
+            if leaving >= _MIN_DONE_SHARE * len(live):
                 keep = (~done).nonzero().squeeze(1)
                 live, scores, order, rows = (item[keep] for item in (live, scores, order, rows))
                 moved = True
@@ -235,11 +235,11 @@ class _Search:
             tokens = ids[rows, columns]
             if progress is not None:
                 progress = progress.select(rows * choices + columns)
-            self.trace.advance(rows, tokens, values[rows, columns])
-            if (step + 1) % _FORGET == 0:
-                steps, ends = zip(*(pool.ends() for pool in pools), strict=True)
-                self.trace.forget(torch.cat(steps), torch.cat(ends))
-            state = model.observe(prediction, rows, tokens)
+            self.trace.add_step(rows, tokens, values[rows, columns])
+            if (step + 1) % _RELEASE_EVERY == 0:
+                steps, ends = zip(*(pool.end_positions() for pool in pools), strict=True)
+                self.trace.release_unused(torch.cat(steps), torch.cat(ends))
+            state = model.update(prediction, rows, tokens)
             if moved:
                 memories = select_rows(memories, rows)
             if attended is not None:
@@ -248,7 +248,7 @@ class _Search:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
         return [self._hypotheses(pool) for pool in pools]
 
-    def _sorted(
+    def _sort_extensions(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
         """Return the extensions sorted by log-probability, or by score without `coverage_penalty.rescore_only`."""
@@ -260,35 +260,35 @@ class _Search:
         order = (self.scorers[0](totals, length) + extra).argsort(dim=1, descending=True, stable=True)
         return totals.gather(1, order), order
 
-    def _ceiling(
+    def _best_attainable_score(
         self,
-        scorer: Scorer,
+        scorer: HypothesisScorer,
         added: Float[Tensor, "R"] | None,
         scores: Float[Tensor, "n k"],
         rows: Int[Tensor, "n k"],
         length: int,
         live: Int[Tensor, "n"],
-        pool: Pool,
+        pool: FinishedHypotheses,
     ) -> Float[Tensor, "n"]:
         """Return the highest score that each sentence's unfinished hypotheses have, or could reach."""
         # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
-        if self.config.scheme.stop == "exact" and scorer.alpha >= 0:
-            ends = 1 - self.rules.is_cut(self.rules.longest)[live].long()
-            found = scorer(scores.amax(dim=1), self.rules.limits[live] + ends)
+        if self.config.scheme.stopping == "exact" and scorer.alpha >= 0:
+            ends = 1 - self.constraints.is_truncated(self.constraints.max_length)[live].long()
+            found = scorer(scores.amax(dim=1), self.constraints.max_lengths[live] + ends)
         elif added is None:
             found = scorer(scores.amax(dim=1), length)
         else:
             found = (scorer(scores, length) + added[rows]).amax(dim=1)
-        if self.config.scheme.stop == "first_n":
-            found = found.masked_fill(pool.worst(live) > _NEVER, _NEVER)
+        if self.config.scheme.stopping == "first_n":
+            found = found.masked_fill(pool.worst_score(live) > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
-        cut = self.rules.is_cut(length)[live] & (scores > _NEVER).any(dim=1)
+        cut = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
         return found.masked_fill(cut, float("inf"))
 
-    def _hypotheses(self, pool: Pool) -> list[list[Hypothesis]]:
+    def _hypotheses(self, pool: FinishedHypotheses) -> list[list[Hypothesis]]:
         """Return the hypotheses in the pool, with tokens and attention from the trace."""
-        scores = pool.scores[:, : self.config.nbest].cpu()
-        found = scores > _NEVER
+        scores = pool.scores[:, : self.config.num_return].cpu()
+        found = scores > _NEG_INF
         sentence, _ = found.nonzero(as_tuple=True)
         # A sentence without any hypothesis means that no comparison with a score was true, as with NaN.
         if len(sentence) == 0 or not found[:, 0].all():
@@ -297,13 +297,13 @@ class _Search:
                 f"the model's log-probabilities are NaN (sentence {number} of a batch): its weights are "
                 "damaged or training diverged; train again with a lower learning rate"
             )
-        paths = self.trace.paths(
-            pool.steps[:, : self.config.nbest].cpu()[found].numpy(),
-            pool.rows[:, : self.config.nbest].cpu()[found].numpy(),
-            pool.last[:, : self.config.nbest].cpu()[found].numpy(),
+        paths = self.trace.backtrace(
+            pool.steps[:, : self.config.num_return].cpu()[found].numpy(),
+            pool.rows[:, : self.config.num_return].cpu()[found].numpy(),
+            pool.eos_log_probs[:, : self.config.num_return].cpu()[found].numpy(),
             self.source.lengths.cpu()[sentence].numpy(),
         )
         results: list[list[Hypothesis]] = [[] for _ in range(len(self.source))]
         for number, score, path in zip(sentence.tolist(), scores[found].tolist(), paths, strict=True):
-            results[number].append(path.hypothesis(score))
+            results[number].append(path.to_hypothesis(score))
         return results

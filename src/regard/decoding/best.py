@@ -1,17 +1,17 @@
 """Top-k selection of tokens over a large vocabulary."""
 
-from regard.kernels.largest import fits, largest
+from regard.kernels.largest import supports_topk, topk
 from regard.types import Float, Int, Tensor
 
-__all__ = ["best_tokens"]
+__all__ = ["top_k_tokens"]
 
-MANY = 128
+MAX_KERNEL_K = 128
 """Largest `count` for the custom kernel. Its time grows with vocabulary size times `count`; `torch.topk` is
 faster for larger counts.
 """
 
 
-def best_tokens(
+def top_k_tokens(
     log_probs: Float[Tensor, "R V"], count: int
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
     """Return the `count` top-scoring tokens of each row, best first; all if the vocabulary is smaller.
@@ -26,5 +26,5 @@ def best_tokens(
         Log-probabilities and token ids.
     """
     count = min(count, log_probs.shape[1])
-    kernel = count <= MANY and fits(log_probs)
-    return largest(log_probs, count) if kernel else log_probs.topk(count, dim=1)
+    kernel = count <= MAX_KERNEL_K and supports_topk(log_probs)
+    return topk(log_probs, count) if kernel else log_probs.topk(count, dim=1)

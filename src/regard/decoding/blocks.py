@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from regard.decoding.config import SearchBatchConfig
+from regard.decoding.config import GenerationBatchConfig
 from regard.errors import RegardError
 
-__all__ = ["blocks", "sorted_batches", "too_long"]
+__all__ = ["read_blocks", "length_sorted_batches", "length_error"]
 
 T = TypeVar("T")
-_CHARACTERS = 100  # maximum characters per allowed token; longer lines are rejected without tokenization
+_MAX_CHARS_PER_TOKEN = 100  # maximum characters per allowed token; longer lines are rejected without tokenization
 
 
-def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def read_blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yield the items in lists of `size`. Items are read only when needed.
 
     If reading an item raises a `RegardError`, the items before it are yielded first.
@@ -35,22 +35,22 @@ def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
             return
 
 
-def too_long(line: str, tokens: int | None, longest: int) -> str | None:
+def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | None:
     """Return why a line is too long, or None if it is not.
 
     Args:
         line: The line.
-        tokens: Number of its tokens; None before tokenization.
-        longest: Maximum number of tokens.
+        num_tokens: Number of its tokens; None before tokenization.
+        max_tokens: Maximum number of tokens.
     """
-    if tokens is None:
-        if len(line) > _CHARACTERS * longest:
-            return f"the line has {len(line)} characters, too many for the maximum of {longest} tokens"
+    if num_tokens is None:
+        if len(line) > _MAX_CHARS_PER_TOKEN * max_tokens:
+            return f"the line has {len(line)} characters, too many for the maximum of {max_tokens} tokens"
         return None
-    return f"the line has {tokens} tokens; the maximum is {longest}" if tokens > longest else None
+    return f"the line has {num_tokens} tokens; the maximum is {max_tokens}" if num_tokens > max_tokens else None
 
 
-def sorted_batches(lengths: Sequence[int], config: SearchBatchConfig) -> Iterator[list[int]]:
+def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig) -> Iterator[list[int]]:
     """Yield batches of item indices, sorted by length, within the limits on sentences and padded tokens.
 
     Args:
@@ -62,7 +62,7 @@ def sorted_batches(lengths: Sequence[int], config: SearchBatchConfig) -> Iterato
     for item in order:
         # The first item is the longest and determines the padded length.
         padded = lengths[batch[0]] * (len(batch) + 1) if batch else 0
-        if len(batch) == config.sentences or padded > config.tokens:
+        if len(batch) == config.batch_size or padded > config.max_batch_tokens:
             yield batch
             batch = []
         batch.append(item)

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.data.fertility import Fertilities, read_fertilities
-from regard.data.spacing import SPACES
-from regard.data.text import Side, TextPair
+from regard.data.fertility import Fertilities, parse_fertilities
+from regard.data.spacing import ASCII_WHITESPACE
+from regard.data.text import TextSide, TextProcessor
 from regard.errors import UsageError
 
-__all__ = ["check_bounded", "given_fertilities", "is_bounded"]
+__all__ = ["check_fertility_support", "parse_user_fertilities", "has_bounded_attention"]
 
 
-def check_bounded(model: object, text: TextPair, name: str) -> None:
+def check_fertility_support(model: object, text: TextProcessor, name: str) -> None:
     """Check that user-specified fertilities have an effect on a model.
 
     Args:
@@ -30,19 +30,19 @@ def check_bounded(model: object, text: TextPair, name: str) -> None:
             f"fertilities bound the attention of models trained with data.fertility; {name} was not trained "
             "with it"
         )
-    if not is_bounded(model):
+    if not has_bounded_attention(model):
         raise UsageError(f"fertilities bound constrained attention, and {name} has no constrained attention")
 
 
-def is_bounded(model: object) -> bool:
+def has_bounded_attention(model: object) -> bool:
     """Return whether any attention layer of a model respects fertilities."""
     parts = model.modules() if isinstance(model, nn.Module) else ()
     return any(isinstance(part, Attention) and part.bounded for part in parts)
 
 
-def given_fertilities(
+def parse_user_fertilities(
     tokens: Sequence[str],
-    side: Side,
+    side: TextSide,
     line: str,
     by_word: Mapping[str, tuple[float, float]],
     where: str,
@@ -52,7 +52,7 @@ def given_fertilities(
     Args:
         tokens: The sentence.
         side: Text processing of the source.
-        line: One field per token or word (see `read_fertilities`). An empty line specifies nothing.
+        line: One field per token or word (see `parse_fertilities`). An empty line specifies nothing.
         by_word: Minimum and maximum for words, applied to each of their subword tokens. Takes precedence over
             `line`.
         where: File and line, for messages.
@@ -61,11 +61,11 @@ def given_fertilities(
         DataError: if the line does not match the sentence.
     """
     words = side.word_ids(tokens) if line.strip() or by_word else []
-    found = list(read_fertilities(line, words, where)) if line.strip() else None
+    found = list(parse_fertilities(line, words, where)) if line.strip() else None
     if by_word:
         for number in dict.fromkeys(words):
             places = [i for i, word in enumerate(words) if word == number]
-            bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip(SPACES))
+            bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip(ASCII_WHITESPACE))
             if bounds is not None:
                 # A NaN maximum keeps the model's own fertility.
                 found = [(0.0, math.nan)] * len(tokens) if found is None else found

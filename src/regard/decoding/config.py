@@ -5,21 +5,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from regard.config import config, option
+from regard.config import configclass, option
 
 __all__ = [
     "AlignmentConfig",
     "CoveragePenaltyConfig",
-    "Limits",
+    "LengthLimits",
     "SamplingConfig",
-    "SearchBatchConfig",
-    "SearchConfig",
+    "GenerationBatchConfig",
+    "GenerationConfig",
     "SearchSchemeConfig",
 ]
 
 
 @dataclass(frozen=True)
-class Limits:
+class LengthLimits:
     """Maximum numbers of tokens in a sentence pair.
 
     Attributes:
@@ -31,52 +31,52 @@ class Limits:
     target: int
 
 
-@config
-class SearchBatchConfig:
+@configclass
+class GenerationBatchConfig:
     """Batch limits for decoding. The translations do not depend on them."""
 
-    sentences: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
-    tokens: int = option(
+    batch_size: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
+    max_batch_tokens: int = option(
         default=4096,
         help="Maximum number of source tokens in a batch, including padding.",
         ge=1,
         le=100_000_000,
     )
-    longest: int = option(
+    max_source_length: int = option(
         default=1000,
         help="Maximum number of tokens in a source sentence. A longer sentence yields an empty line and a "
         "warning.",
         ge=1,
         le=100_000,
     )
-    block: int = option(
+    buffer_lines: int = option(
         default=1024,
         help="Number of lines that are read, sorted by length and held in memory at once.",
         ge=1,
         le=10_000_000,
     )
 
-    def limits(self, longest: int | None, sinks: int) -> Limits:
+    def length_limits(self, max_length: int | None, num_sinks: int) -> LengthLimits:
         """Return the maximum numbers of tokens in sentences that a model can process.
 
         Args:
-            longest: Maximum number of tokens in the model's input, including sinks or the end symbol. None
+            max_length: Maximum number of tokens in the model's input, including sinks or the end symbol. None
                 for no limit.
-            sinks: Number of sinks appended to the source.
+            num_sinks: Number of sinks appended to the source.
         """
-        if longest is None:
-            return Limits(self.longest, self.longest)
-        return Limits(*(max(1, min(self.longest, longest - more)) for more in (sinks, 1)))
+        if max_length is None:
+            return LengthLimits(self.max_source_length, self.max_source_length)
+        return LengthLimits(*(max(1, min(self.max_source_length, max_length - more)) for more in (num_sinks, 1)))
 
 
-@config
+@configclass
 class CoveragePenaltyConfig:
     """Coverage penalty of Wu et al. (2016): a lower score if source words receive little attention."""
 
     weight: float = option(
         default=0.0, help="Weight (beta) of the coverage penalty. 0 disables it.", ge=0, le=1e6
     )
-    floor: float = option(
+    epsilon: float = option(
         default=0.1,
         help="Lower limit (epsilon) on the attention of a source word inside the logarithm. It bounds the "
         "penalty of words with little or no attention.",
@@ -89,7 +89,7 @@ class CoveragePenaltyConfig:
     )
 
 
-@config
+@configclass
 class SearchSchemeConfig:
     """Stopping criterion of search, and compatibility with `generate` of Hugging Face's transformers.
 
@@ -99,41 +99,41 @@ class SearchSchemeConfig:
     size.
     """
 
-    stop: Literal["heuristic", "exact", "first_n"] = option(
+    stopping: Literal["heuristic", "exact", "first_n"] = option(
         default="heuristic",
         help="Criterion for stopping the search of a sentence. heuristic: no unfinished hypothesis scores "
         "higher than the n-best finished ones. exact: none could score higher even at the maximum length "
         "without further loss of probability (slow). first_n: N hypotheses are finished.",
     )
-    transformers: bool = option(
+    hf_compatible: bool = option(
         default=False,
         help="Compute lengths and scores and stop as `generate` of transformers does. Models loaded from a "
         "Hugging Face directory use this.",
     )
-    forced_end: bool = option(
+    forced_eos: bool = option(
         default=False,
         help="Only with `transformers`: append the end symbol at no cost to a translation at its maximum "
         "length (`forced_eos_token_id`). Default: the translation is truncated, and its score does not "
         "include the end symbol.",
     )
-    renormalize: bool = option(
+    renormalize_logits: bool = option(
         default=False,
         help="Only with `transformers`: renormalize the probabilities over the allowed tokens before "
         "hypotheses are compared (`renormalize_logits`).",
     )
-    suppress: bool = option(
+    suppress_tokens: bool = option(
         default=True,
         help="Only with `transformers`: never generate the tokens and sequences that the model's directory "
         "excludes (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
     )
 
     def __post_init__(self) -> None:
-        """Reject options that have an effect only with `transformers`."""
-        if not self.transformers and (self.forced_end or self.renormalize):
+        """Reject options that have an effect only with `hf_compatible`."""
+        if not self.hf_compatible and (self.forced_eos or self.renormalize_logits):
             raise ValueError("forced_end and renormalize require transformers = true")
 
 
-@config
+@configclass
 class AlignmentConfig:
     """The attention that word links are extracted from and that is shown as the model's attention map.
 
@@ -157,7 +157,7 @@ class AlignmentConfig:
         help="Use the attention of the time step whose input is the token, one step after the token was "
         "generated.",
     )
-    replace_unknown: bool = option(
+    replace_unk: bool = option(
         default=False, help="Replace each unknown token by the source word that it is linked to."
     )
 
@@ -167,14 +167,14 @@ class AlignmentConfig:
         return {"layer": layer, "heads": list(self.heads), "shift": self.shift}
 
 
-@config
-class SearchConfig(SearchBatchConfig):
+@configclass
+class GenerationConfig(GenerationBatchConfig):
     """Settings of beam search. Greedy search is beam search with a beam of 1."""
 
-    beam: int = option(
+    beam_size: int = option(
         default=5, help="Number of unfinished hypotheses per sentence. 1 is greedy search.", ge=1, le=1_000
     )
-    nbest: int = option(
+    num_return: int = option(
         default=1,
         help="Number of translations returned per sentence, at most the beam size.",
         ge=1,
@@ -197,10 +197,10 @@ class SearchConfig(SearchBatchConfig):
         ge=0,
         le=1_000,
     )
-    max_length_extra: int = option(
+    max_length_offset: int = option(
         default=10, help="Number of tokens added to that maximum length.", ge=1, le=100_000
     )
-    no_repeat_ngram: int = option(
+    no_repeat_ngram_size: int = option(
         default=0,
         help="Size of the n-grams that may not occur twice in a translation. 0 allows repetition.",
         ge=0,
@@ -209,7 +209,7 @@ class SearchConfig(SearchBatchConfig):
     scheme: SearchSchemeConfig = option(
         default=SearchSchemeConfig, help="Stopping criterion and scoring scheme."
     )
-    forbid_unknown: bool | None = option(
+    suppress_unk: bool | None = option(
         default=None,
         help="Never generate the unknown token. Default: true with subword tokenizers, unless "
         "alignment.replace_unknown is set.",
@@ -221,32 +221,32 @@ class SearchConfig(SearchBatchConfig):
 
     def __post_init__(self) -> None:
         """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
-        if self.nbest > self.beam:
+        if self.num_return > self.beam_size:
             raise ValueError(
-                f"nbest = {self.nbest} translations require a beam of at least {self.nbest}, not {self.beam}"
+                f"nbest = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
             )
-        if self.length_penalty < 0 and not self.scheme.transformers:
+        if self.length_penalty < 0 and not self.scheme.hf_compatible:
             raise ValueError(
                 f"length_penalty = {self.length_penalty}: must be at least 0 without scheme.transformers"
             )
 
     @property
-    def kept(self) -> int:
+    def num_finished_kept(self) -> int:
         """Return the number of finished hypotheses that are stored per sentence during search."""
-        return self.beam if self.scheme.transformers else self.nbest
+        return self.beam_size if self.scheme.hf_compatible else self.num_return
 
-    def for_text(self, subword: bool) -> "SearchConfig":
-        """Return a copy of these settings with `forbid_unknown` resolved to true or false.
+    def resolve_suppress_unk(self, subword: bool) -> "GenerationConfig":
+        """Return a copy of these settings with `suppress_unk` resolved to true or false.
 
         Args:
             subword: Whether the target tokenizer splits words into subword tokens.
         """
-        if self.forbid_unknown is not None:
+        if self.suppress_unk is not None:
             return self
-        return replace(self, forbid_unknown=subword and not self.alignment.replace_unknown)
+        return replace(self, suppress_unk=subword and not self.alignment.replace_unk)
 
 
-@config
+@configclass
 class SamplingConfig:
     """Settings of sampling translations from the model."""
 

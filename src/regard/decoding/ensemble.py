@@ -15,30 +15,30 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Ending, Reading
-from regard.data.batch import Batch, Sequences
+from regard.attention.base import EosConstraint, AttentionStep
+from regard.data.batch import Batch, PaddedSequences
 from regard.errors import UsageError
-from regard.layers.rows import Rows
-from regard.models.base import Constraints, Look, Memories, Outcome, Prediction, TranslationModel
+from regard.layers.rows import BatchedState
+from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Ensemble"]
 
 
 @dataclass(frozen=True)
-class _States(Rows):
+class _EnsembleState(BatchedState):
     """Decoder state of each model, and the number of memories of each model."""
 
-    states: tuple[Rows, ...]
-    counts: tuple[int, ...]
+    states: tuple[BatchedState, ...]
+    num_memories: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class _Pending(Rows):
+class _PendingState(BatchedState):
     """Prediction of each model, before the next token is known."""
 
     predictions: tuple[Prediction, ...]
-    counts: tuple[int, ...]
+    num_memories: tuple[int, ...]
 
 
 class Ensemble(TranslationModel):
@@ -64,84 +64,84 @@ class Ensemble(TranslationModel):
     @property
     def longest(self) -> int | None:
         """Return the smallest maximum length of the models, or None if none has a limit."""
-        found = [model.longest for model in self._members()]
+        found = [model.max_length for model in self._members()]
         return min((one for one in found if one is not None), default=None)
 
     @property
-    def constraints(self) -> Constraints:
+    def constraints(self) -> GenerationConstraints:
         """Return the constraints of the first model, whose search settings the ensemble uses."""
         return self._members()[0].constraints
 
     def begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, _States]:
+    ) -> tuple[Memories, _EnsembleState]:
         """Encode with every model; see `TranslationModel.begin`."""
         begun = [model.begin(source, upper, lower) for model in self._members()]
         counts = tuple(len(memories) for memories, _ in begun)
         flat = tuple(memory for memories, _ in begun for memory in memories)
-        return flat, _States(tuple(state for _, state in begun), counts)
+        return flat, _EnsembleState(tuple(state for _, state in begun), counts)
 
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Average the models' probabilities of the next token; see `TranslationModel.step`."""
-        assert isinstance(state, _States)
+        assert isinstance(state, _EnsembleState)
         predictions: list[Prediction] = []
         # The memories of all models are concatenated; each model receives its own part.
         start = 0
-        for model, own, count in zip(self._members(), state.states, state.counts, strict=True):
+        for model, own, count in zip(self._members(), state.states, state.num_memories, strict=True):
             predictions.append(model.step(tokens, memories[start : start + count], own))
             start += count
-        log_probs = _mean_log([prediction.log_probs for prediction in predictions])
-        readings = _joined([prediction.readings for prediction in predictions])
-        ending = Ending.of_all([prediction.ending for prediction in predictions])
-        return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts), ending)
+        log_probs = _log_mean([prediction.log_probs for prediction in predictions])
+        readings = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
+        ending = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
+        return Prediction(log_probs, None, readings, _PendingState(tuple(predictions), state.num_memories), ending)
 
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _EnsembleState:
         """Pass the chosen tokens to every model; see `TranslationModel.observe`."""
         pending = prediction.state
-        assert isinstance(pending, _Pending)
+        assert isinstance(pending, _PendingState)
         pairs = zip(self._members(), pending.predictions, strict=True)
-        return _States(tuple(model.observe(own, rows, tokens) for model, own in pairs), pending.counts)
+        return _EnsembleState(tuple(model.update(own, rows, tokens) for model, own in pairs), pending.num_memories)
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
         """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`.
 
         `Outcome.average` is zero, because an ensemble is not trained.
         """
-        outcomes: list[Outcome] = [model(batch, look=look) for model in self.models]
+        outcomes: list[ForwardOutput] = [model(batch, look=look) for model in self.models]
         first = outcomes[0]
-        found = _mean_log([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
+        found = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)
-        weights = _side_by_side([outcome.weights for outcome in outcomes])
+        weights = _combine_layers([outcome.cross_attentions for outcome in outcomes])
         found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
-        beliefs = _side_by_side([outcome.beliefs for outcome in outcomes])
-        return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, beliefs)
+        beliefs = _combine_layers([outcome.posteriors for outcome in outcomes])
+        return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, beliefs)
 
     def flops(self, batch: Batch) -> float:
         """Return the sum of the models' floating-point operations."""
         return sum(model.flops(batch) for model in self._members())
 
 
-def _mean_log(log_probs: list[Tensor]) -> Tensor:
+def _log_mean(log_probs: list[Tensor]) -> Tensor:
     """Return the logarithm of the mean of the models' probabilities."""
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.logsumexp(torch.stack(log_probs), dim=0) - math.log(len(log_probs))
 
 
-def _side_by_side(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+def _combine_layers(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """Combine several models' weights, [..., H, S] per layer, as described in the module docstring."""
     if len({len(layers) for layers in weights}) > 1:
         return tuple(layer for layers in weights for layer in layers)
     return tuple(torch.cat(layer, dim=-2) for layer in zip(*weights, strict=True))
 
 
-def _joined(readings: Sequence[tuple[Reading, ...]]) -> tuple[Reading, ...]:
+def _combine_attention_steps(readings: Sequence[tuple[AttentionStep, ...]]) -> tuple[AttentionStep, ...]:
     """Return one `Reading` per combined layer. Only its weights are meaningful for an ensemble."""
     every = [reading for own in readings for reading in own]
-    weights = _side_by_side([tuple(reading.weights for reading in own) for own in readings])
+    weights = _combine_layers([tuple(reading.weights for reading in own) for own in readings])
     return tuple(
         dataclasses.replace(reading, weights=layer)
         for reading, layer in zip(every[: len(weights)], weights, strict=True)

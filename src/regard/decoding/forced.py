@@ -6,19 +6,19 @@ from dataclasses import replace
 import torch
 
 from regard.attention.base import Attention
-from regard.data.batch import Batch, Sequences
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import evaluating
+from regard.decoding.beam import eval_mode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import Scorer
-from regard.decoding.trace import Path
-from regard.models.base import Outcome, TranslationModel
+from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.trace import HypothesisPath
+from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Int, Tensor
 
-__all__ = ["believe", "force", "likeliest"]
+__all__ = ["compute_posteriors", "force_decode", "predict_tokens"]
 
 
-def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -> list[Hypothesis]:
+def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None) -> list[Hypothesis]:
     """Compute the log-probability and the attention of given translations.
 
     Args:
@@ -28,14 +28,14 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
     """
     if batch.target is None:
         raise ValueError("forced decoding needs a batch with targets")
-    scorer = scorer or Scorer()
-    with evaluating(model):
+    scorer = scorer or HypothesisScorer()
+    with eval_mode(model):
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.weights]
         learned = outcome.beliefs if _has_posterior(model) else ()
         beliefs = [layer.float().cpu().numpy() for layer in learned]
-        added = _added(scorer, batch, outcome)
+        added = _attention_scores(scorer, batch, outcome)
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     for row, (steps, words) in enumerate(lengths):
@@ -44,13 +44,13 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
         attention, posteriors = (
             tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, beliefs)
         )
-        made = Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row])
-        results.append(replace(made, beliefs=posteriors))
+        made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(scorer.score_tokens(log_probs) + added[row])
+        results.append(replace(made, posteriors=posteriors))
     return results
 
 
-def believe(
-    model: TranslationModel, batch: Batch, found: Sequence[Sequence[Hypothesis]]
+def compute_posteriors(
+    model: TranslationModel, batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]]
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses with their posterior attention (`beliefs`).
 
@@ -60,24 +60,24 @@ def believe(
     Args:
         model: The model that generated the hypotheses.
         batch: The sentences, on the model's device.
-        found: Hypotheses of each sentence.
+        hypotheses: Hypotheses of each sentence.
     """
-    made = [list(own) for own in found]
+    made = [list(own) for own in hypotheses]
     device = batch.source.tokens.device
     # Hypotheses of the same rank are batched: the i-th iteration takes the i-th hypothesis of each sentence.
     for place in range(max(map(len, made), default=0) if _has_posterior(model) else 0):
         rows = [row for row, own in enumerate(made) if place < len(own)]
         index = torch.tensor(rows, device=device)
-        target = Sequences.of([[*made[row][place].tokens, EOS] for row in rows]).to(device)
-        source = Sequences(batch.source.tokens[index], batch.source.lengths[index])
-        upper, lower = (None if x is None else x[index] for x in (batch.upper, batch.lower))
+        target = PaddedSequences.pad([[*made[row][place].tokens, EOS] for row in rows]).to(device)
+        source = PaddedSequences(batch.source.tokens[index], batch.source.lengths[index])
+        upper, lower = (None if x is None else x[index] for x in (batch.upper_bounds, batch.lower_bounds))
         chosen = Batch(source, target, batch.rows[index.to(batch.rows.device)], upper, lower)
-        for row, forced in zip(rows, force(model, chosen), strict=True):
-            made[row][place] = replace(made[row][place], beliefs=forced.beliefs)
+        for row, forced in zip(rows, force_decode(model, chosen), strict=True):
+            made[row][place] = replace(made[row][place], posteriors=forced.posteriors)
     return made
 
 
-def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
+def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
     """Return the top-scoring token after each prefix of the given translations.
 
     Args:
@@ -89,13 +89,13 @@ def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
     rows = torch.arange(len(batch), device=batch.source.tokens.device)
     before = torch.full_like(rows, BOS)
     found: list[Tensor] = []
-    with evaluating(model):
-        memories, state = model.begin(batch.source, batch.upper, batch.lower)
+    with eval_mode(model):
+        memories, state = model.begin(batch.source, batch.upper_bounds, batch.lower_bounds)
         # Step by step, because `forward` returns only the probabilities of the reference tokens.
         for token in batch.target.tokens.unbind(1):
             prediction = model.step(before, memories, state)
             found.append(prediction.log_probs.argmax(dim=-1))
-            state = model.observe(prediction, rows, token)
+            state = model.update(prediction, rows, token)
             before = token
     return torch.stack(found, dim=1)
 
@@ -105,9 +105,9 @@ def _has_posterior(model: TranslationModel) -> bool:
     return any(isinstance(part, Attention) and part.has_posterior for part in model.modules())
 
 
-def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:
+def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOutput) -> list[float]:
     """Return the coverage penalty of each hypothesis."""
     real = outcome.mask[:, :, None, None]
-    attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.weights)
-    added = scorer.added(attended, batch.source.words)
+    attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
+    added = scorer.attention_score(attended, batch.source.word_mask)
     return [0.0] * len(batch) if added is None else added.double().cpu().tolist()

@@ -20,10 +20,10 @@ class Hypothesis:
         token_log_probs: Log-probability of each token and, last, of the end symbol, in nats.
         attention: Weights [T, H, S] of each attention layer in float32: T time steps including that of the
             end symbol, H heads, S source tokens without padding.
-        beliefs: Posterior attention in the same form, after each token is known. Empty if it equals
+        posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it holds the probability of each selection. Search itself leaves
             it empty; `Translator` fills it in.
-        cut: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
+        truncated: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
             reached or no attention was left.
     """
 
@@ -32,10 +32,10 @@ class Hypothesis:
     log_probability: float
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
-    beliefs: tuple[Float[np.ndarray, "T _ S"], ...] = ()
-    cut: bool = False
+    posteriors: tuple[Float[np.ndarray, "T _ S"], ...] = ()
+    truncated: bool = False
 
     @property
-    def believed(self) -> tuple[Float[np.ndarray, "T _ S"], ...]:
-        """Return the posterior attention of each token: `beliefs`, or `attention` if they are equal."""
-        return self.beliefs or self.attention
+    def posterior_attention(self) -> tuple[Float[np.ndarray, "T _ S"], ...]:
+        """Return the posterior attention of each token: `posteriors`, or `attention` if they are equal."""
+        return self.posteriors or self.attention

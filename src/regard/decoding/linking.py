@@ -24,14 +24,14 @@ from regard.errors import UsageError
 from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
 from regard.types import Float
 
-__all__ = ["Layers", "TokenWords", "attention_links", "attention_map", "chosen_heads", "selection_links"]
+__all__ = ["LayerAttention", "WordIndices", "attention_links", "attention_map", "select_heads", "selection_links"]
 
-Layers = Sequence[Float[np.ndarray, "T _ S"]]
+LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
 """Attention of each layer at all T time steps, the last of which is that of the end symbol."""
 
 
 @dataclass(frozen=True)
-class TokenWords:
+class WordIndices:
     """Word index of each token, counted from 0.
 
     Attributes:
@@ -44,8 +44,8 @@ class TokenWords:
     target: Sequence[int]
 
 
-def chosen_heads(
-    layers: Layers, config: AlignmentConfig, name: str = "the model"
+def select_heads(
+    layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
 ) -> Float[np.ndarray, "T H S"]:
     """Return the attention of the chosen layer and heads, of all time steps.
 
@@ -76,7 +76,7 @@ def chosen_heads(
 
 
 def attention_map(
-    layers: Layers, config: AlignmentConfig, name: str = "the model"
+    layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
 ) -> Float[np.ndarray, "N S"]:
     """Return the attention map of a translation: one row for each of its T tokens, without the end symbol.
 
@@ -88,12 +88,12 @@ def attention_map(
     Raises:
         UsageError: if the model has no attention, or no such layer or head.
     """
-    weights = chosen_heads(layers, config, name).mean(axis=1)
+    weights = select_heads(layers, config, name).mean(axis=1)
     return weights[1:] if config.shift else weights[:-1]
 
 
 def attention_links(
-    priors: Layers, posteriors: Layers, config: AlignmentConfig, words: TokenWords, name: str = "the model"
+    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, words: WordIndices, name: str = "the model"
 ) -> Links:
     """Link each target word to the source word with the highest attention. Both are counted from 0.
 
@@ -116,7 +116,7 @@ def attention_links(
 
 
 def selection_links(
-    priors: Layers, config: AlignmentConfig, words: TokenWords, name: str = "the model"
+    priors: LayerAttention, config: AlignmentConfig, words: WordIndices, name: str = "the model"
 ) -> Links | None:
     """Link each target word to every source word that hard attention selected for it.
 
@@ -132,6 +132,6 @@ def selection_links(
     Raises:
         UsageError: if the model has no such layer or head.
     """
-    if not priors or not is_selection(chosen_heads(priors, config, name)):
+    if not priors or not is_selection(select_heads(priors, config, name)):
         return None
     return links_from_selection(attention_map(priors, config, name), words.source, words.target)

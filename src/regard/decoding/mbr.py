@@ -16,19 +16,19 @@ from typing import Literal
 
 import numpy as np
 
-from regard.config import config, option
-from regard.decoding.config import SearchConfig
+from regard.config import configclass, option
+from regard.decoding.config import GenerationConfig
 from regard.errors import UsageError
 from regard.metrics.utility import utilities
 from regard.types import Float
 
-__all__ = ["MbrConfig", "expected_utilities", "rank"]
+__all__ = ["MbrConfig", "expected_utilities", "rank_candidates"]
 
-_SAMPLES = 32
-_EQUAL = 9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
+_DEFAULT_NUM_SAMPLES = 32
+_UTILITY_DECIMALS = 9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
 
 
-@config
+@configclass
 class MbrConfig:
     """Settings of minimum Bayes risk decoding."""
 
@@ -37,41 +37,41 @@ class MbrConfig:
         help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
         "score (rep).",
     )
-    candidates: int = option(
+    num_candidates: int = option(
         default=0,
         help="Number of candidates. 0 means the beam size, or 32 samples.",
         ge=0,
         le=1_000,
     )
-    weights: Literal["auto", "uniform", "probability"] = option(
+    weighting: Literal["auto", "uniform", "probability"] = option(
         default="auto",
         help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
         "auto: uniform for samples, probability for n-best lists.",
     )
 
-    def search(self, search: SearchConfig, sampled: bool) -> SearchConfig:
+    def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
         """Return the search settings that generate the candidates.
 
         Args:
-            search: Search settings for a single translation.
+            candidate_search: Search settings for a single translation.
             sampled: Whether the candidates are sampled.
 
         Raises:
             UsageError: if there are fewer than two candidates, or more than the beam size.
         """
-        count = max(self.candidates or (_SAMPLES if sampled else search.beam), search.nbest)
+        count = max(self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return)
         if count < 2:
             raise UsageError(
                 "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
                 "the beam size"
             )
         if sampled:
-            return replace(search, nbest=count, beam=max(search.beam, count))
-        if count > search.beam:
-            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam}")
+            return replace(search, nbest=count, beam=max(search.beam_size, count))
+        if count > search.beam_size:
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
         return replace(search, nbest=count)
 
-    def weigh(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
+    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
         """Return the weight of each candidate as a reference. The weights sum to 1.
 
         Args:
@@ -79,7 +79,7 @@ class MbrConfig:
             sampled: Whether the candidates were sampled.
         """
         logs = np.array(log_probs, dtype=np.float64)
-        if self.weights == "uniform" or (self.weights == "auto" and sampled):
+        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
             return np.full(len(logs), 1 / len(logs))
         # Subtract the maximum to avoid underflow.
         shares = np.exp(logs - logs.max())
@@ -99,7 +99,7 @@ def expected_utilities(
     return utilities(utility, texts) @ weights
 
 
-def rank(
+def rank_candidates(
     texts: Sequence[str], log_probs: Sequence[float], config: MbrConfig, sampled: bool
 ) -> list[tuple[int, float]]:
     """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
@@ -111,8 +111,8 @@ def rank(
         config: Utility and weights.
         sampled: Whether the candidates were sampled.
     """
-    expected = expected_utilities(texts, config.weigh(log_probs, sampled), config.utility)
-    order: list[int] = np.argsort(-expected.round(_EQUAL), kind="stable").tolist()
+    expected = expected_utilities(texts, config.reference_weights(log_probs, sampled), config.utility)
+    order: list[int] = np.argsort(-expected.round(_UTILITY_DECIMALS), kind="stable").tolist()
     # Of candidates with equal text, only the first is returned.
     first = {text: place for place, text in reversed(list(enumerate(texts)))}
     return [(place, float(expected[place])) for place in order if first[texts[place]] == place]

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.attention.constrained import ENOUGH
+from regard.attention.constrained import MIN_ATTENTION_LEFT
 from regard.data.batch import Batch
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
-from regard.decoding.blocks import blocks, sorted_batches, too_long
-from regard.decoding.by_hand import is_bounded
-from regard.decoding.config import Limits, SearchBatchConfig
+from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.by_hand import has_bounded_attention
+from regard.decoding.config import LengthLimits, GenerationBatchConfig
 from regard.models.base import TranslationModel
 
-__all__ = ["KeptPair", "TokenPair", "pair_batches", "pair_blocks"]
+__all__ = ["PretokenizedPair", "TokenPair", "pair_batches", "pair_blocks"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class KeptPair:
+class PretokenizedPair:
     """A line and its translation, together with the tokens of a previous decoding run.
 
     Attributes:
@@ -47,22 +47,22 @@ class TokenPair:
         number: Line number, counted from 1.
         source: Source tokens. Empty if there is a problem.
         target: Tokens of the translation. An end symbol follows them.
-        problem: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
+        error: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
             fertilities exceeded). Empty if it can.
-        resegmented: Whether tokenizing the text again gives other tokens than the kept ones.
+        retokenized: Whether tokenizing the text again gives other tokens than the kept ones.
     """
 
     number: int
     source: tuple[str, ...]
     target: tuple[str, ...]
-    problem: str = ""
-    resegmented: bool = False
+    error: str = ""
+    retokenized: bool = False
 
 
 def pair_blocks(
-    text: TextPair,
-    pairs: Iterable[tuple[str, str] | KeptPair],
-    config: SearchBatchConfig,
+    text: TextProcessor,
+    pairs: Iterable[tuple[str, str] | PretokenizedPair],
+    config: GenerationBatchConfig,
     model: TranslationModel,
 ) -> Iterator[list[TokenPair]]:
     """Yield blocks of tokenized lines and translations.
@@ -75,14 +75,14 @@ def pair_blocks(
         config: Block size and maximum length of a line.
         model: The model that will process the pairs.
     """
-    limits = config.limits(model.longest, len(text.sink))
-    bounded = text.budget is not None and not text.sink and is_bounded(model)
+    limits = config.length_limits(model.max_length, len(text.sink_tokens))
+    bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
-    for block in blocks(enumerate(pairs, 1), config.block):
-        found = [_read(number, pair, text, limits) for number, pair in block]
+    for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
+        found = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
         if bounded:
-            found = _within_fertilities(found, text)
-        plain = next((pair for pair in found if not pair.problem and STEP not in pair.target), None)
+            found = _check_fertilities(found, text)
+        plain = next((pair for pair in found if not pair.error and STEP not in pair.target), None)
         if actions and plain is not None:
             actions = False  # warn only once
             _log.warning(
@@ -96,7 +96,7 @@ def pair_blocks(
 
 
 def pair_batches(
-    text: TextPair, block: Sequence[TokenPair], config: SearchBatchConfig
+    text: TextProcessor, block: Sequence[TokenPair], config: GenerationBatchConfig
 ) -> Iterator[tuple[list[int], Batch]]:
     """Yield batches of the valid pairs of a block, with their indices in the block.
 
@@ -105,28 +105,28 @@ def pair_batches(
         block: The pairs.
         config: Batch limits.
     """
-    lengths = [0 if pair.problem else max(len(pair.source), len(pair.target) + 1) for pair in block]
-    for rows in sorted_batches(lengths, config):
-        sources = [text.source.vocabulary.ids(block[row].source) for row in rows]
-        targets = [[*text.target.vocabulary.ids(block[row].target), EOS] for row in rows]
+    lengths = [0 if pair.error else max(len(pair.source), len(pair.target) + 1) for pair in block]
+    for rows in length_sorted_batches(lengths, config):
+        sources = [text.source.vocabulary.to_ids(block[row].source) for row in rows]
+        targets = [[*text.target.vocabulary.to_ids(block[row].target), EOS] for row in rows]
         yield rows, text.batch(sources, targets, [block[row].number for row in rows])
 
 
-def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[TokenPair]:
+def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[TokenPair]:
     """Mark pairs whose translation needs more attention than the source words' fertilities provide.
 
     Each target token uses one unit of attention. The end symbol uses the rest.
     """
     assert text.budget is not None
-    readable = [pair for pair in pairs if not pair.problem]
-    most, _ = text.budget.bounds([text.source.vocabulary.ids(pair.source) for pair in readable])
+    readable = [pair for pair in pairs if not pair.error]
+    most, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
     upper_of = {pair.number: upper for pair, upper in zip(readable, most, strict=True)}
     found: list[TokenPair] = []
     for pair in pairs:
         upper = upper_of.get(pair.number, np.full(1, math.inf))
         whole = float(upper.sum())
         # Number of target tokens that the total attention covers, up to the tolerance of the model.
-        enough = math.floor(min(whole, len(pair.target)) + (1 - ENOUGH))
+        enough = math.floor(min(whole, len(pair.target)) + (1 - MIN_ATTENTION_LEFT))
         if enough < len(pair.target):
             problem = (
                 f"the fertilities of the source words sum to {whole:g}, and each target token uses 1: no "
@@ -138,21 +138,21 @@ def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[Toke
     return found
 
 
-def _read(number: int, pair: tuple[str, str] | KeptPair, text: TextPair, limits: Limits) -> TokenPair:
+def _tokenize_pair(number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits) -> TokenPair:
     """Tokenize a pair, or state why it cannot be processed."""
-    kept = pair if isinstance(pair, KeptPair) else None
-    source, target = (pair.text, pair.translation) if isinstance(pair, KeptPair) else pair
+    kept = pair if isinstance(pair, PretokenizedPair) else None
+    source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
     sides = (text.source, source), (text.target, target)
-    problem = too_long(source, None, limits.source) or too_long(target, None, limits.target)
-    problem = problem or next(filter(None, (side.problem(line) for side, line in sides)), None)
+    problem = length_error(source, None, limits.source) or length_error(target, None, limits.target)
+    problem = problem or next(filter(None, (side.format_error(line) for side, line in sides)), None)
     if problem is None:
         words, produced = text.source.tokenize(source), text.target.tokenize(target)
         read = [*words], [*produced]
         if kept is not None:
             words, produced = [*(words if kept.source is None else kept.source)], [*kept.target]
-        problem = too_long(source, len(words), limits.source) or too_long(
+        problem = length_error(source, len(words), limits.source) or length_error(
             target, len(produced), limits.target
         )
         if problem is None and words:
-            return TokenPair(number, tuple(words), tuple(produced), resegmented=read != (words, produced))
+            return TokenPair(number, tuple(words), tuple(produced), retokenized=read != (words, produced))
     return TokenPair(number, (), (), problem or "the source is empty")

@@ -17,20 +17,20 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from regard.decoding.beam import evaluating
+from regard.decoding.beam import eval_mode
 
-__all__ = ["each_batch"]
+__all__ = ["map_batches"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-TURN = 2e-4  # seconds, maximum time a thread holds the interpreter lock while another waits
+SWITCH_INTERVAL = 2e-4  # seconds, maximum time a thread holds the interpreter lock while another waits
 
-_starting = Lock()
-_turns: list[float] = []
+_lock = Lock()
+_saved_intervals: list[float] = []
 
 
-def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
+def map_batches(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
     """Apply a function to each batch and return the results in order.
 
     Args:
@@ -50,27 +50,27 @@ def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R
             return function(batch)
 
     # Set evaluation mode once for both threads: each search restores the mode that it found.
-    with evaluating(model), _short_turns(), ThreadPoolExecutor(2, "search") as pool:
-        _share(pool, threads)
+    with eval_mode(model), _short_switch_interval(), ThreadPoolExecutor(2, "search") as pool:
+        _split_threads(pool, threads)
         return list(pool.map(search, batches))
 
 
 @contextmanager
-def _short_turns() -> Iterator[None]:
+def _short_switch_interval() -> Iterator[None]:
     """Shorten the interpreter's switch interval; the last context to exit restores the original one."""
-    with _starting:
-        _turns.append(sys.getswitchinterval() if not _turns else _turns[0])
-        sys.setswitchinterval(min(TURN, _turns[0]))
+    with _lock:
+        _saved_intervals.append(sys.getswitchinterval() if not _saved_intervals else _saved_intervals[0])
+        sys.setswitchinterval(min(SWITCH_INTERVAL, _saved_intervals[0]))
     try:
         yield
     finally:
-        with _starting:
-            found = _turns.pop()
-            if not _turns:
+        with _lock:
+            found = _saved_intervals.pop()
+            if not _saved_intervals:
                 sys.setswitchinterval(found)
 
 
-def _share(pool: ThreadPoolExecutor, threads: int) -> None:
+def _split_threads(pool: ThreadPoolExecutor, threads: int) -> None:
     """Give each worker of a pool half of the threads; both get the same number, as results depend on it."""
     both = Barrier(3)
 
@@ -80,7 +80,7 @@ def _share(pool: ThreadPoolExecutor, threads: int) -> None:
         torch.set_num_threads(threads // 2)
         both.wait()
 
-    with _starting:
+    with _lock:
         for _ in range(2):
             pool.submit(take)
         both.wait()

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["AttentionScore", "CoveragePenalty", "Scorer", "length_penalty"]
+__all__ = ["AttentionScore", "CoveragePenalty", "HypothesisScorer", "length_penalty"]
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
@@ -42,53 +42,53 @@ class CoveragePenalty:
 
     Attributes:
         weight: beta.
-        floor: eps, in (0, 1].
+        epsilon: eps, in (0, 1].
     """
 
     weight: float
-    floor: float = 0.1
+    epsilon: float = 0.1
 
     def __call__(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"]:
         """Return the penalty of each hypothesis."""
-        received = attention[-1].mean(dim=1).clamp(self.floor, 1.0)
+        received = attention[-1].mean(dim=1).clamp(self.epsilon, 1.0)
         return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
 
 @dataclass(frozen=True)
-class Scorer:
+class HypothesisScorer:
     """Scoring function of hypotheses.
 
     Attributes:
         alpha: Exponent of the length penalty. 0 disables it.
-        additions: Terms computed from the attention.
-        power: Whether the length penalty is |y|^alpha, as in transformers.
-        forced: Number of tokens forced at the start that |y| then includes.
+        attention_terms: Terms computed from the attention.
+        transformers_length_penalty: Whether the length penalty is |y|^alpha, as in transformers.
+        num_forced_tokens: Number of tokens forced at the start that |y| then includes.
     """
 
     alpha: float = 0.0
-    additions: tuple[AttentionScore, ...] = ()
-    power: bool = False
-    forced: int = 0
+    attention_terms: tuple[AttentionScore, ...] = ()
+    transformers_length_penalty: bool = False
+    num_forced_tokens: int = 0
 
     @classmethod
-    def of(cls, config: SearchConfig, before: int = 1) -> "Scorer":
+    def from_config(cls, config: GenerationConfig, num_prefix_tokens: int = 1) -> "HypothesisScorer":
         """Return the scorer that search settings describe.
 
         Args:
             config: Search settings.
-            before: Number of tokens before every translation of the model, including the start symbol.
+            num_prefix_tokens: Number of tokens before every translation of the model, including the start symbol.
         """
         coverage = config.coverage_penalty
-        additions = (CoveragePenalty(coverage.weight, coverage.floor),) if coverage.weight else ()
-        if not config.scheme.transformers:
+        additions = (CoveragePenalty(coverage.weight, coverage.epsilon),) if coverage.weight else ()
+        if not config.scheme.hf_compatible:
             return cls(config.length_penalty, additions)
-        return cls(config.length_penalty, additions, power=True, forced=before - 1)
+        return cls(config.length_penalty, additions, power=True, forced=num_prefix_tokens - 1)
 
     def penalty(self, length: Any) -> Any:
         """Return the divisor of log-probabilities. `length` includes the end symbol."""
-        return (length + self.forced) ** self.alpha if self.power else length_penalty(length, self.alpha)
+        return (length + self.num_forced_tokens) ** self.alpha if self.transformers_length_penalty else length_penalty(length, self.alpha)
 
     def __call__(
         self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
@@ -101,7 +101,7 @@ class Scorer:
         """
         return log_probability / self.penalty(length)
 
-    def added(
+    def attention_score(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"] | None:
         """Return the sum of the terms from attention (at most 0), or None if there is no such term.
@@ -110,10 +110,10 @@ class Scorer:
             attention: Weights of each layer, summed over all time steps.
             words: True at source tokens other than padding and sink; see `Sequences.words`.
         """
-        found = [addition(attention, words) for addition in self.additions]
+        found = [addition(attention, words) for addition in self.attention_terms]
         return sum(found[1:], start=found[0]) if found else None
 
-    def one(self, token_log_probs: Sequence[float]) -> float:
+    def score_tokens(self, token_log_probs: Sequence[float]) -> float:
         """Return the score of one hypothesis without the terms from attention.
 
         Args:

@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.blocks import blocks, too_long
-from regard.decoding.config import SearchConfig
+from regard.decoding.blocks import read_blocks, length_error
+from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.translate import Line, LineResult, Translation, warn_refused
-from regard.processors import available_processors
-from regard.smt.decoder import COPIED, Decoder, Found
+from regard.decoding.translate import InputLine, LineResult, Translation, log_warnings
+from regard.processors import num_available_cpus
+from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 
 __all__ = ["PhraseTranslator"]
@@ -33,68 +33,68 @@ class PhraseTranslator:
         model: The system.
         search: Search settings. `beam` is the number of hypotheses per stack that are extended, and `nbest`
             the number of translations returned. Apart from these, only the limits of `batch` have an effect.
-        threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
+        num_threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
     """
 
     model: PhraseModel
-    search: SearchConfig
-    threads: int = 0
+    search: GenerationConfig
+    num_threads: int = 0
 
     @property
-    def text(self) -> TextPair:
+    def text(self) -> TextProcessor:
         """Return the text processing of both sides."""
         return self.model.text
 
     @cached_property
-    def _decoder(self) -> Decoder:
+    def _decoder(self) -> PhraseDecoder:
         decoder = self.model.decoder
-        return replace(decoder, beam=replace(decoder.beam, stack=self.search.beam))
+        return replace(decoder, beam=replace(decoder.limits, stack_size=self.search.beam_size))
 
-    def as_written(self) -> "PhraseTranslator":
+    def pretokenized(self) -> "PhraseTranslator":
         """Return a copy for pretokenized text, whose words are used unchanged."""
-        return replace(self, model=replace(self.model, text=self.text.as_written()))
+        return replace(self, model=replace(self.model, text=self.text.without_conversion()))
 
-    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
+    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
         """Translate lines as `Translator.translate` does."""
-        for block in blocks(lines, self.search.block):
-            for result in self.block(block):
-                warn_refused(result)
+        for block in read_blocks(lines, self.search.buffer_lines):
+            for result in self.translate_block(block):
+                log_warnings(result)
                 yield result
 
-    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate the lines of one block."""
-        results = [self._read(line) for line in lines]
+        results = [self._tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
-        found = self._decoder.translate(sources, self.search.nbest, self.threads or available_processors())
+        found = self._decoder.translate(sources, self.search.num_return, self.num_threads or num_available_cpus())
         return [
-            replace(result, translations=tuple(self._write(result, one) for one in several))
+            replace(result, translations=tuple(self._to_translation(result, one) for one in several))
             for result, several in zip(results, found, strict=True)
         ]
 
-    def _read(self, line: Line) -> LineResult:
+    def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
-        longest, side = self.search.longest, self.text.source
-        refused = too_long(line.text, None, longest) or side.problem(line.text)
-        if line.prefix or line.terms or line.fertility:
+        longest, side = self.search.max_source_length, self.text.source
+        refused = length_error(line.text, None, longest) or side.format_error(line.text)
+        if line.prefix or line.terms or line.fertilities:
             refused = "a phrase-based system does not support prefixes, terms or fertilities"
         if refused is None:
             tokens = side.tokenize(line.text)
-            refused = too_long(line.text, len(tokens), longest)
+            refused = length_error(line.text, len(tokens), longest)
             if refused is None:
                 return LineResult(line, tuple(tokens))
-        return LineResult(line, refused=refused)
+        return LineResult(line, error=refused)
 
-    def _write(self, result: LineResult, found: Found) -> Translation:
+    def _to_translation(self, result: LineResult, found: PhraseTranslation) -> Translation:
         """Convert a translation to text, with the word links of its phrases as attention."""
         source, target = self.text.source, self.text.target
         words = found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
-        for piece in found.pieces:
+        for piece in found.phrases:
             for i, j in piece.links:
                 weights[len(written) + j, 0, i] = 1
-            known = target.vocabulary.strings([word for word in piece.words if word != COPIED])
+            known = target.vocabulary.to_tokens([word for word in piece.words if word != COPIED])
             written += known or [result.source_tokens[piece.start]]
         sums = weights.sum(axis=2, keepdims=True)
         hypothesis = Hypothesis(

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import Ending
-from regard.data.batch import Sequences
+from regard.attention.base import EosConstraint
+from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, PAD, SINK, UNK
-from regard.decoding.best import best_tokens
-from regard.decoding.config import SearchConfig
-from regard.decoding.suppressed import Suppressed
-from regard.models.base import Constraints
+from regard.decoding.best import top_k_tokens
+from regard.decoding.config import GenerationConfig
+from regard.decoding.suppressed import SuppressedTokens
+from regard.models.base import GenerationConstraints
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidates", "Rules"]
+__all__ = ["Candidates", "TokenConstraints"]
 
-_NEVER = -float("inf")
-_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
+_NEG_INF = -float("inf")
+_NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
 
 
 @dataclass(frozen=True)
@@ -34,91 +34,91 @@ class Candidates:
         values: Log-probabilities, minus infinity for excluded tokens.
         tokens: Token ids: the end symbol in the first column, then the top-scoring others, best first (all
             tokens in vocabulary order if no count is given), then the tokens that required terms need.
-        mass: Log of the total probability of all allowed tokens, if search renormalizes by it.
-        free: True for rows that end at the maximum length at no cost.
+        log_normalizer: Log of the total probability of all allowed tokens, if search renormalizes by it.
+        free_eos: True for rows that end at the maximum length at no cost.
     """
 
     values: Float[Tensor, "R C"]
     tokens: Int[Tensor, "R C"]
-    mass: Float[Tensor, "R"] | None = None
-    free: Bool[Tensor, "R"] | None = None
+    log_normalizer: Float[Tensor, "R"] | None = None
+    free_eos: Bool[Tensor, "R"] | None = None
 
     @property
-    def ranked(self) -> Float[Tensor, "R C"]:
+    def score_increments(self) -> Float[Tensor, "R C"]:
         """Return the values that search adds to the scores of hypotheses."""
-        values = self.values if self.mass is None else self.values - self.mass.unsqueeze(1)
-        if self.free is None:
+        values = self.values if self.log_normalizer is None else self.values - self.log_normalizer.unsqueeze(1)
+        if self.free_eos is None:
             return values
-        return torch.cat([values[:, :1].masked_fill(self.free.unsqueeze(1), 0.0), values[:, 1:]], dim=1)
+        return torch.cat([values[:, :1].masked_fill(self.free_eos.unsqueeze(1), 0.0), values[:, 1:]], dim=1)
 
 
-class Rules:
+class TokenConstraints:
     """Constraints of one batch.
 
     Args:
         config: Search settings.
         source: The batch.
         prefixes: Token ids that the translation of each sentence must start with.
-        longest: Maximum number of tokens the model can process, including the end symbol. None for no limit.
-        room: Number of tokens that each translation must be able to hold beyond its prefix. Default: 0.
+        max_model_length: Maximum number of tokens the model can process, including the end symbol. None for no limit.
+        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix. Default: 0.
         constraints: Constraints from the model's directory. Default: no constraints.
 
     Attributes:
-        longest: Maximum number of tokens in any translation of the batch.
-        limits: Maximum number of tokens in each translation, [B].
-        remembers: Whether the tokens of the hypotheses are needed.
+        max_model_length: Maximum number of tokens in any translation of the batch.
+        max_lengths: Maximum number of tokens in each translation, [B].
+        needs_history: Whether the tokens of the hypotheses are needed.
     """
 
     def __init__(
         self,
-        config: SearchConfig,
-        source: Sequences,
+        config: GenerationConfig,
+        source: PaddedSequences,
         prefixes: Sequence[Sequence[int]] | None = None,
-        longest: int | None = None,
-        room: Sequence[int] | None = None,
-        constraints: Constraints | None = None,
+        max_model_length: int | None = None,
+        extra_tokens: Sequence[int] | None = None,
+        constraints: GenerationConstraints | None = None,
     ) -> None:
         """Compute the length limits of each sentence."""
         self.config = config
-        constraints = constraints if constraints is not None else Constraints()
-        self._before = constraints.before
-        self._suppressed = Suppressed(constraints, config, source.tokens.device)
+        constraints = constraints if constraints is not None else GenerationConstraints()
+        self._before = constraints.prefix
+        self._suppressed = SuppressedTokens(constraints, config, source.tokens.device)
         scheme = config.scheme
         # transformers includes the tokens before a translation (and the forced end symbol) in its length.
-        counted = len(self._before) if scheme.transformers else 0
+        counted = len(self._before) if scheme.hf_compatible else 0
         self._min_length = max(config.min_length - counted, 0)
-        minimum = 0 if scheme.transformers else self._min_length
-        counted += int(scheme.forced_end)
+        minimum = 0 if scheme.hf_compatible else self._min_length
+        counted += int(scheme.forced_eos)
         device = source.tokens.device
         prefixes = prefixes if prefixes is not None else [()] * len(source)
-        room = room if room is not None else [0] * len(source)
+        extra_tokens = extra_tokens if extra_tokens is not None else [0] * len(source)
         limits = [
             max(
-                int(config.max_length_ratio * length) + config.max_length_extra - counted,
+                int(config.max_length_ratio * length) + config.max_length_offset - counted,
                 minimum,
                 len(prefix) + more,
             )
-            for length, prefix, more in zip(source.lengths.tolist(), prefixes, room, strict=True)
+            for length, prefix, more in zip(source.lengths.tolist(), prefixes, extra_tokens, strict=True)
         ]
-        if longest is not None:
-            limits = [min(limit, longest - 1) for limit in limits]
-        self.longest = max(limits, default=0)
+        if max_model_length is not None:
+            limits = [min(limit, max_model_length - 1) for limit in limits]
+        self.max_length = max(limits, default=0)
         self._shortest = min(limits, default=0)
-        self.limits = torch.tensor(limits, device=device)
+        self.max_lengths = torch.tensor(limits, device=device)
         self._prefix_end = max((len(prefix) for prefix in prefixes), default=0)
         # PAD marks positions after the end of a prefix.
         padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
         self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
-        self.remembers = config.no_repeat_ngram > 0 or bool(self._suppressed.sequences)
+        self.needs_history = config.no_repeat_ngram_size > 0 or bool(self._suppressed.sequences)
 
-    def history(self, rows: int) -> Int[Tensor, "R T"]:
+    def initial_history(self, rows: int) -> Int[Tensor, "R T"]:
         """Return the tokens before the translations, for each row."""
-        return torch.tensor(self._before, device=self.limits.device).expand(rows, -1)
+        return torch.tensor(self._before, device=self.max_lengths.device).expand(rows, -1)
 
-    def is_cut(self, step: int) -> Bool[Tensor, "B"]:
+    def is_truncated(self, step: int) -> Bool[Tensor, "B"]:
         """Return whether each sentence's hypotheses are truncated at `step` tokens, their maximum length."""
         scheme = self.config.scheme
-        return (self.limits <= step) & (scheme.transformers and not scheme.forced_end)
+        return (self.max_lengths <= step) & (scheme.hf_compatible and not scheme.forced_eos)
 
     def candidates(
         self,
@@ -127,8 +127,8 @@ class Rules:
         step: int,
         sentences: Int[Tensor, "R"],
         history: Int[Tensor, "R T"] | None,
-        ending: Ending | None = None,
-        wanted: Int[Tensor, "R K"] | None = None,
+        eos_constraint: EosConstraint | None = None,
+        required_tokens: Int[Tensor, "R K"] | None = None,
     ) -> Candidates:
         """Return the end symbol and the `count` top-scoring other tokens of each row.
 
@@ -138,49 +138,49 @@ class Rules:
                 all tokens.
             step: Number of tokens in each row.
             sentences: Sentence index of each row.
-            history: Tokens of each row, after those of `history`, if `remembers` is set.
-            ending: Rows in which the model's attention requires or excludes the end symbol.
-            wanted: Tokens that are candidates regardless of their probability. `PAD` marks unused entries.
+            initial_history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
+            eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
+            required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused entries.
         """
-        allowed = self._suppressed.masked(log_probs, step, history)
-        size = self.config.no_repeat_ngram
+        allowed = self._suppressed.mask(log_probs, step, history)
+        size = self.config.no_repeat_ngram_size
         if history is not None and size and history.shape[1] >= size:
-            allowed = _block_repeats(allowed, history, size)
+            allowed = _block_repeated_ngrams(allowed, history, size)
         if count is None:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
             # Special tokens may be among the best and are excluded below.
-            values, tokens = best_tokens(allowed, count + _SPECIALS)
-        if wanted is not None:
-            values, tokens = _with_wanted(values, tokens, allowed, wanted)
+            values, tokens = top_k_tokens(allowed, count + _NUM_SPECIALS)
+        if required_tokens is not None:
+            values, tokens = _append_required(values, tokens, allowed, required_tokens)
         # The end symbol has its own column, so it is excluded here like the other special tokens.
-        hidden = tokens < _SPECIALS
-        if not self.config.forbid_unknown:
+        hidden = tokens < _NUM_SPECIALS
+        if not self.config.suppress_unk:
             hidden &= tokens != UNK
-        values = values.masked_fill(hidden, _NEVER)
+        values = values.masked_fill(hidden, _NEG_INF)
         # At the maximum length the end symbol is allowed even if it is suppressed.
-        full = self.limits[sentences] <= step
+        full = self.max_lengths[sentences] <= step
         ends = torch.where(full, log_probs[:, EOS], allowed[:, EOS]).unsqueeze(1)
-        if ending is not None:
-            values = values.masked_fill(ending.must.unsqueeze(1), _NEVER)
-            ends = ends.masked_fill(~(ending.may | full).unsqueeze(1), _NEVER)
+        if eos_constraint is not None:
+            values = values.masked_fill(eos_constraint.required.unsqueeze(1), _NEG_INF)
+            ends = ends.masked_fill(~(eos_constraint.allowed | full).unsqueeze(1), _NEG_INF)
         if step >= self._shortest:
-            values = values.masked_fill(full.unsqueeze(1), _NEVER)
+            values = values.masked_fill(full.unsqueeze(1), _NEG_INF)
         if step < self._min_length:
             # If blocked n-grams or the model's maximum length exclude all other tokens, the end symbol is
             # allowed before the minimum length.
-            ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)
-        mass = self._mass(allowed, ends) if self.config.scheme.renormalize else None
+            ends = ends.masked_fill((values > _NEG_INF).any(dim=1, keepdim=True), _NEG_INF)
+        mass = self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
         if step < self._prefix_end:
-            ends, values, tokens = self._with_prefix(log_probs, step, sentences, ends, values, tokens)
+            ends, values, tokens = self._force_prefix(log_probs, step, sentences, ends, values, tokens)
         return Candidates(
             values=torch.cat([ends, values], dim=1),
             tokens=torch.cat([torch.full_like(tokens[:, :1], EOS), tokens], dim=1),
-            mass=mass,
-            free=full if self.config.scheme.transformers else None,
+            log_normalizer=mass,
+            free_eos=full if self.config.scheme.hf_compatible else None,
         )
 
-    def _with_prefix(
+    def _force_prefix(
         self,
         log_probs: Float[Tensor, "R V"],
         step: int,
@@ -193,38 +193,38 @@ class Rules:
         # The forced token replaces the first candidate; the others are excluded.
         forced = self._prefixes[sentences, step].unsqueeze(1)
         bound = forced != PAD
-        values = values.masked_fill(bound, _NEVER)
+        values = values.masked_fill(bound, _NEG_INF)
         first = torch.where(bound, log_probs.gather(1, forced), values[:, :1])
         return (
-            ends.masked_fill(bound, _NEVER),
+            ends.masked_fill(bound, _NEG_INF),
             torch.cat([first, values[:, 1:]], dim=1),
             torch.cat([torch.where(bound, forced, tokens[:, :1]), tokens[:, 1:]], dim=1),
         )
 
-    def _mass(self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]) -> Float[Tensor, "R"]:
+    def _log_normalizer(self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]) -> Float[Tensor, "R"]:
         """Return the log of the total probability of the allowed tokens."""
-        hidden = [PAD, UNK, EOS] if self.config.forbid_unknown else [PAD, EOS]
-        others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEVER)
+        hidden = [PAD, UNK, EOS] if self.config.suppress_unk else [PAD, EOS]
+        others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEG_INF)
         found = torch.logsumexp(torch.cat([others, ends], dim=1), dim=1)
         return found.clamp_min(torch.finfo(found.dtype).min)  # finite for rows without any allowed token
 
 
-def _with_wanted(
+def _append_required(
     values: Float[Tensor, "R C"],
     tokens: Int[Tensor, "R C"],
     log_probs: Float[Tensor, "R V"],
-    wanted: Int[Tensor, "R K"],
+    required_tokens: Int[Tensor, "R K"],
 ) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
     """Append the wanted tokens to the candidates, with padding for those that are already candidates."""
     # A wanted token is a duplicate if it is among the candidates or among the wanted tokens before it.
-    known = torch.cat([tokens, wanted], dim=1)
-    before = torch.ones_like(known[0], dtype=torch.bool).expand(wanted.shape[1], -1).tril(tokens.shape[1] - 1)
-    again = ((wanted.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
-    wanted = wanted.masked_fill(again, PAD)
-    return torch.cat([values, log_probs.gather(1, wanted)], dim=1), torch.cat([tokens, wanted], dim=1)
+    known = torch.cat([tokens, required_tokens], dim=1)
+    before = torch.ones_like(known[0], dtype=torch.bool).expand(required_tokens.shape[1], -1).tril(tokens.shape[1] - 1)
+    again = ((required_tokens.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
+    required_tokens = required_tokens.masked_fill(again, PAD)
+    return torch.cat([values, log_probs.gather(1, required_tokens)], dim=1), torch.cat([tokens, required_tokens], dim=1)
 
 
-def _block_repeats(
+def _block_repeated_ngrams(
     log_probs: Float[Tensor, "R V"], history: Int[Tensor, "R T"], size: int
 ) -> Float[Tensor, "R V"]:
     """Set the log-probability of every token that would repeat an n-gram of its row to minus infinity."""
@@ -232,4 +232,4 @@ def _block_repeats(
     recent = history[:, history.shape[1] - size + 1 :].unsqueeze(1)
     matches = (windows[:, :, :-1] == recent).all(dim=2)
     # Padding is excluded anyway, so the writes of windows that do not match go there.
-    return log_probs.scatter(1, torch.where(matches, windows[:, :, -1], PAD), _NEVER)
+    return log_probs.scatter(1, torch.where(matches, windows[:, :, -1], PAD), _NEG_INF)

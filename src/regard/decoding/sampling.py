@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from regard.data.batch import Sequences
+from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import evaluating
-from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.beam import eval_mode
+from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import Scorer
-from regard.decoding.rules import Rules
-from regard.decoding.trace import Path, Trace
+from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.rules import TokenConstraints
+from regard.decoding.trace import HypothesisPath, SearchTrace
 from regard.errors import RegardError
 from regard.layers.rows import select_rows
 from regard.models.base import TranslationModel
@@ -25,14 +25,14 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["sample"]
 
-_NEVER = -float("inf")
-_LEAVE = 1 / 8  # as in `regard.decoding.beam`
+_NEG_INF = -float("inf")
+_MIN_DONE_SHARE = 1 / 8  # as in `regard.decoding.beam`
 
 
 def sample(
     model: TranslationModel,
-    source: Sequences,
-    config: SearchConfig,
+    source: PaddedSequences,
+    config: GenerationConfig,
     sampling: SamplingConfig,
     lines: Sequence[int],
     prefixes: Sequence[Sequence[int]] | None = None,
@@ -58,29 +58,29 @@ def sample(
     Raises:
         RegardError: if the model's log-probabilities are NaN.
     """
-    device, samples = source.tokens.device, config.nbest
-    rules = Rules(config, source, prefixes, model.longest, constraints=model.constraints)
-    trace, scorer = Trace(), Scorer.of(config, len(model.constraints.before))
+    device, samples = source.tokens.device, config.num_return
+    rules = TokenConstraints(config, source, prefixes, model.max_length, constraints=model.constraints)
+    trace, scorer = SearchTrace(), HypothesisScorer.from_config(config, len(model.constraints.prefix))
     # All random numbers are sampled in advance, so they do not depend on which rows are still active.
-    noise = _noise(sampling.seed, lines, samples, rules.longest + 1).to(device)
+    noise = _uniform_noise(sampling.seed, lines, samples, rules.max_length + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(samples)
     live = torch.arange(len(rows), device=device)  # indices of the samples in the batch
     ends = np.zeros((4, len(rows)))  # step, row, log-probability of the end symbol, whether it was forced
-    with evaluating(model):
+    with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
         memories, state = select_rows(memories, rows), select_rows(state, rows)
         tokens = torch.full_like(rows, BOS)
         done = torch.zeros_like(rows, dtype=torch.bool)
-        history = rules.history(len(rows))
-        for step in range(rules.longest + 1):
+        history = rules.initial_history(len(rows))
+        for step in range(rules.max_length + 1):
             prediction = model.step(tokens, memories, state)
-            trace.read(tuple(reading.weights for reading in prediction.readings))
-            past = history if rules.remembers else None
+            trace.add_attention(tuple(reading.weights for reading in prediction.attention_steps))
+            past = history if rules.needs_history else None
             found = rules.candidates(
-                prediction.log_probs, sampling.top_k or None, step, live // samples, past, prediction.ending
+                prediction.log_probs, sampling.top_k or None, step, live // samples, past, prediction.eos_constraint
             )
             values, ids = found.values, found.tokens
-            columns = _draw(values, sampling, noise[live, step]).unsqueeze(1)
+            columns = _sample_columns(values, sampling, noise[live, step]).unsqueeze(1)
             tokens, logs = (item.gather(1, columns).squeeze(1) for item in (ids, values))
             if not torch.isfinite(logs[~done]).all():
                 raise RegardError(
@@ -93,44 +93,44 @@ def sample(
                 ends[0, live[at].cpu()] = step
                 ends[1, live[at].cpu()] = at.cpu()
                 ends[2, live[at].cpu()] = logs[at].cpu()
-                ends[3, live[at].cpu()] = (values[at, 1:] == _NEVER).all(dim=1).cpu()
+                ends[3, live[at].cpu()] = (values[at, 1:] == _NEG_INF).all(dim=1).cpu()
             # Finished rows continue to be decoded until they are removed; their tokens are ignored.
             done = done | ending
             leaving = int(done.sum())
             if leaving == len(live):
                 break
             rows = torch.arange(len(live), device=device)
-            if leaving >= _LEAVE * len(live):
+            if leaving >= _MIN_DONE_SHARE * len(live):
                 rows = (~done).nonzero().squeeze(1)
                 live, done, memories = live[rows], done[rows], select_rows(memories, rows)
             tokens, logs = tokens[rows], logs[rows]
-            trace.advance(rows, tokens, logs)
-            state = model.observe(prediction, rows, tokens)
-            if rules.remembers:
+            trace.add_step(rows, tokens, logs)
+            state = model.update(prediction, rows, tokens)
+            if rules.needs_history:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
     steps, places, last = ends[0].astype(np.int64), ends[1].astype(np.int64), ends[2]
-    paths = trace.paths(steps, places, last, np.repeat(source.lengths.cpu().numpy(), samples))
-    words = source.words.cpu().repeat_interleave(samples, dim=0)
+    paths = trace.backtrace(steps, places, last, np.repeat(source.lengths.cpu().numpy(), samples))
+    words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
     found = [
-        replace(path.hypothesis(_score(scorer, path, words[row])), cut=bool(ends[3, row]))
+        replace(path.to_hypothesis(_score(scorer, path, words[row])), cut=bool(ends[3, row]))
         for row, path in enumerate(paths)
     ]
     return [found[start : start + samples] for start in range(0, len(found), samples)]
 
 
-def _score(scorer: Scorer, path: Path, words: Bool[Tensor, "S"]) -> float:
+def _score(scorer: HypothesisScorer, path: HypothesisPath, words: Bool[Tensor, "S"]) -> float:
     """Return the score of a sampled translation."""
-    score = scorer.one(path.token_log_probs)
+    score = scorer.score_tokens(path.token_log_probs)
     attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
-    added = scorer.added(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
+    added = scorer.attention_score(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
     return score if added is None else score + float(added)
 
 
-def _noise(seed: int, lines: Sequence[int], draws: int, steps: int) -> Float[Tensor, "R T"]:
+def _uniform_noise(seed: int, lines: Sequence[int], num_samples: int, steps: int) -> Float[Tensor, "R T"]:
     """Return uniform random numbers for each sample of each sentence and each time step."""
     rows: list[Tensor] = []
     for line in lines:
-        for number in range(draws):
+        for number in range(num_samples):
             # The shift by one bit keeps the seed within the range of a signed 64-bit integer.
             mixed = int(np.random.SeedSequence([seed, line, number]).generate_state(1, np.uint64)[0] >> 1)
             generator = torch.Generator().manual_seed(mixed)
@@ -138,7 +138,7 @@ def _noise(seed: int, lines: Sequence[int], draws: int, steps: int) -> Float[Ten
     return torch.stack(rows)
 
 
-def _draw(
+def _sample_columns(
     values: Float[Tensor, "R C"], sampling: SamplingConfig, noise: Float[Tensor, "R"]
 ) -> Int[Tensor, "R"]:
     """Sample a column in each row by inverse transform sampling."""

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from regard.data.links import Links
-from regard.data.text import TextPair
-from regard.decoding.config import AlignmentConfig, SearchConfig
-from regard.decoding.forced import force
+from regard.data.text import TextProcessor
+from regard.decoding.config import AlignmentConfig, GenerationConfig
+from regard.decoding.forced import force_decode
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.linking import TokenWords, attention_links
-from regard.decoding.pairs import KeptPair, TokenPair, pair_batches, pair_blocks
-from regard.decoding.penalties import Scorer
+from regard.decoding.linking import WordIndices, attention_links
+from regard.decoding.pairs import PretokenizedPair, TokenPair, pair_batches, pair_blocks
+from regard.decoding.penalties import HypothesisScorer
 from regard.models.base import TranslationModel
 
 __all__ = ["LineScore", "score_lines"]
@@ -30,8 +30,8 @@ class LineScore:
         hypothesis: Probabilities and attention. None if there is a problem.
         links: For each target word the source word with the highest attention, both counted from 0; see
             `regard.decoding.linking`.
-        problem: Why there is no score. Empty if there is one.
-        resegmented: Whether tokenizing the text again gives other tokens than the kept ones.
+        error: Why there is no score. Empty if there is one.
+        retokenized: Whether tokenizing the text again gives other tokens than the kept ones.
     """
 
     number: int
@@ -39,15 +39,15 @@ class LineScore:
     tokens: tuple[str, ...]
     hypothesis: Hypothesis | None
     links: Links = frozenset()
-    problem: str = ""
-    resegmented: bool = False
+    error: str = ""
+    retokenized: bool = False
 
 
 def score_lines(
     model: TranslationModel,
-    text: TextPair,
-    pairs: Iterable[tuple[str, str] | KeptPair],
-    search: SearchConfig,
+    text: TextProcessor,
+    pairs: Iterable[tuple[str, str] | PretokenizedPair],
+    search: GenerationConfig,
 ) -> Iterator[LineScore]:
     """Score given translations.
 
@@ -62,24 +62,24 @@ def score_lines(
         One result per pair, in order. A pair that cannot be scored yields a result without a hypothesis, and
         a warning is logged.
     """
-    scorer = Scorer.of(search, len(model.constraints.before))
+    scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, search, model):
         found: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search):
-            for row, hypothesis in zip(rows, force(model, batch.to(device), scorer), strict=True):
+            for row, hypothesis in zip(rows, force_decode(model, batch.to(device), scorer), strict=True):
                 found[row] = hypothesis
         for pair, hypothesis in zip(block, found, strict=True):
-            if pair.problem:
-                _log.warning("line %d has no score: %s", pair.number, pair.problem)
+            if pair.error:
+                _log.warning("line %d has no score: %s", pair.number, pair.error)
             links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)
             yield LineScore(
-                pair.number, pair.source, pair.target, hypothesis, links, pair.problem, pair.resegmented
+                pair.number, pair.source, pair.target, hypothesis, links, pair.error, pair.retokenized
             )
 
 
-def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:
+def _links(pair: TokenPair, found: Hypothesis, text: TextProcessor, config: AlignmentConfig) -> Links:
     """Return the word links of a scored pair."""
-    source_words = (*text.source.word_ids(pair.source), *text.sink_words)
-    words = TokenWords(source_words, text.target.word_ids(pair.target))
-    return attention_links(found.attention, found.believed, config, words)
+    source_words = (*text.source.word_ids(pair.source), *text.sink_word_ids)
+    words = WordIndices(source_words, text.target.word_ids(pair.target))
+    return attention_links(found.attention, found.posterior_attention, config, words)

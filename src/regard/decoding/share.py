@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch.distributed as dist
 
-from regard.decoding.blocks import blocks
-from regard.decoding.config import SearchConfig
-from regard.decoding.translate import Line, LineResult, warn_refused
+from regard.decoding.blocks import read_blocks
+from regard.decoding.config import GenerationConfig
+from regard.decoding.translate import InputLine, LineResult, log_warnings
 
-__all__ = ["BlockTranslator", "translate_shared"]
+__all__ = ["BlockTranslator", "translate_distributed"]
 
 
 @runtime_checkable
@@ -21,16 +21,16 @@ class BlockTranslator(Protocol):
     """A `Translator`, or another object with the same interface for blocks of lines."""
 
     @property
-    def search(self) -> SearchConfig:
+    def search(self) -> GenerationConfig:
         """Return the search settings."""
         ...
 
-    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate the lines of one block."""
         ...
 
 
-def translate_shared(translator: BlockTranslator, lines: Iterable[Line]) -> Iterator[LineResult]:
+def translate_distributed(translator: BlockTranslator, lines: Iterable[InputLine]) -> Iterator[LineResult]:
     """Translate lines with all processes of the default process group.
 
     Args:
@@ -44,35 +44,35 @@ def translate_shared(translator: BlockTranslator, lines: Iterable[Line]) -> Iter
     # Lines and results are Python objects, so gloo is used even if the models run on GPUs.
     group: Any = dist.new_group(backend="gloo")
     if dist.get_rank() == 0:
-        yield from _lead(translator, lines, group)
+        yield from _run_rank_zero(translator, lines, group)
     else:
-        while (share := _hand_out(None, group)) is not None:
-            dist.gather_object(translator.block(share), None, dst=0, group=group)
+        while (share := _scatter(None, group)) is not None:
+            dist.gather_object(translator.translate_block(share), None, dst=0, group=group)
 
 
-def _lead(translator: BlockTranslator, lines: Iterable[Line], group: Any) -> Iterator[LineResult]:
+def _run_rank_zero(translator: BlockTranslator, lines: Iterable[InputLine], group: Any) -> Iterator[LineResult]:
     count = dist.get_world_size()
     waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them
     try:
-        for block in blocks(lines, translator.search.block * count):
+        for block in read_blocks(lines, translator.search.buffer_lines * count):
             # Striping over lines sorted by length gives all processes a similar amount of work.
             by_length = sorted(block, key=lambda line: len(line.text))
-            own = _hand_out([by_length[rank::count] for rank in range(count)], group)
+            own = _scatter([by_length[rank::count] for rank in range(count)], group)
             assert own is not None
             waiting = False
             gathered: list[Any] = [None] * count
-            dist.gather_object(translator.block(own), gathered, dst=0, group=group)
+            dist.gather_object(translator.translate_block(own), gathered, dst=0, group=group)
             waiting = True
             for result in sorted((r for part in gathered for r in part), key=lambda r: r.line.number):
-                warn_refused(result)
+                log_warnings(result)
                 yield result
     finally:
         if waiting:
-            _hand_out([None] * count, group)
+            _scatter([None] * count, group)
 
 
-def _hand_out(shares: Sequence[list[Line] | None] | None, group: Any) -> list[Line] | None:
+def _scatter(shares: Sequence[list[InputLine] | None] | None, group: Any) -> list[InputLine] | None:
     """Scatter the shares from rank 0. A share of None ends the loop of the receiving process."""
-    own: list[list[Line] | None] = [None]
+    own: list[list[InputLine] | None] = [None]
     dist.scatter_object_list(own, None if shares is None else list(shares), src=0, group=group)
     return own[0]

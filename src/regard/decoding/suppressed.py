@@ -7,16 +7,16 @@ one token precedes them.
 
 import torch
 
-from regard.decoding.config import SearchConfig
-from regard.models.base import Constraints
+from regard.decoding.config import GenerationConfig
+from regard.models.base import GenerationConstraints
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Suppressed"]
+__all__ = ["SuppressedTokens"]
 
-_NEVER = -float("inf")
+_NEG_INF = -float("inf")
 
 
-class Suppressed:
+class SuppressedTokens:
     """Tokens and sequences excluded from the translations of a model.
 
     Args:
@@ -28,28 +28,28 @@ class Suppressed:
         sequences: Sequences of two or more tokens.
     """
 
-    def __init__(self, constraints: Constraints, config: SearchConfig, device: torch.device) -> None:
+    def __init__(self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device) -> None:
         """Store the tokens and sequences that apply."""
-        on = config.scheme.transformers and config.scheme.suppress
-        never = constraints.never if on else ()
+        on = config.scheme.hf_compatible and config.scheme.suppress_tokens
+        never = constraints.suppressed if on else ()
         self._never = torch.tensor(never, dtype=torch.long, device=device)
-        first = (*never, *constraints.never_first) if on else ()
+        first = (*never, *constraints.suppressed_first) if on else ()
         self._first = torch.tensor(first, dtype=torch.long, device=device)
-        found = constraints.sequences if on else ()
+        found = constraints.banned_sequences if on else ()
         self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in found]
 
-    def masked(
+    def mask(
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
     ) -> Float[Tensor, "R V"]:
         """Set the log-probabilities of tokens that would complete an excluded sequence to minus infinity."""
         never = self._first if step == 0 else self._never
         if len(never):
-            log_probs = log_probs.index_fill(1, never, _NEVER)
+            log_probs = log_probs.index_fill(1, never, _NEG_INF)
         for sequence in self.sequences:
             size = len(sequence) - 1
             if history is not None and history.shape[1] > size:
                 matches = (history[:, -size:] == sequence[:-1]).all(dim=1)
                 # Copy, because the caller's tensor must not change.
                 log_probs = log_probs.clone()
-                log_probs[matches, sequence[-1]] = _NEVER
+                log_probs[matches, sequence[-1]] = _NEG_INF
         return log_probs

@@ -15,25 +15,25 @@ import torch
 from regard.decoding.hypothesis import Hypothesis
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Path", "Trace"]
+__all__ = ["HypothesisPath", "SearchTrace"]
 
 
 @dataclass(frozen=True)
-class Path:
+class HypothesisPath:
     """Tokens, log-probabilities and attention of one hypothesis; see `Hypothesis` for the fields."""
 
     tokens: tuple[int, ...]
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
 
-    def hypothesis(self, score: float) -> Hypothesis:
+    def to_hypothesis(self, score: float) -> Hypothesis:
         """Return the hypothesis of this path with a given score."""
         return Hypothesis(
             self.tokens, score, math.fsum(self.token_log_probs), self.token_log_probs, self.attention
         )
 
 
-class Trace:
+class SearchTrace:
     """A growing record of search steps."""
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class Trace:
             int, Int[np.ndarray, "K"]
         ] = {}  # step -> rows whose weights are stored, if not all are
 
-    def read(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
+    def add_attention(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
         """Store the attention weights of a step, layer by layer."""
         self._weights.append(weights)
 
-    def advance(
+    def add_step(
         self,
         parents: Int[Tensor, "N"],
         tokens: Int[Tensor, "N"],
@@ -67,7 +67,7 @@ class Trace:
         self._tokens.append(tokens)
         self._log_probs.append(log_probs)
 
-    def forget(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
+    def release_unused(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
         """Release the weights of rows that are not part of any hypothesis.
 
         Args:
@@ -75,18 +75,18 @@ class Trace:
             rows: Their rows at these steps. All rows of the last step are part of a hypothesis.
         """
         steps, ends = ended.cpu().numpy(), rows.cpu().numpy()
-        parents = _split(self._parents)
+        parents = _to_arrays(self._parents)
         alive = np.unique(parents[-1])
         for t in range(len(parents) - 1, -1, -1):
             alive = np.union1d(alive, ends[steps == t])
             if len(alive) < len(self._weights[t][0] if self._weights[t] else alive):
-                self._weights[t] = self._rows_of(t, alive)
+                self._weights[t] = self._weights_of_rows(t, alive)
                 self._kept[t] = alive
             # The parents of surviving rows survive as well.
             if t:
                 alive = np.unique(parents[t - 1][alive])
 
-    def _rows_of(self, step: int, rows: Int[np.ndarray, "N"]) -> tuple[Tensor, ...]:
+    def _weights_of_rows(self, step: int, rows: Int[np.ndarray, "N"]) -> tuple[Tensor, ...]:
         """Return the weights of some rows of a step."""
         places = rows
         if step in self._kept:
@@ -95,13 +95,13 @@ class Trace:
         index = torch.from_numpy(places)
         return tuple(layer.index_select(0, index.to(layer.device)) for layer in self._weights[step])
 
-    def paths(
+    def backtrace(
         self,
         steps: Int[np.ndarray, "N"],
         rows: Int[np.ndarray, "N"],
         last: Float[np.ndarray, "N"],
         lengths: Int[np.ndarray, "N"],
-    ) -> list[Path]:
+    ) -> list[HypothesisPath]:
         """Reconstruct the finished hypotheses.
 
         Args:
@@ -114,7 +114,7 @@ class Trace:
             return []
         chosen = int(steps.max())
         parents, tokens, logs = (
-            _split(items[:chosen]) for items in (self._parents, self._tokens, self._log_probs)
+            _to_arrays(items[:chosen]) for items in (self._parents, self._tokens, self._log_probs)
         )
         pointers = np.zeros((chosen + 1, len(steps)), dtype=np.int64)  # row of each hypothesis at each step
         chosen_tokens = np.zeros((chosen, len(steps)), dtype=np.int64)
@@ -130,7 +130,7 @@ class Trace:
             pointers[t] = row
         attention = self._gather(pointers)
         return [
-            Path(
+            HypothesisPath(
                 tuple(chosen_tokens[:t, i].tolist()),
                 (*found[:t, i].tolist(), float(last[i])),
                 tuple(layer[: t + 1, i, :, :length].copy() for layer in attention),
@@ -140,11 +140,11 @@ class Trace:
 
     def _gather(self, pointers: Int[np.ndarray, "T N"]) -> list[Float[np.ndarray, "T N H S"]]:
         """Return the weights of the given rows, layer by layer."""
-        steps = [self._rows_of(t, rows) for t, rows in enumerate(pointers)]
+        steps = [self._weights_of_rows(t, rows) for t, rows in enumerate(pointers)]
         return [torch.stack(layer).float().cpu().numpy() for layer in zip(*steps, strict=True)]
 
 
-def _split(tensors: list[Tensor]) -> list[np.ndarray]:
+def _to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
     """Convert 1-D tensors to arrays with a single copy to the CPU."""
     if not tensors:
         return []

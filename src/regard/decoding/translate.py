@@ -9,55 +9,55 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from regard.attention.constrained import HALF
+from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.data.batch import Batch
 from regard.data.fertility import Fertilities
 from regard.data.links import Links
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search, beam_searches
-from regard.decoding.blocks import blocks, sorted_batches, too_long
-from regard.decoding.by_hand import given_fertilities
-from regard.decoding.config import AlignmentConfig, Limits, SamplingConfig, SearchConfig
-from regard.decoding.demands import Demands
-from regard.decoding.forced import believe
+from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.by_hand import parse_user_fertilities
+from regard.decoding.config import AlignmentConfig, LengthLimits, SamplingConfig, GenerationConfig
+from regard.decoding.demands import RequiredTerms
+from regard.decoding.forced import compute_posteriors
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.linking import TokenWords, attention_links, attention_map
-from regard.decoding.mbr import MbrConfig, rank
-from regard.decoding.parallel import each_batch
-from regard.decoding.penalties import Scorer
+from regard.decoding.linking import WordIndices, attention_links, attention_map
+from regard.decoding.mbr import MbrConfig, rank_candidates
+from regard.decoding.parallel import map_batches
+from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.sampling import sample
-from regard.decoding.terms import Terms
-from regard.decoding.unknown import replace_unknown
+from regard.decoding.terms import TermConstraints
+from regard.decoding.unknown import replace_unk_tokens
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.types import Float
 
-__all__ = ["Line", "LineResult", "Translation", "Translator", "number_lines", "warn_refused"]
+__all__ = ["InputLine", "LineResult", "Translation", "Translator", "enumerate_lines", "log_warnings"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Line:
+class InputLine:
     """A line to translate.
 
     Attributes:
         number: Line number, counted from 1.
         text: Source text.
         prefix: Text that the translation must start with.
-        fertility: Minimum and maximum attention of the tokens, in the format of `read_fertilities`, for
+        fertilities: Minimum and maximum attention of the tokens, in the format of `parse_fertilities`, for
             models with fertilities. Empty to use the model's own.
         terms: Words and phrases that the translation must contain, separated by tabs.
-        fertility_name: Origin of the fertilities, for messages.
+        fertilities_name: Origin of the fertilities, for messages.
     """
 
     number: int
     text: str
     prefix: str = ""
-    fertility: str = ""
+    fertilities: str = ""
     terms: str = ""
-    fertility_name: str = "the fertilities"
+    fertilities_name: str = "the fertilities"
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Translation:
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
         """Return the attention map used for the links; see `regard.decoding.linking`."""
-        return attention_map(self.hypothesis.believed, self.alignment)
+        return attention_map(self.hypothesis.posterior_attention, self.alignment)
 
     @cached_property
     def links(self) -> Links:
         """Return for each target word the source word with the highest attention, both counted from 0."""
-        found, words = self.hypothesis, TokenWords(self.source_words, self.target_words)
-        return attention_links(found.attention, found.believed, self.alignment, words)
+        found, words = self.hypothesis, WordIndices(self.source_words, self.target_words)
+        return attention_links(found.attention, found.posterior_attention, self.alignment, words)
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,18 @@ class LineResult:
         line: The line.
         source_tokens: Source tokens. They include the sink once there are translations.
         translations: Translations, best first. Empty if the line is empty or rejected.
-        refused: Why the line was rejected, or None.
+        error: Why the line was rejected, or None.
         fertilities: User-specified minimum and maximum attention of the tokens.
-        lacking: Required terms that at least one of the translations does not contain, with the reason if it
+        missing_terms: Required terms that at least one of the translations does not contain, with the reason if it
             is known.
     """
 
-    line: Line
+    line: InputLine
     source_tokens: tuple[str, ...] = ()
     translations: tuple[Translation, ...] = ()
-    refused: str | None = None
+    error: str | None = None
     fertilities: Fertilities | None = None
-    lacking: tuple[str, ...] = ()
+    missing_terms: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -124,7 +124,7 @@ class LineResult:
         return self.translations[0].text if self.translations else ""
 
     @property
-    def unmet(self) -> list[tuple[int, float]]:
+    def unmet_lower_bounds(self) -> list[tuple[int, float]]:
         """Return the source tokens with less attention than their minimum, and the attention received.
 
         As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
@@ -135,7 +135,7 @@ class LineResult:
         received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
         minimum = [low for low, _ in self.fertilities]
         pairs = zip(received, minimum, strict=False)
-        return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - HALF]
+        return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - LOWER_BOUND_TOLERANCE]
 
 
 @dataclass(frozen=True)
@@ -153,60 +153,60 @@ class Translator:
     """
 
     model: TranslationModel
-    text: TextPair
-    search: SearchConfig
+    text: TextProcessor
+    search: GenerationConfig
     sampling: SamplingConfig | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     mbr: MbrConfig | None = None
 
     def __post_init__(self) -> None:
         """Resolve settings that depend on the tokenizer."""
-        object.__setattr__(self, "search", self.search.for_text(self.text.target.tokenizer.subword))
+        object.__setattr__(self, "search", self.search.resolve_suppress_unk(self.text.target.tokenizer.subword))
 
-    def as_written(self) -> "Translator":
+    def pretokenized(self) -> "Translator":
         """Return a copy for pretokenized text, whose words are used unchanged."""
-        return replace(self, text=self.text.as_written())
+        return replace(self, text=self.text.without_conversion())
 
-    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
-        """Translate lines in blocks of `search.block` lines and yield the results in order.
+    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+        """Translate lines in blocks of `search.translate_block` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
         """
-        for block in blocks(lines, self.search.block):
-            for result in self.block(block):
-                warn_refused(result)
+        for block in read_blocks(lines, self.search.buffer_lines):
+            for result in self.translate_block(block):
+                log_warnings(result)
                 yield result
 
-    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate the lines of one block."""
-        results = [self._read(line) for line in lines]
-        lengths = [0 if result.refused else len(result.source_tokens) for result in results]
+        results = [self._tokenize(line) for line in lines]
+        lengths = [0 if result.error else len(result.source_tokens) for result in results]
         # Empty and rejected lines have length 0 and are not searched.
-        batches = list(sorted_batches(lengths, self.search))
+        batches = list(length_sorted_batches(lengths, self.search))
         searches = [self._search([results[row] for row in rows]) for rows in batches]
-        ways = each_batch(self.model, searches, lambda search: search())
+        ways = map_batches(self.model, searches, lambda search: search())
         for rows, searched in zip(batches, ways, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
-                written = self._chosen([self._write(result, hypothesis) for hypothesis in found])
-                read = (*result.source_tokens, *self.text.sink)
+                written = self._select([self._to_translation(result, hypothesis) for hypothesis in found])
+                read = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
-                lacking = self._demands.lacking(result.line.terms, generated)
+                lacking = self._required_terms.missing_terms(result.line.terms, generated)
                 results[row] = LineResult(result.line, read, written, None, result.fertilities, lacking)
-        return [self._without_terms(result) if result.lacking else result for result in results]
+        return [self._retry_without_terms(result) if result.missing_terms else result for result in results]
 
-    def _without_terms(self, result: LineResult) -> LineResult:
+    def _retry_without_terms(self, result: LineResult) -> LineResult:
         """Translate a line again without the terms that its best translation does not contain.
 
         A search for impossible terms may produce a degenerate translation.
         """
-        held = self._demands.held(result.line.terms, result.translations[0].hypothesis.tokens)
+        held = self._required_terms.contained_terms(result.line.terms, result.translations[0].hypothesis.tokens)
         if held is None:
             return result
-        (found,) = self.block([replace(result.line, terms=held)])
-        return replace(found, line=result.line, lacking=result.lacking)
+        (found,) = self.translate_block([replace(result.line, terms=held)])
+        return replace(found, line=result.line, missing_terms=result.missing_terms)
 
-    def variants(self, lines: Sequence[Line], scorers: Sequence[Scorer]) -> list[list[str]]:
+    def translate_with_scorers(self, lines: Sequence[InputLine], scorers: Sequence[HypothesisScorer]) -> list[list[str]]:
         """Translate a block of lines and return the best translations under each of several scorers.
 
         All scorers share one search.
@@ -218,21 +218,21 @@ class Translator:
         Returns:
             For each scorer, the translation of each line.
         """
-        results = [self._read(line) for line in lines]
-        lengths = [0 if result.refused else len(result.source_tokens) for result in results]
+        results = [self._tokenize(line) for line in lines]
+        lengths = [0 if result.error else len(result.source_tokens) for result in results]
         texts = [[""] * len(results) for _ in scorers]
-        batches = list(sorted_batches(lengths, self.search))
+        batches = list(length_sorted_batches(lengths, self.search))
 
         def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
             rows, batch, prefixes = prepared
             ways = beam_searches(
-                self.model, batch.source, self.search, scorers, prefixes, batch.upper, batch.lower
+                self.model, batch.source, self.search, scorers, prefixes, batch.upper_bounds, batch.lower_bounds
             )
             best = [[found[0] for found in way] for way in ways]
             return [self._texts(results[row], found) for row, *found in zip(rows, *best, strict=True)]
 
         prepared = [(rows, *self._batch([results[row] for row in rows])) for rows in batches]
-        for rows, found in zip(batches, each_batch(self.model, prepared, search), strict=True):
+        for rows, found in zip(batches, map_batches(self.model, prepared, search), strict=True):
             for row, ways in zip(rows, found, strict=True):
                 for own, text in zip(texts, ways, strict=True):
                     own[row] = text
@@ -242,31 +242,31 @@ class Translator:
         """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
         known = {one.tokens: one for one in found}
         # Scorers often agree, and detokenization is slow.
-        written = {tokens: self._write(result, one).text for tokens, one in known.items()}
+        written = {tokens: self._to_translation(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
-    def _read(self, line: Line) -> LineResult:
+    def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
         limits = self._limits
-        refused = too_long(line.text, None, limits.source) or self.text.source.problem(line.text)
+        refused = length_error(line.text, None, limits.source) or self.text.source.format_error(line.text)
         if refused is None:
             tokens = self.text.source.tokenize(line.text)
-            refused = too_long(line.text, len(tokens), limits.source)
+            refused = length_error(line.text, len(tokens), limits.source)
             # The prefix counts toward the length of the translation.
             if refused is None and line.prefix:
-                refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
+                refused = length_error(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
             if refused is None:
-                where = f"{line.fertility_name}, line {line.number}"
-                given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
+                where = f"{line.fertilities_name}, line {line.number}"
+                given = parse_user_fertilities(tokens, self.text.source, line.fertilities, self.fertilities, where)
                 if given is not None and self.text.budget is not None:
-                    ids = self.text.source.vocabulary.ids(tokens)
-                    self.text.budget.check(ids, given, len(self.text.sink), where)
+                    ids = self.text.source.vocabulary.to_ids(tokens)
+                    self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
                 return LineResult(line, tuple(tokens), fertilities=given)
-        return LineResult(line, refused=refused)
+        return LineResult(line, error=refused)
 
     def _batch(self, read: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
         """Return a batch of lines on the model's device, and the prefixes of their translations."""
-        ids = [self.text.source.vocabulary.ids(result.source_tokens) for result in read]
+        ids = [self.text.source.vocabulary.to_ids(result.source_tokens) for result in read]
         numbers = [result.line.number for result in read]
         device = next(self.model.parameters()).device
         given = [result.fertilities for result in read]
@@ -281,57 +281,57 @@ class Translator:
         Text is processed here, in the calling thread.
         """
         batch, prefixes = self._batch(read)
-        source, bounds = batch.source, (batch.upper, batch.lower)
+        source, bounds = batch.source, (batch.upper_bounds, batch.lower_bounds)
         search = self.search
         if self.mbr is not None:
-            search = self.mbr.search(search, self.sampling is not None)
+            search = self.mbr.candidate_search(search, self.sampling is not None)
         room = self._limits.target
-        demanded = [self._demands.sayable(result.line.terms, room) for result in read]
+        demanded = [self._required_terms.encode_feasible(result.line.terms, room) for result in read]
         if self.sampling is not None:
             if any(demanded):
                 raise UsageError("required terms cannot be combined with sampling: use beam search")
             numbers = [result.line.number for result in read]
             way = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
         else:
-            boundaries = self._demands.boundaries.to(source.tokens.device)
-            terms = Terms(demanded, boundaries) if any(demanded) else None
+            boundaries = self._required_terms.boundaries.to(source.tokens.device)
+            terms = TermConstraints(demanded, boundaries) if any(demanded) else None
             way = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
-        return lambda: believe(self.model, batch, way())
+        return lambda: compute_posteriors(self.model, batch, way())
 
-    def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
+    def _select(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return tuple(found)
         times = Counter(one.hypothesis.tokens for one in found)  # a repeated sample shares its probability
         log_probs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
-        ranked = rank([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
+        ranked = rank_candidates([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
         return tuple(
             replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
-            for place, utility in ranked[: self.search.nbest]
+            for place, utility in ranked[: self.search.num_return]
         )
 
     @property
-    def _limits(self) -> Limits:
-        return self.search.limits(self.model.longest, len(self.text.sink))
+    def _limits(self) -> LengthLimits:
+        return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))
 
     @cached_property
-    def _demands(self) -> Demands:
-        return Demands(self.text.target)
+    def _required_terms(self) -> RequiredTerms:
+        return RequiredTerms(self.text.target)
 
-    def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
+    def _to_translation(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """Convert a hypothesis to text."""
         target = self.text.target
-        source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_words)
-        generated = target.vocabulary.strings(hypothesis.tokens)
+        source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
+        generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []
         written = [*given, *generated[len(given) :]]
-        if self.search.alignment.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
+        if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
-            tokens = TokenWords(source_words, range(len(generated)))
-            links = attention_links(hypothesis.attention, hypothesis.believed, self.search.alignment, tokens)
-            written = replace_unknown(unknown, written, links, result.source_tokens, self.text)
+            tokens = WordIndices(source_words, range(len(generated)))
+            links = attention_links(hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens)
+            written = replace_unk_tokens(unknown, written, links, result.source_tokens, self.text)
         return Translation(
             text=target.tokenizer.decode(written),
             tokens=tuple(generated),
@@ -342,21 +342,21 @@ class Translator:
         )
 
 
-def number_lines(
+def enumerate_lines(
     lines: Iterable[str],
     prefixes: Iterable[str] | None = None,
-    name: str = "the prefixes",
+    prefixes_name: str = "the prefixes",
     fertilities: Iterable[str] | None = None,
     fertilities_name: str = "the fertilities",
     terms: Iterable[str] | None = None,
     terms_name: str = "the terms",
-) -> Iterator[Line]:
+) -> Iterator[InputLine]:
     """Yield numbered lines with their prefixes, fertilities and required terms.
 
     Args:
         lines: The lines.
         prefixes: One prefix per line.
-        name: Origin of the prefixes, for messages.
+        prefixes_name: Origin of the prefixes, for messages.
         fertilities: One line of fertilities per line.
         fertilities_name: Origin of the fertilities, for messages.
         terms: One line of terms per line.
@@ -366,21 +366,21 @@ def number_lines(
         DataError: if the numbers of lines differ.
     """
     files = {
-        "prefix": (prefixes, name),
+        "prefix": (prefixes, prefixes_name),
         "fertility": (fertilities, fertilities_name),
         "terms": (terms, terms_name),
     }
     parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
     number = 0
     for number, text in enumerate(lines, 1):
-        given = {key: _beside(*one, number) for key, one in parallel.items()}
-        yield Line(number, text, **given, fertility_name=fertilities_name)
+        given = {key: _next_line(*one, number) for key, one in parallel.items()}
+        yield InputLine(number, text, **given, fertilities_name=fertilities_name)
     for rest, where in parallel.values():
         if next(rest, None) is not None:
             raise DataError(f"{where} has more lines than the text to translate, which has {number}")
 
 
-def _beside(given: Iterator[str], where: str, number: int) -> str:
+def _next_line(given: Iterator[str], where: str, number: int) -> str:
     """Return the next line of a file that is parallel to the text."""
     found = next(given, None)
     if found is None:
@@ -391,13 +391,13 @@ def _beside(given: Iterator[str], where: str, number: int) -> str:
     return found
 
 
-def warn_refused(result: LineResult) -> None:
+def log_warnings(result: LineResult) -> None:
     """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
-    if result.refused:
-        _log.warning("line %d is rejected, its translation is empty: %s", result.line.number, result.refused)
-    for term in result.lacking:
+    if result.error:
+        _log.warning("line %d is rejected, its translation is empty: %s", result.line.number, result.error)
+    for term in result.missing_terms:
         _log.warning("line %d: the translation does not contain the term %s", result.line.number, term)
-    for place, received in result.unmet:
+    for place, received in result.unmet_lower_bounds:
         _log.warning(
             "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
             "fertility",

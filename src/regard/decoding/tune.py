@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from regard.decoding.blocks import blocks
-from regard.decoding.config import SearchConfig
-from regard.decoding.penalties import Scorer
-from regard.decoding.translate import Line, Translator, number_lines
+from regard.decoding.blocks import read_blocks
+from regard.decoding.config import GenerationConfig
+from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.translate import InputLine, Translator, enumerate_lines
 from regard.errors import RegardError
-from regard.metrics.translation import Tokenizer, bleu
+from regard.metrics.translation import BleuTokenizer, bleu
 
-__all__ = ["Trial", "best_trial", "tune"]
+__all__ = ["Trial", "best_trial", "tune_penalties"]
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Trial:
     bleu: float
 
 
-def tune(
+def tune_penalties(
     translator: Translator,
     sources: Sequence[str],
     references: Sequence[str],
-    alphas: Sequence[float],
-    betas: Sequence[float],
-    tokenize: Tokenizer = "13a",
+    length_penalties: Sequence[float],
+    coverage_penalties: Sequence[float],
+    tokenize: BleuTokenizer = "13a",
     lowercase: bool = False,
-    tick: Callable[[int], None] = lambda lines: None,
+    on_progress: Callable[[int], None] = lambda lines: None,
 ) -> list[Trial]:
     """Evaluate all pairs of penalties.
 
@@ -54,21 +54,21 @@ def tune(
         translator: The model and its search settings; the penalties are replaced.
         sources: Lines to translate.
         references: Their reference translations.
-        alphas: Length penalties.
-        betas: Coverage penalties.
+        length_penalties: Length penalties.
+        coverage_penalties: Coverage penalties.
         tokenize: Tokenizer of `regard.metrics.translation.bleu`.
         lowercase: Whether BLEU ignores case.
-        tick: Callback that receives the number of lines translated since its last call. In total, it receives
+        on_progress: Callback that receives the number of lines translated since its last call. In total, it receives
             `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
 
     Returns:
         One trial per pair, ordered by alpha, then by beta.
     """
-    pairs = list(product(alphas, betas))
-    settings = [_with(translator.search, alpha, beta) for alpha, beta in pairs]
+    pairs = list(product(length_penalties, coverage_penalties))
+    settings = [_with_penalties(translator.search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
-    for block in blocks(number_lines(sources), translator.search.block):
-        for own, found in zip(texts, _translated(translator, block, settings, tick), strict=True):
+    for block in read_blocks(enumerate_lines(sources), translator.search.buffer_lines):
+        for own, found in zip(texts, _translated(translator, block, settings, on_progress), strict=True):
             own += found
     return [
         Trial(alpha, beta, bleu(found, [references], tokenize, lowercase).score)
@@ -89,23 +89,23 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
     return max(numbers, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
 
 
-def _with(search: SearchConfig, alpha: float, beta: float) -> SearchConfig:
+def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> GenerationConfig:
     coverage = dataclasses.replace(search.coverage_penalty, weight=beta)
     return dataclasses.replace(search, length_penalty=alpha, coverage_penalty=coverage)
 
 
 def _translated(
-    translator: Translator, lines: list[Line], settings: list[SearchConfig], tick: Callable[[int], None]
+    translator: Translator, lines: list[InputLine], settings: list[GenerationConfig], tick: Callable[[int], None]
 ) -> list[list[str]]:
     """Return the translations of lines under each of several settings."""
     if translator.search.coverage_penalty.rescore_only:
-        before = len(translator.model.constraints.before)
-        found = translator.variants(lines, [Scorer.of(search, before) for search in settings])
+        before = len(translator.model.constraints.prefix)
+        found = translator.translate_with_scorers(lines, [HypothesisScorer.from_config(search, before) for search in settings])
         tick(len(lines))
         return found
     texts: list[list[str]] = []
     for search in settings:
         one = dataclasses.replace(translator, search=search)
-        texts.append([result.text for result in one.block(lines)])
+        texts.append([result.text for result in one.translate_block(lines)])
         tick(len(lines))
     return texts

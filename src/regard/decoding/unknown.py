@@ -7,17 +7,17 @@ with the highest attention at the time step that generated it.
 from collections.abc import Sequence
 
 from regard.data.links import Links
-from regard.data.text import TextPair
+from regard.data.text import TextProcessor
 
-__all__ = ["replace_unknown"]
+__all__ = ["replace_unk_tokens"]
 
 
-def replace_unknown(
+def replace_unk_tokens(
     unknown: Sequence[bool],
     tokens: Sequence[str],
     links: Links,
     source_tokens: Sequence[str],
-    text: TextPair,
+    text: TextProcessor,
 ) -> list[str]:
     """Return the tokens of a translation with unknown tokens replaced by source words.
 

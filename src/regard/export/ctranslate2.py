@@ -14,28 +14,28 @@ import torch
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import config, option
-from regard.data.folders import whole_folder
-from regard.data.reading import NotJson, read_json
-from regard.data.sealed import Digests, check_seal, own_file, seal
-from regard.data.vocabulary import BOS, EOS, SPECIALS, UNK, Vocabulary
-from regard.decoding.config import SearchConfig
+from regard.config import configclass, option
+from regard.data.folders import atomic_directory
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, RunConfig, load_model, write_config
 from regard.layers.linear import Linear
-from regard.layers.position import Positions
+from regard.layers.position import PositionEncoding
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig
-from regard.models.transformer_layers import DecoderLayer, EncoderLayer, Norm
-from regard.training.fertility import save_text
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.training.fertility import save_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor
 
-__all__ = ["POSITIONS", "QUANTIZATIONS", "check_exported", "export", "import_ctranslate2", "token_names"]
+__all__ = ["POSITIONS_KEY", "QUANTIZATIONS", "check_export", "export_ctranslate2", "import_ctranslate2", "token_names"]
 
-POSITIONS = "positions"
+POSITIONS_KEY = "positions"
 """The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
-SEAL_FILE = "sealed.json"
+CHECKSUM_FILE = "sealed.json"
 QUANTIZATIONS = (
     "float32",
     "float16",
@@ -46,7 +46,7 @@ QUANTIZATIONS = (
     "int8_bfloat16",
     "int16",
 )
-EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
+LAYER_NORM_EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
 
 
 def import_ctranslate2() -> Any:
@@ -65,86 +65,86 @@ def import_ctranslate2() -> Any:
 def token_names(vocabulary: Vocabulary) -> list[str]:
     """Return a unique name for each id; tokens that equal a special token get an apostrophe."""
     taken = set(vocabulary.tokens)
-    names: list[str] = list(SPECIALS)
-    for token in vocabulary.tokens[len(SPECIALS) :]:
+    names: list[str] = list(SPECIAL_TOKENS)
+    for token in vocabulary.tokens[len(SPECIAL_TOKENS) :]:
         name = token
-        while name in SPECIALS or (name != token and name in taken):
+        while name in SPECIAL_TOKENS or (name != token and name in taken):
             name += "'"
         taken.add(name)
         names.append(name)
     return names
 
 
-def export(folder: Path | str, out: Path | str, quantization: str = "float32", force: bool = False) -> None:
+def export_ctranslate2(model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", force: bool = False) -> None:
     """Export a model to CTranslate2.
 
     Args:
-        folder: The model directory.
-        out: The new directory.
+        model_dir: The model directory.
+        output_dir: The new directory.
         quantization: Data type of the weights, one of `QUANTIZATIONS`.
-        force: Whether to replace an earlier export in `out`.
+        force: Whether to replace an earlier export in `output_dir`.
 
     Raises:
-        UsageError: The quantization does not exist, `out` is not empty, or the package is missing.
+        UsageError: The quantization does not exist, `output_dir` is not empty, or the package is missing.
         ConfigError: CTranslate2 does not support the model; the message names the setting.
         CheckpointError: A file is missing, corrupt or cannot be written.
     """
-    out = Path(out)
+    output_dir = Path(output_dir)
     if quantization not in QUANTIZATIONS:
         raise UsageError(
             f"--quantization {quantization!r}: unknown quantization; expected one of "
             f"{', '.join(QUANTIZATIONS)}"
         )
-    _check_place(out, force)
+    _check_output_dir(output_dir, force)
     import_ctranslate2()
-    loaded = load_model(folder, "cpu")
-    _check(loaded.config)
+    loaded = load_model(model_dir, "cpu")
+    _check_model(loaded.config)
     spec = _specification(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)
     try:
         # The directory is renamed into place when complete, so that a failure leaves no partial export.
-        with whole_folder(out) as made:
+        with atomic_directory(output_dir) as made:
             spec.save(str(made))
-            save_text(loaded.text, made)
+            save_text_processing(loaded.text, made)
             write_config(loaded.config, made)
-            _write_seal(made)
+            _write_checksums(made)
     except OSError as error:
-        raise CheckpointError(f"{out}: cannot be written: {error.strerror or error}") from None
+        raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
 
 
-def _write_seal(folder: Path) -> None:
+def _write_checksums(directory: Path) -> None:
     """Write the checksums of an exported model's files; its fertility predictor has its own checksums."""
-    names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    text = json.dumps({"sha256": seal(folder, names)}, indent=2) + "\n"
-    (folder / SEAL_FILE).write_text(text, encoding="utf-8")
+    names = sorted(path.name for path in directory.iterdir() if path.is_file())
+    text = json.dumps({"sha256": compute_checksums(directory, names)}, indent=2) + "\n"
+    (directory / CHECKSUM_FILE).write_text(text, encoding="utf-8")
 
 
-@config
-class _Seal:
+@configclass
+class _Checksums:
     """The content of `sealed.json`."""
 
-    sha256: Digests = option(help="The checksum of each file in the same directory.")
+    sha256: Checksums = option(help="The checksum of each file in the same directory.")
 
 
-def check_exported(folder: Path) -> None:
+def check_export(directory: Path) -> None:
     """Compare the files of an exported model with their checksums.
 
     Raises:
         CheckpointError: A file is missing, truncated, altered or has no checksum; the message names it.
     """
-    path = folder / SEAL_FILE
+    path = directory / CHECKSUM_FILE
     try:
-        sealed = read_json(own_file(folder, SEAL_FILE), _Seal)
-        names = (one.name for one in folder.iterdir() if one.is_file() and one.name != SEAL_FILE)
-        check_seal(folder, sealed.sha256, {*names, EXPORTED_FILE}, SEAL_FILE)
-    except NotJson as error:
+        sealed = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
+        names = (one.name for one in directory.iterdir() if one.is_file() and one.name != CHECKSUM_FILE)
+        verify_checksums(directory, sealed.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
+    except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
     except DataError as error:
         raise CheckpointError(f"{error}; export the model again") from None
 
 
-def _check_place(out: Path, force: bool) -> None:
+def _check_output_dir(out: Path, force: bool) -> None:
     """Reject an output directory that is not empty, except for an earlier export with `force`."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
@@ -154,7 +154,7 @@ def _check_place(out: Path, force: bool) -> None:
         raise UsageError(f"{out}: already contains an exported model; give a new directory, or --force")
 
 
-def _check(config: RunConfig) -> None:
+def _check_model(config: RunConfig) -> None:
     """Reject a model that CTranslate2 does not support."""
     model = config.model
     if not isinstance(model, TransformerConfig):
@@ -163,17 +163,17 @@ def _check(config: RunConfig) -> None:
         if layers := getattr(model, part).local:
             raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no localness bias")
     for number, one in enumerate(model.source_attentions):
-        _check_attention(one, f"model.attentions[{number}]" if model.attentions else "model.attention")
+        _check_attention(one, f"model.attentions[{number}]" if model.layer_attention else "model.attention")
 
 
 def _check_attention(one: AttentionConfig, name: str) -> None:
     """Reject an attention mechanism that CTranslate2 does not support."""
     if not isinstance(one, SoftAttentionConfig):
         raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
-    if one.map != "softmax":
-        raise ConfigError(f"{name}.map = {one.map!r}: CTranslate2 supports only softmax")
-    if one.scorer not in (None, "scaled_dot"):
-        raise ConfigError(f"{name}.scorer = {one.scorer!r}: CTranslate2 supports only scaled dot products")
+    if one.normalizer != "softmax":
+        raise ConfigError(f"{name}.map = {one.normalizer!r}: CTranslate2 supports only softmax")
+    if one.score_function not in (None, "scaled_dot"):
+        raise ConfigError(f"{name}.scorer = {one.score_function!r}: CTranslate2 supports only scaled dot products")
 
 
 def _specification(loaded: LoadedModel) -> Any:
@@ -185,14 +185,14 @@ def _specification(loaded: LoadedModel) -> Any:
     gelu = config.feed_forward.activation == "gelu"
     # Typed as Any, because CTranslate2 declares the fields with their initial value None.
     spec: Any = transformer_spec.TransformerSpec.from_config(
-        (config.encoder.layers, config.decoder.layers),
-        config.heads,
-        pre_norm=config.norm == "pre",
+        (config.encoder.num_layers, config.decoder.num_layers),
+        config.num_heads,
+        pre_norm=config.norm_position == "pre",
         activation=common_spec.Activation.GELU if gelu else common_spec.Activation.RELU,
     )
-    places = model.longest or _positions(loaded.config.search)
-    _write_ends(spec.encoder, model.source_positions, model.encoder_norm, places)
-    _write_ends(spec.decoder, model.target_positions, model.decoder_norm, places)
+    places = model.max_length or _num_positions(loaded.config.generation)
+    _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, places)
+    _write_positions_and_norm(spec.decoder, model.target_positions, model.decoder_norm, places)
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
     spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
     # Without an output matrix of its own, the model ties it to the target embeddings.
@@ -205,38 +205,38 @@ def _specification(loaded: LoadedModel) -> Any:
     for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
         _write_layer(into, layer)
-        _write_linears(into.attention, [layer.source.query, layer.source.memory, layer.source.output])
+        _write_linears(into.attention, [layer.cross_attention.query, layer.cross_attention.memory, layer.cross_attention.output])
         _write_norm(into.attention.layer_norm, layer.around_source.norm)
     spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
     spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
-    spec.config.unk_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[EOS]
-    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.layer_norm_epsilon = EPSILON
-    spec.config.add_attribute(POSITIONS, places)
+    spec.config.unk_token, spec.config.eos_token = SPECIAL_TOKENS[UNK], SPECIAL_TOKENS[EOS]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL_TOKENS[BOS]
+    spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    spec.config.add_attribute(POSITIONS_KEY, places)
     return spec
 
 
-def _positions(search: SearchConfig) -> int:
+def _num_positions(search: GenerationConfig) -> int:
     """Return the number of positions for the longest accepted source and its longest translation."""
-    longest = search.longest + 1  # a sink
-    made = int(search.max_length_ratio * longest) + search.max_length_extra
+    longest = search.max_source_length + 1  # a sink
+    made = int(search.max_length_ratio * longest) + search.max_length_offset
     return max(longest, made, search.min_length) + 1
 
 
-def _write_ends(into: Any, positions: Positions, norm: torch.nn.Module, count: int) -> None:
+def _write_positions_and_norm(into: Any, positions: PositionEncoding, norm: torch.nn.Module, count: int) -> None:
     """Write the position table and the final layer normalization of an encoder or decoder."""
     into.scale_embeddings = True
     into.position_encodings.encodings = _array(positions(0, count, torch.empty(0, dtype=torch.float32)))
-    if isinstance(norm, Norm):
+    if isinstance(norm, LayerNorm):
         _write_norm(into.layer_norm, norm)
 
 
 def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
     """Write the self-attention and the feed-forward network of a layer."""
-    _write_linears(into.self_attention, [layer.attention.enter, layer.attention.leave])
+    _write_linears(into.self_attention, [layer.self_attention.in_proj, layer.self_attention.out_proj])
     _write_norm(into.self_attention.layer_norm, layer.around_attention.norm)
-    _write_linear(into.ffn.linear_0, layer.feed.enter)
-    _write_linear(into.ffn.linear_1, layer.feed.leave)
+    _write_linear(into.ffn.linear_0, layer.feed_forward.linear1)
+    _write_linear(into.ffn.linear_1, layer.feed_forward.linear2)
     _write_norm(into.ffn.layer_norm, layer.around_feed.norm)
 
 
@@ -251,7 +251,7 @@ def _write_linear(into: Any, linear: Linear) -> None:
         into.bias = _array(linear.bias)
 
 
-def _write_norm(into: Any, norm: Norm) -> None:
+def _write_norm(into: Any, norm: LayerNorm) -> None:
     into.gamma, into.beta = _array(norm.scale), _array(norm.shift)
 
 

@@ -19,22 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.reading import read_json
-from regard.data.text import TextPair
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS
-from regard.decoding.blocks import blocks, sorted_batches, too_long
-from regard.decoding.config import SearchConfig
+from regard.data.text import TextProcessor
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
+from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
-from regard.decoding.translate import Line, LineResult, Translation, warn_refused
+from regard.decoding.translate import InputLine, LineResult, Translation, log_warnings
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.experiment import load_config
-from regard.export.ctranslate2 import POSITIONS, check_exported, import_ctranslate2, token_names
-from regard.training.fertility import load_text
+from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE
 
 __all__ = ["ExportedModel", "ExportedTranslator", "load_exported"]
 
-_NEVER = [[SPECIALS[token]] for token in (PAD, BOS, SINK)]
+_BANNED = [[SPECIAL_TOKENS[token]] for token in (PAD, BOS, SINK)]
 
 
 @dataclass(frozen=True)
@@ -45,61 +45,61 @@ class ExportedModel:
         engine: A `ctranslate2.Translator`.
         text: The tokenizers and vocabularies.
         search: The default search settings.
-        longest: Maximum number of tokens of a sentence, including a sink or end symbol.
+        max_length: Maximum number of tokens of a sentence, including a sink or end symbol.
     """
 
     engine: Any
-    text: TextPair
-    search: SearchConfig
-    longest: int
+    text: TextProcessor
+    search: GenerationConfig
+    max_length: int
 
 
-def load_exported(folder: Path | str, device: str = "auto", threads: int | None = None) -> ExportedModel:
+def load_exported(model_dir: Path | str, device: str = "auto", num_threads: int | None = None) -> ExportedModel:
     """Load a model that `regard export ctranslate2` has written.
 
     Args:
-        folder: The model's directory.
+        model_dir: The model's directory.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: Number of CPU threads. None means CTranslate2's default.
+        num_threads: Number of CPU threads. None means CTranslate2's default.
 
     Raises:
         UsageError: The directory contains a model that is not exported, or the package is missing.
         CheckpointError: A file is missing or corrupt; the message names it.
         DeviceError: The device is not available.
     """
-    folder = Path(folder)
-    if folder.is_dir() and not (folder / EXPORTED_FILE).exists():
+    model_dir = Path(model_dir)
+    if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
         raise UsageError(
-            f"{folder}: not a model for ctranslate2; export it first with "
-            f"regard export ctranslate2 {folder} -o NEW"
+            f"{model_dir}: not a model for ctranslate2; export it first with "
+            f"regard export ctranslate2 {model_dir} -o NEW"
         )
     package = import_ctranslate2()
-    search = load_config(folder).search
-    check_exported(folder)
+    search = load_config(model_dir).generation
+    check_export(model_dir)
     try:
-        text = load_text(folder)
+        text = load_text_processing(model_dir)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    path = folder / "config.json"
+    path = model_dir / "config.json"
     try:
-        longest = int(read_json(path, dict[str, Any])[POSITIONS])
+        longest = int(read_json(path, dict[str, Any])[POSITIONS_KEY])
     except (DataError, ValueError, KeyError, TypeError):
         raise CheckpointError(
             f"{path}: missing, or not written by `regard export`; export the model again"
         ) from None
     kind, _, index = device.partition(":")
-    settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": threads or 0}
+    settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
     try:
-        engine = package.Translator(str(folder), device=kind, **settings)
+        engine = package.Translator(str(model_dir), device=kind, **settings)
     except (RuntimeError, ValueError) as error:
         if kind == "cuda":
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
-        raise CheckpointError(f"{folder / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
+        raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
     return ExportedModel(engine, text, search, longest)
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Candidate:
     """A translation that the search returned.
 
     Attributes:
@@ -125,32 +125,32 @@ class ExportedTranslator:
     """
 
     model: ExportedModel
-    search: SearchConfig
+    search: GenerationConfig
 
     def __post_init__(self) -> None:
         """Resolve settings that depend on the tokenizer, and reject those that CTranslate2 lacks."""
         search, plain = self.search, "supported with --engine ctranslate2"
         subword = self.model.text.target.tokenizer.subword
-        object.__setattr__(self, "search", search.for_text(subword))
+        object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
                 f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
                 f"not {plain}, which has another coverage penalty; 0 disables it"
             )
-        if search.alignment.replace_unknown:
+        if search.alignment.replace_unk:
             raise UsageError(
                 f"--replace-unknown (search.alignment.replace_unknown): not {plain}, "
                 "because it needs attention"
             )
-        if search.scheme.transformers:
+        if search.scheme.hf_compatible:
             raise UsageError(f"search.scheme.transformers: not {plain}, which computes scores differently")
-        if search.scheme.stop != "heuristic":
+        if search.scheme.stopping != "heuristic":
             raise UsageError(
-                f"search.scheme.stop = {search.scheme.stop!r}: not {plain}, which stops by another criterion"
+                f"search.scheme.stop = {search.scheme.stopping!r}: not {plain}, which stops by another criterion"
             )
 
     @cached_property
-    def _names(self) -> tuple[list[str], list[str]]:
+    def _token_names(self) -> tuple[list[str], list[str]]:
         """The engine's token names of the source and the target side."""
         text = self.model.text
         return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
@@ -158,97 +158,97 @@ class ExportedTranslator:
     @cached_property
     def _ids(self) -> dict[str, int]:
         """The id of each target token name."""
-        return {name: number for number, name in enumerate(self._names[1])}
+        return {name: number for number, name in enumerate(self._token_names[1])}
 
-    def as_written(self) -> "ExportedTranslator":
+    def pretokenized(self) -> "ExportedTranslator":
         """Return a translator for tokenized text, which is not tokenized again."""
-        return replace(self, model=replace(self.model, text=self.model.text.as_written()))
+        return replace(self, model=replace(self.model, text=self.model.text.without_conversion()))
 
-    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
+    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
         """Translate lines like `Translator.translate`."""
-        for block in blocks(lines, self.search.block):
-            for result in self.block(block):
-                warn_refused(result)
+        for block in read_blocks(lines, self.search.buffer_lines):
+            for result in self.translate_block(block):
+                log_warnings(result)
                 yield result
 
-    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate a list of lines."""
-        results = [self._read(line) for line in lines]
-        lengths = [0 if result.refused else len(result.source_tokens) for result in results]
-        for rows in sorted_batches(lengths, self.search):
+        results = [self._tokenize(line) for line in lines]
+        lengths = [0 if result.error else len(result.source_tokens) for result in results]
+        for rows in length_sorted_batches(lengths, self.search):
             found = self._search([results[row] for row in rows])
             for row, hypotheses in zip(rows, found, strict=True):
-                results[row] = self._written(results[row], hypotheses)
+                results[row] = self._detokenize(results[row], hypotheses)
         return results
 
-    def _read(self, line: Line) -> LineResult:
+    def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
         text = self.model.text
-        side, longest = text.source, self.search.limits(self.model.longest, len(text.sink)).source
-        refused = too_long(line.text, None, longest) or side.problem(line.text)
+        side, longest = text.source, self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source
+        refused = length_error(line.text, None, longest) or side.format_error(line.text)
         if refused is None:
             tokens = side.tokenize(line.text)
-            refused = too_long(line.text, len(tokens), longest)
+            refused = length_error(line.text, len(tokens), longest)
             if refused is None:
                 return LineResult(line, tuple(tokens))
-        return LineResult(line, refused=refused)
+        return LineResult(line, error=refused)
 
     def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
         """Find the best translations of a batch of lines."""
         text, search = self.model.text, self.search
         sources: list[list[str]] = []
         for result in read:
-            ids = text.source.vocabulary.ids(result.source_tokens)
-            sources.append([*(self._names[0][number] for number in ids), *text.sink])
+            ids = text.source.vocabulary.to_ids(result.source_tokens)
+            sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
         limits = [
             min(
-                max(int(search.max_length_ratio * len(source)) + search.max_length_extra, search.min_length),
-                self.model.longest - 1,
+                max(int(search.max_length_ratio * len(source)) + search.max_length_offset, search.min_length),
+                self.model.max_length - 1,
             )
             for source in sources
         ]
         # The engine has one limit per batch; sentences that exceed their own limit are searched again.
-        found = self._ask(sources, max(limits))
+        found = self._run_engine(sources, max(limits))
         for row, limit in enumerate(limits):
             longer = limit < max(limits) and any(len(candidate.tokens) > limit for candidate in found[row])
-            if longer or any([token] in _NEVER for candidate in found[row] for token in candidate.tokens):
-                (found[row],) = self._ask([sources[row]], limit, ban=_NEVER)
-        return self._ranked(self._scored(sources, found))
+            if longer or any([token] in _BANNED for candidate in found[row] for token in candidate.tokens):
+                (found[row],) = self._run_engine([sources[row]], limit, ban=_BANNED)
+        return self._rank(self._complete_scores(sources, found))
 
-    def _ask(
+    def _run_engine(
         self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
-    ) -> list[list[_Said]]:
+    ) -> list[list[_Candidate]]:
         """Run the engine's search, with translations of at most `limit` tokens."""
         search = self.search
         # These options mask logits before the softmax, so that the scores are not the model's.
-        changed = bool(ban or search.forbid_unknown or search.min_length or search.no_repeat_ngram)
+        changed = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
         found = self.model.engine.translate_batch(
             sources,
-            beam_size=search.beam,
-            num_hypotheses=search.beam,
+            beam_size=search.beam_size,
+            num_hypotheses=search.beam_size,
             length_penalty=0,
             min_decoding_length=search.min_length,
             max_decoding_length=limit + 1,  # the engine counts the end symbol
             max_input_length=0,
-            no_repeat_ngram_size=search.no_repeat_ngram,
-            disable_unk=search.forbid_unknown,
+            no_repeat_ngram_size=search.no_repeat_ngram_size,
+            disable_unk=search.suppress_unk,
             suppress_sequences=ban,
             return_end_token=True,
             return_scores=True,
         )
-        results: list[list[_Said]] = []
+        results: list[list[_Candidate]] = []
         for one in found:
             # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
-            unique: dict[tuple[str, ...], _Said] = {}
+            unique: dict[tuple[str, ...], _Candidate] = {}
             for tokens, score in zip(one.hypotheses, one.scores, strict=True):
-                ended = tokens[-1:] == [SPECIALS[EOS]]
+                ended = tokens[-1:] == [SPECIAL_TOKENS[EOS]]
                 cut = tuple(tokens[:-1] if ended else tokens[:limit])
-                unique.setdefault(cut, _Said(cut, score if ended and not changed else None))
+                unique.setdefault(cut, _Candidate(cut, score if ended and not changed else None))
             results.append(list(unique.values()))
         return results
 
-    def _scored(
-        self, sources: list[list[str]], found: list[list[_Said]]
+    def _complete_scores(
+        self, sources: list[list[str]], found: list[list[_Candidate]]
     ) -> list[list[tuple[tuple[str, ...], float]]]:
         """Complete the translations with log-probabilities, from a scoring pass where they are missing."""
         missing = [
@@ -276,7 +276,7 @@ class ExportedTranslator:
             for several in found
         ]
 
-    def _ranked(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
+    def _rank(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
         """Convert the translations to hypotheses, best first."""
         results: list[list[Hypothesis]] = []
         for several in found:
@@ -290,16 +290,16 @@ class ExportedTranslator:
                 )
                 for tokens, log_probability in several
             ]
-            results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.nbest])
+            results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.num_return])
         return results
 
-    def _written(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
+    def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
         """Detokenize the hypotheses of a line."""
         text = self.model.text
         written: list[Translation] = []
         for hypothesis in hypotheses:
-            tokens = text.target.vocabulary.strings(hypothesis.tokens)
-            words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink))
+            tokens = text.target.vocabulary.to_tokens(hypothesis.tokens)
+            words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
             written.append(
                 Translation(
                     text=text.target.tokenizer.decode(tokens),
@@ -309,4 +309,4 @@ class ExportedTranslator:
                     target_words=tuple(text.target.word_ids(tokens)),
                 )
             )
-        return LineResult(result.line, (*result.source_tokens, *text.sink), tuple(written))
+        return LineResult(result.line, (*result.source_tokens, *text.sink_tokens), tuple(written))

@@ -9,7 +9,7 @@ bisection of real numbers is needed.
 
 The scores and the threshold may be as extreme as -1e38, where the rounding error of the threshold exceeds 1.
 So the same search is first made over the scores. There the sum is exact, because it depends on differences of
-scores only. All further values are relative to a score near the threshold (`centred`).
+scores only. All further values are relative to a score near the threshold (`center_scores`).
 """
 
 from collections.abc import Callable
@@ -17,29 +17,29 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.errors import InfeasibleBounds
-from regard.functional.masking import attendable, bound_of, check_mask, check_shape
-from regard.kernels.versions import transforming
+from regard.errors import InfeasibleBoundsError
+from regard.functional.masking import usable_positions, bound_to_tensor, check_mask, check_shape
+from regard.kernels.versions import in_functorch_transform
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Problem", "Rest", "centred", "check_bounds", "crossing", "leaving", "tolerance"]
+__all__ = ["BoundedProblem", "ActiveSet", "center_scores", "check_bounds", "find_threshold", "recenter_saturated", "tie_tolerance"]
 
-SLACK, SLACK_DOUBLE = 1e-4, 1e-9  # tolerance of upper bounds that sum to less than 1
-NEAR, NEAR_DOUBLE = 1e-6, 1e-9  # distance from a bound that counts as a tie
+SUM_TOLERANCE, SUM_TOLERANCE_DOUBLE = 1e-4, 1e-9  # tolerance of upper bounds that sum to less than 1
+TIE_TOLERANCE, TIE_TOLERANCE_DOUBLE = 1e-6, 1e-9  # distance from a bound that counts as a tie
 
 
-def tolerance(dtype: torch.dtype) -> float:
+def tie_tolerance(dtype: torch.dtype) -> float:
     """Return the distance from a bound below which the unbounded solution counts as a tie."""
-    return NEAR_DOUBLE if dtype == torch.float64 else NEAR
+    return TIE_TOLERANCE_DOUBLE if dtype == torch.float64 else TIE_TOLERANCE
 
 
-def slack(dtype: torch.dtype) -> float:
+def sum_tolerance(dtype: torch.dtype) -> float:
     """Return the tolerance of upper bounds that sum to less than 1."""
-    return SLACK_DOUBLE if dtype == torch.float64 else SLACK
+    return SUM_TOLERANCE_DOUBLE if dtype == torch.float64 else SUM_TOLERANCE
 
 
 @dataclass(frozen=True)
-class Problem:
+class BoundedProblem:
     """The input of a constrained transformation along the last dimension, in float64 if the device has it.
 
     Attributes:
@@ -49,8 +49,8 @@ class Problem:
         usable: [..., S], whether the position may be attended: the mask is True and the score is not -inf.
         feasible: [..., 1], whether a distribution satisfies the bounds; True for rows without usable
             positions.
-        full: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
-        near: Distance that counts as a tie, see `tolerance`.
+        upper_is_solution: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
+        tie_tolerance: Distance that counts as a tie, see `tie_tolerance`.
     """
 
     scores: Tensor
@@ -58,34 +58,34 @@ class Problem:
     lower: Tensor
     usable: Tensor
     feasible: Tensor
-    full: Tensor
-    near: float
+    upper_is_solution: Tensor
+    tie_tolerance: float
 
     @classmethod
-    def of(cls, scores: Tensor, upper: Tensor, lower: Tensor | None, mask: Tensor | None) -> "Problem":
+    def build(cls, scores: Tensor, upper: Tensor, lower: Tensor | None, mask: Tensor | None) -> "BoundedProblem":
         """Validate and complete the input of a transformation.
 
         Raises:
-            InfeasibleBounds: No distribution satisfies the bounds of a row. Only raised on a CPU outside of
+            InfeasibleBoundsError: No distribution satisfies the bounds of a row. Only raised on a CPU outside of
                 compiled code and `torch.func`; elsewhere `feasible` is False.
         """
         exact = scores.dtype if scores.device.type == "mps" else torch.float64
-        usable = attendable(scores, mask)
+        usable = usable_positions(scores, mask)
         z = scores.to(exact).masked_fill(~usable, 0)
         u = upper.to(exact).expand_as(z).clamp_max(1).masked_fill(~usable, 0)
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)
-        room = slack(scores.dtype)
+        room = sum_tolerance(scores.dtype)
         most, least = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
-        wrong = ((u < 0) | (low < 0) | (low > u + tolerance(scores.dtype))).any(-1, keepdim=True)
+        wrong = ((u < 0) | (low < 0) | (low > u + tie_tolerance(scores.dtype))).any(-1, keepdim=True)
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
         fits = ~(wrong | (most < 1 - room) | (least > 1 + room)) | ~usable.any(-1, keepdim=True)
-        found = cls(z, u, low, usable, fits, most <= 1, tolerance(scores.dtype))
-        if z.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
+        found = cls(z, u, low, usable, fits, most <= 1, tie_tolerance(scores.dtype))
+        if z.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
             found.raise_for_bounds()
         return found
 
     def raise_for_bounds(self) -> None:
-        """Raise `InfeasibleBounds` for the first row in which no distribution fits."""
+        """Raise `InfeasibleBoundsError` for the first row in which no distribution fits."""
         if bool(self.feasible.all()):
             return
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
@@ -97,26 +97,26 @@ class Problem:
             why = f"its lower bounds sum to {least:.6g}, but must sum to at most 1"
         else:
             why = "a bound is negative, or a lower bound exceeds its upper bound"
-        raise InfeasibleBounds(f"no distribution satisfies the bounds of {where}: {why}", row)
+        raise InfeasibleBoundsError(f"no distribution satisfies the bounds of {where}: {why}", row)
 
-    def settle(self, distribution: Tensor, form: Tensor) -> Tensor:
+    def finish(self, solution: Tensor, closed_form: Tensor) -> Tensor:
         """Combine a solution with the derivatives of a closed form that equals it, and handle special rows.
 
         Upper bounds that sum to slightly less than 1 are rescaled. A row that is infeasible or contains a NaN
         becomes NaN.
         """
         total = self.upper.sum(-1, keepdim=True)
-        whole = torch.where(self.full & (total > 0), self.upper / total, distribution)
+        whole = torch.where(self.upper_is_solution & (total > 0), self.upper / total, solution)
         # Add terms that are NaN if a score or lower bound is; 0 times a score, as their sum may overflow.
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         broken = ~self.feasible | ~torch.isfinite(total)
         whole = whole.masked_fill(broken, torch.nan)
-        # The value is that of `whole`, the gradient that of `form`.
-        return (form + (whole - form).detach()).masked_fill(~self.usable, 0)
+        # The value is that of `whole`, the gradient that of `closed_form`.
+        return (closed_form + (whole - closed_form).detach()).masked_fill(~self.usable, 0)
 
 
 @dataclass(frozen=True)
-class Rest:
+class ActiveSet:
     """The active set of a solution: every usable position is free, at its upper or at its lower bound.
 
     If the bounds alone determine the solution and no position is free, the position that would move first
@@ -125,26 +125,26 @@ class Rest:
 
     Attributes:
         free: [..., S].
-        upper: [..., S].
-        lower: [..., S].
+        at_upper: [..., S].
+        at_lower: [..., S].
     """
 
     free: Bool[Tensor, "*B S"]
-    upper: Bool[Tensor, "*B S"]
-    lower: Bool[Tensor, "*B S"]
+    at_upper: Bool[Tensor, "*B S"]
+    at_lower: Bool[Tensor, "*B S"]
 
     @classmethod
-    def of(cls, problem: Problem, free: Tensor, upper: Tensor) -> "Rest":
+    def build(cls, problem: BoundedProblem, free: Tensor, upper: Tensor) -> "ActiveSet":
         """Build the set; usable positions neither free nor at the upper bound are at the lower bound."""
         free, upper = free & problem.usable, upper & problem.usable & ~free
         return cls(free, upper, problem.usable & ~free & ~upper)
 
-    def fixed(self, upper: Tensor, lower: Tensor) -> Tensor:
+    def bound_values(self, upper: Tensor, lower: Tensor) -> Tensor:
         """Return the values of the positions at a bound, and 0 at the free positions."""
-        return torch.where(self.upper, upper, torch.where(self.lower, lower, 0))
+        return torch.where(self.at_upper, upper, torch.where(self.at_lower, lower, 0))
 
 
-def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
+def _first_sum_above_one(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
     """Return the index of the first threshold in descending order whose sum is at least 1; else the last."""
     last = ordered.shape[-1] - 1
     # A binary search with a fixed number of iterations, so that no iteration waits for the device.
@@ -158,55 +158,55 @@ def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Te
     return high
 
 
-def centred(
-    problem: Problem, total: Callable[[Tensor], Tensor], reach: float, *, above: bool
+def center_scores(
+    problem: BoundedProblem, total: Callable[[Tensor], Tensor], max_distance: float, *, above: bool
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
     """Return the score next to the threshold, and the scores relative to it, clipped to +-reach.
 
     Args:
         problem: The problem.
         total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
-        reach: Distance from the threshold beyond which every position is at a bound.
+        max_distance: Distance from the threshold beyond which every position is at a bound.
         above: Whether to return the next score above the threshold instead of the next one below.
     """
     ordered = problem.scores.sort(-1, descending=True).values
-    first = _first_reaching(ordered, total)
+    first = _first_sum_above_one(ordered, total)
     center = ordered.gather(-1, first)
     if above:
         center = torch.where(total(center) >= 1, ordered.gather(-1, (first - 1).clamp_min(0)), center)
     # If the upper bounds are the solution, the threshold lies below all scores with a positive bound.
     bounded = problem.upper > 0
     lowest = torch.where(bounded, problem.scores, torch.inf).amin(-1, keepdim=True)
-    center = torch.where(problem.full & bounded.any(-1, keepdim=True), lowest, center)
-    return center, (problem.scores - center).clamp(-reach, reach)
+    center = torch.where(problem.upper_is_solution & bounded.any(-1, keepdim=True), lowest, center)
+    return center, (problem.scores - center).clamp(-max_distance, max_distance)
 
 
-def leaving(
-    problem: Problem,
-    centre: Float[Tensor, "*B 1"],
-    held: Bool[Tensor, "*B 1"],
-    leaves: Bool[Tensor, "*B S"],
-    reach: float,
+def recenter_saturated(
+    problem: BoundedProblem,
+    center: Float[Tensor, "*B 1"],
+    saturated: Bool[Tensor, "*B 1"],
+    at_upper: Bool[Tensor, "*B S"],
+    max_distance: float,
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
     """Recenter rows without a free position on the lowest score at its upper bound, which may be far away.
 
     Args:
         problem: The problem.
-        centre: The score that scores are relative to so far; unchanged in other rows.
-        held: [..., 1], rows in which no position is free.
-        leaves: [..., S], positions at their upper bounds.
-        reach: As in `centred`.
+        center: The score that scores are relative to so far; unchanged in other rows.
+        saturated: [..., 1], rows in which no position is free.
+        at_upper: [..., S], positions at their upper bounds.
+        max_distance: As in `center_scores`.
 
     Returns:
-        As `centred`.
+        As `center_scores`.
     """
-    least = torch.where(leaves, problem.scores, torch.inf).amin(-1, keepdim=True)
-    centre = torch.where(held & leaves.any(-1, keepdim=True), least, centre)
-    return centre, (problem.scores - centre).clamp(-reach, reach)
+    least = torch.where(at_upper, problem.scores, torch.inf).amin(-1, keepdim=True)
+    center = torch.where(saturated & at_upper.any(-1, keepdim=True), least, center)
+    return center, (problem.scores - center).clamp(-max_distance, max_distance)
 
 
-def crossing(
-    problem: Problem, breakpoints: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
+def find_threshold(
+    problem: BoundedProblem, breakpoints: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*B 1"]:
     """Find a threshold in the segment on which the sum crosses 1.
 
@@ -219,14 +219,14 @@ def crossing(
         A threshold strictly between two breakpoints, or beyond all of them if the bounds are the solution.
     """
     ordered = breakpoints.sort(-1, descending=True).values
-    high = _first_reaching(ordered, total)
+    high = _first_sum_above_one(ordered, total)
     below = ordered.gather(-1, high)
     above = ordered.gather(-1, (high - 1).clamp_min(0))
     # In an unbounded segment, any threshold beyond its finite end will do.
     open_ended = (high == 0) | torch.isinf(above)
     inside = torch.where(open_ended, below + 1, (torch.where(open_ended, below, above) + below) / 2)
     lowest = torch.where(torch.isinf(ordered), torch.inf, ordered).amin(-1, keepdim=True)
-    return torch.where(problem.full, lowest - 1, inside)
+    return torch.where(problem.upper_is_solution, lowest - 1, inside)
 
 
 def check_bounds(
@@ -236,7 +236,7 @@ def check_bounds(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> None:
-    """Raise `InfeasibleBounds` unless in every row some distribution satisfies the bounds.
+    """Raise `InfeasibleBoundsError` unless in every row some distribution satisfies the bounds.
 
     On a CPU the constrained transformations check this themselves. On an accelerator and in compiled code
     they return NaN instead, because a check would wait for the device; call this function to check there.
@@ -248,15 +248,15 @@ def check_bounds(
         mask: Boolean, True = may be attended.
 
     Raises:
-        InfeasibleBounds: A row is infeasible; the message names the first such row and the sum of its bounds.
+        InfeasibleBoundsError: A row is infeasible; the message names the first such row and the sum of its bounds.
         TypeError: The mask is not boolean, or the lower bounds are neither a tensor nor a number.
         ValueError: The lower bounds or the mask do not broadcast to the upper bounds.
     """
     if mask is not None:
         check_mask(mask)
         check_shape("mask", mask, upper.shape, "upper bounds")
-    low = None if lower is None else bound_of("lower", lower, upper, "upper bounds")
+    low = None if lower is None else bound_to_tensor("lower", lower, upper, "upper bounds")
     high = upper.movedim(dim, -1)
     low = None if low is None else low.expand_as(upper).movedim(dim, -1)
     usable = None if mask is None else mask.expand_as(upper).movedim(dim, -1)
-    Problem.of(torch.zeros_like(high), high, low, usable).raise_for_bounds()
+    BoundedProblem.build(torch.zeros_like(high), high, low, usable).raise_for_bounds()

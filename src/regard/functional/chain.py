@@ -14,7 +14,7 @@ absorbing.
 
 import torch
 
-from regard.functional.masking import attendable, exact_dtype, shifted
+from regard.functional.masking import usable_positions, accumulation_dtype, shift_to_zero_max
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["chain_log_likelihood", "chain_prior", "chain_transitions", "forward_prior"]
@@ -22,7 +22,7 @@ __all__ = ["chain_log_likelihood", "chain_prior", "chain_transitions", "forward_
 
 def chain_prior(
     scores: Float[Tensor, "B S"],
-    passed: Float[Tensor, "B S"],
+    previous_posterior: Float[Tensor, "B S"],
     bias: Float[Tensor, "S S"],
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
@@ -32,7 +32,7 @@ def chain_prior(
 
     Args:
         scores: z_t.
-        passed: Postr_{t-1}, each row summing to 1; zero where masked.
+        previous_posterior: Postr_{t-1}, each row summing to 1; zero where masked.
         bias: b_ij from position j to position i. It must be finite; use `forward_prior` for chains that never
             move backward.
         mask: True where a position may be attended, at least once per row.
@@ -40,21 +40,21 @@ def chain_prior(
     Returns:
         [B, S], in nats; -inf where masked.
     """
-    dtype = exact_dtype(scores.dtype)
-    scores, passed, bias = scores.to(dtype), passed.to(dtype), bias.to(dtype)
-    usable = attendable(scores, mask)
+    dtype = accumulation_dtype(scores.dtype)
+    scores, previous_posterior, bias = scores.to(dtype), previous_posterior.to(dtype), bias.to(dtype)
+    usable = usable_positions(scores, mask)
     # With the best score shifted to 0, no sum below is smaller than the exponential of the minimum bias.
-    relative = shifted(scores, usable)
+    relative = shift_to_zero_max(scores, usable)
     moves = bias.exp()
     with torch.autocast(scores.device.type, enabled=False):
         normalizer = relative.exp().masked_fill(~usable, 0.0) @ moves  # [b, j] = sum over i
-        arriving = (passed / normalizer) @ moves.t()  # [b, i] = sum over j
+        arriving = (previous_posterior / normalizer) @ moves.t()  # [b, i] = sum over j
     return (relative + arriving.log()).masked_fill(~usable, -torch.inf)
 
 
 def forward_prior(
     scores: Float[Tensor, "B S"],
-    passed: Float[Tensor, "B S"],
+    previous_posterior: Float[Tensor, "B S"],
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
     """Compute log Prior_t of a chain that never moves backward (Wu & Cotterell, 2019).
@@ -63,20 +63,20 @@ def forward_prior(
 
     Args:
         scores: z_t.
-        passed: Postr_{t-1}, each row summing to 1; zero where masked.
+        previous_posterior: Postr_{t-1}, each row summing to 1; zero where masked.
         mask: True where a position may be attended; these must be the first positions of each row.
 
     Returns:
         [B, S], in nats; -inf where masked and before every position with nonzero posterior.
     """
-    dtype = exact_dtype(scores.dtype)
-    scores, passed = scores.to(dtype), passed.to(dtype)
-    usable = attendable(scores, mask)
-    relative = shifted(scores, usable).masked_fill(~usable, torch.finfo(dtype).min)
+    dtype = accumulation_dtype(scores.dtype)
+    scores, previous_posterior = scores.to(dtype), previous_posterior.to(dtype)
+    usable = usable_positions(scores, mask)
+    relative = shift_to_zero_max(scores, usable).masked_fill(~usable, torch.finfo(dtype).min)
     onward = relative.flip(-1).logcumsumexp(-1).flip(-1)  # [b, j] = log of the sum over i >= j
-    possible = passed > 0
+    possible = previous_posterior > 0
     # Two masks each, so that log(0) enters neither the value nor the gradient.
-    log_passed = passed.masked_fill(~possible, 1.0).log().masked_fill(~possible, -torch.inf)
+    log_passed = previous_posterior.masked_fill(~possible, 1.0).log().masked_fill(~possible, -torch.inf)
     leaving = torch.where(possible, log_passed - onward, torch.finfo(dtype).min)
     arrived = leaving.logcumsumexp(-1)  # [b, i] = log of the sum over j <= i
     reached = possible.long().cumsum(-1) > 0
@@ -93,7 +93,7 @@ def chain_transitions(
         bias: b_ij; -inf for transitions that are not allowed.
         mask: True where a position may be attended.
     """
-    dtype = exact_dtype(scores.dtype)
+    dtype = accumulation_dtype(scores.dtype)
     logits = scores.to(dtype).unsqueeze(-1) + bias.to(dtype)
     if mask is not None:
         logits = logits.masked_fill(~mask[:, None, :, None], -torch.inf)

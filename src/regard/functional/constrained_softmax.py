@@ -23,77 +23,77 @@ they move first when the bounds are loosened.
 
 import torch
 
-from regard.functional.bounds import Problem, Rest, centred, crossing, leaving
-from regard.functional.rows import Map, mapped
+from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
+from regard.functional.rows import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax"]
 
 
-REACH = 4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
+MAX_LOG_DISTANCE = 4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
 
 
-def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
+def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     """Return the solution, its active set, and a score close to those of the free positions."""
-    u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
+    u, low, near, usable = problem.upper, problem.lower, problem.tie_tolerance, problem.usable
 
     def total(z: Tensor, level: Tensor) -> Tensor:
         return torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True)
 
-    center, z = centred(problem, lambda level: total(problem.scores, level), REACH, above=False)
+    center, z = center_scores(problem, lambda level: total(problem.scores, level), MAX_LOG_DISTANCE, above=False)
     most, least = z - u.log(), z - low.log()
-    within = crossing(problem, torch.cat([least, most], -1), lambda level: total(z, level))
+    within = find_threshold(problem, torch.cat([least, most], -1), lambda level: total(z, level))
     # Free positions of the crossing segment; they determine log Z exactly.
     free = (within < least) & (within > most) & usable
     bounds = torch.where(within <= most, u, low)
-    solution = torch.where(free, _share(z, free, bounds), bounds)
+    solution = torch.where(free, _distribute_free_mass(z, free, bounds), bounds)
     solution = torch.minimum(torch.maximum(solution, low), u)
     # If the other bounds leave nothing to the free positions, log Z is not determined by them, and they are
     # not the positions that move first.
-    nothing = (_left(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
-    level = torch.where(nothing, within, _level(z, free, bounds))
+    nothing = (_free_mass(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
+    level = torch.where(nothing, within, _log_normalizer(z, free, bounds))
     held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (level <= most + near)
-    center, z = leaving(problem, center, held, leaves, REACH)
+    center, z = recenter_saturated(problem, center, held, leaves, MAX_LOG_DISTANCE)
     most, least = z - u.log(), z - low.log()
     end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(end), end, level)
-    rest = Rest.of(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
+    rest = ActiveSet.build(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
     return solution, rest, center
 
 
-def _left(free: Tensor, bounds: Tensor) -> Tensor:
+def _free_mass(free: Tensor, bounds: Tensor) -> Tensor:
     """Compute the mass that the bounds of the other positions leave to the free positions."""
     return 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
 
 
-def _share(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
+def _distribute_free_mass(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     """Distribute this mass over the free positions."""
-    return _left(free, bounds) * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
+    return _free_mass(free, bounds) * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
 
 
-def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
+def _log_normalizer(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     """Compute log Z for the free positions."""
     total = z.masked_fill(~free, -torch.inf).logsumexp(-1, keepdim=True)
-    return total - _left(free, bounds).clamp_min(torch.finfo(z.dtype).tiny).log()
+    return total - _free_mass(free, bounds).clamp_min(torch.finfo(z.dtype).tiny).log()
 
 
-def reference(
+def reference_constrained_softmax(
     scores: Float[Tensor, "*B"],
     upper: Float[Tensor, "*#B"],
     lower: Float[Tensor, "*#B"] | None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute constrained softmax along the last dimension in plain PyTorch, with the gradient above."""
-    problem = Problem.of(scores, upper, lower, mask)
+    problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest, center = _solve(problem)
-    bounds = rest.fixed(problem.upper, problem.lower)
-    free = _share(torch.where(rest.free, problem.scores - center, 0), rest.free, bounds)
-    return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
+    bounds = rest.bound_values(problem.upper, problem.lower)
+    free = _distribute_free_mass(torch.where(rest.free, problem.scores - center, 0), rest.free, bounds)
+    return problem.finish(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 
 
-MAP = Map("constrained_softmax", reference)
+CONSTRAINED_SOFTMAX = Normalizer("constrained_softmax", reference_constrained_softmax)
 
 
 def constrained_softmax(
@@ -120,9 +120,9 @@ def constrained_softmax(
         positions is zero. A row that contains NaN is NaN.
 
     Raises:
-        InfeasibleBounds: As for `regard.functional.constrained_sparsemax`.
+        InfeasibleBoundsError: As for `regard.functional.constrained_sparsemax`.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.
     """
-    return mapped(MAP, scores, upper, lower, mask=mask, dim=dim)
+    return normalize(CONSTRAINED_SOFTMAX, scores, upper, lower, mask=mask, dim=dim)

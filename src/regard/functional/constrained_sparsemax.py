@@ -23,66 +23,66 @@ direction, and adding a constant to g does not change it.
 
 import torch
 
-from regard.functional.bounds import Problem, Rest, centred, crossing, leaving
-from regard.functional.rows import Map, mapped
+from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
+from regard.functional.rows import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_sparsemax"]
 
 
-REACH = (
+MAX_DISTANCE = (
     8.0  # at this distance from the score next to tau, every position is at a bound: free ones are within 1
 )
 
 
-def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
+def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     """Return the solution, its active set, and a score close to those of the free positions."""
-    u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
+    u, low, near, usable = problem.upper, problem.lower, problem.tie_tolerance, problem.usable
 
     def total(z: Tensor, tau: Tensor) -> Tensor:
         return torch.minimum(torch.maximum(z - tau, low), u).sum(-1, keepdim=True)
 
-    center, z = centred(problem, lambda tau: total(problem.scores, tau), REACH, above=True)
-    within = crossing(problem, torch.cat([z - low, z - u], -1), lambda tau: total(z, tau))
+    center, z = center_scores(problem, lambda tau: total(problem.scores, tau), MAX_DISTANCE, above=True)
+    within = find_threshold(problem, torch.cat([z - low, z - u], -1), lambda tau: total(z, tau))
     # Free positions of the crossing segment; they determine tau exactly.
     x = z - within
     free = (x > low) & (x < u) & usable
-    tau = torch.where(free.any(-1, keepdim=True), _level(z, free, torch.where(x >= u, u, low)), within)
+    tau = torch.where(free.any(-1, keepdim=True), _threshold(z, free, torch.where(x >= u, u, low)), within)
     x = z - tau
     solution = torch.minimum(torch.maximum(x, low), u)
     # If no position is strictly between its bounds, tau may be anywhere in an interval; use its end.
     held = ~((x > low + near) & (x < u - near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (x >= u - near)
-    center, z = leaving(problem, center, held, leaves, REACH)
+    center, z = recenter_saturated(problem, center, held, leaves, MAX_DISTANCE)
     end = torch.where(leaves, z - u, torch.inf).amin(-1, keepdim=True)
     x = z - torch.where(held & torch.isfinite(end), end, tau)
-    return solution, Rest.of(problem, (x > low + near) & (x <= u + near), x > u + near), center
+    return solution, ActiveSet.build(problem, (x > low + near) & (x <= u + near), x > u + near), center
 
 
-def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
+def _threshold(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     """Compute the tau at which the free positions take the mass that the bounds of the others leave."""
     left = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
     count = free.sum(-1, keepdim=True).clamp_min(1)
     return (torch.where(free, z, 0).sum(-1, keepdim=True) - left) / count
 
 
-def reference(
+def reference_constrained_sparsemax(
     scores: Float[Tensor, "*B"],
     upper: Float[Tensor, "*#B"],
     lower: Float[Tensor, "*#B"] | None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute constrained sparsemax along the last dimension in plain PyTorch, with the gradient above."""
-    problem = Problem.of(scores, upper, lower, mask)
+    problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest, center = _solve(problem)
-    bounds = rest.fixed(problem.upper, problem.lower)
+    bounds = rest.bound_values(problem.upper, problem.lower)
     z = torch.where(rest.free, problem.scores - center, 0)
-    free = z - _level(z, rest.free, bounds)
-    return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
+    free = z - _threshold(z, rest.free, bounds)
+    return problem.finish(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 
 
-MAP = Map("constrained_sparsemax", reference)
+CONSTRAINED_SPARSEMAX = Normalizer("constrained_sparsemax", reference_constrained_sparsemax)
 
 
 def constrained_sparsemax(
@@ -109,11 +109,11 @@ def constrained_sparsemax(
         positions is zero. A row that contains NaN is NaN.
 
     Raises:
-        InfeasibleBounds: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), its
+        InfeasibleBoundsError: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), its
             lower bounds sum to more than 1, or a lower bound exceeds its upper bound. On an accelerator, in
             compiled code and under `torch.func` the row becomes NaN instead; call `check_bounds` to raise.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.
     """
-    return mapped(MAP, scores, upper, lower, mask=mask, dim=dim)
+    return normalize(CONSTRAINED_SPARSEMAX, scores, upper, lower, mask=mask, dim=dim)

@@ -33,27 +33,27 @@ from typing import Any
 
 import torch
 
-from regard.functional.masking import attendable, check_arguments, check_shape, exact_dtype, shifted
-from regard.functional.rows import Map, mapped
+from regard.functional.masking import usable_positions, check_arguments, check_shape, accumulation_dtype, shift_to_zero_max
+from regard.functional.rows import Normalizer, normalize
 from regard.kernels.autograd import apply
-from regard.kernels.versions import transforming
+from regard.kernels.versions import in_functorch_transform
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["entmax", "entmax15"]
 
-GREATEST = 4.0
-REFUSED = "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1"
+MAX_ALPHA = 4.0
+ALPHA_ERROR = "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1"
 
 
-def reference15(
+def reference_entmax15(
     scores: Float[Tensor, "*B"],
     upper: None = None,
     lower: None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute 1.5-entmax along the last dimension in plain PyTorch."""
-    usable = attendable(scores, mask)
-    x = shifted(scores.to(exact_dtype(scores.dtype)) / 2, usable)
+    usable = usable_positions(scores, mask)
+    x = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)) / 2, usable)
     with torch.no_grad():
         # The support never contains a score of max - 1 or below (in x), so clamping is safe.
         ordered = x.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
@@ -71,7 +71,7 @@ def reference15(
     return (torch.where(support, x - tau, 0 * tau) ** 2).masked_fill(~usable, 0).to(scores.dtype)
 
 
-MAP = Map("entmax15", reference15)
+ENTMAX15 = Normalizer("entmax15", reference_entmax15)
 
 
 def entmax15(
@@ -93,7 +93,7 @@ def entmax15(
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: The mask does not broadcast to the scores.
     """
-    return mapped(MAP, scores, mask=mask, dim=dim)
+    return normalize(ENTMAX15, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):
@@ -146,7 +146,7 @@ class _Entmax(torch.autograd.Function):
         return slope * centered, None, by_alpha
 
 
-def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
+def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
     """Return alpha - 1 in the dtype of the computation, with its dimensions aligned to the last one.
 
     The difference is computed before rounding; otherwise an alpha close to 1 would become 1.
@@ -154,10 +154,10 @@ def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
     Raises:
         ValueError: Alpha is out of range, does not broadcast, or varies along a row.
     """
-    dtype = exact_dtype(scores.dtype)
+    dtype = accumulation_dtype(scores.dtype)
     if not isinstance(alpha, torch.Tensor):
-        if not 1 < alpha <= GREATEST:
-            raise ValueError(REFUSED.format(alpha))
+        if not 1 < alpha <= MAX_ALPHA:
+            raise ValueError(ALPHA_ERROR.format(alpha))
         return torch.full((), alpha - 1, dtype=dtype, device=scores.device)
     check_shape("alpha", alpha, scores.shape)
     own = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
@@ -167,10 +167,10 @@ def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
             f"give it size 1 along dim {dim}"
         )
     own = own.to(torch.promote_types(alpha.dtype, dtype))
-    inside = (own > 1) & (own <= GREATEST)
-    if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
+    inside = (own > 1) & (own <= MAX_ALPHA)
+    if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
         if not bool(inside.all()):
-            raise ValueError(REFUSED.format(float(own[~inside][0].detach())))
+            raise ValueError(ALPHA_ERROR.format(float(own[~inside][0].detach())))
     else:
         own = own.masked_fill(~inside, torch.nan)
     return (own - 1).to(scores.device, dtype).movedim(dim, -1)
@@ -205,11 +205,11 @@ def entmax(
     check_arguments(scores, mask)
     if not scores.dim():
         return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
-    gap = _gap(alpha, scores, dim)
+    gap = _alpha_minus_one(alpha, scores, dim)
     if not isinstance(alpha, torch.Tensor) and alpha == 1.5:
         return entmax15(scores, dim, mask=mask)
     if not scores.numel():
         return scores.clone()
-    usable = attendable(scores, mask).movedim(dim, -1)
-    z = scores.to(exact_dtype(scores.dtype)).movedim(dim, -1).masked_fill(~usable, 0)
+    usable = usable_positions(scores, mask).movedim(dim, -1)
+    z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1).masked_fill(~usable, 0)
     return apply(_Entmax, z, usable, gap).movedim(-1, dim).to(scores.dtype)

@@ -15,13 +15,13 @@ Choices with log q = -inf are never sampled and have no gradient.
 import torch
 from torch.nn import functional as F
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import accumulation_dtype
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["gumbel_softmax", "leave_one_out", "reinforce", "sample_bernoulli", "sample_categorical"]
+__all__ = ["gumbel_softmax", "leave_one_out", "reinforce_objective", "sample_bernoulli", "sample_categorical"]
 
 
-def reinforce(
+def reinforce_objective(
     log_policy: Float[Tensor, "*B"],
     reward: Float[Tensor, "*#B"],
     baseline: Float[Tensor, "*#B"] | float = 0.0,
@@ -66,7 +66,7 @@ def sample_categorical(
         log_probs: Log-probabilities in nats, up to a constant per row.
         generator: Random generator. None means the device's default generator.
     """
-    exact = log_probs.detach().to(exact_dtype(log_probs.dtype))
+    exact = log_probs.detach().to(accumulation_dtype(log_probs.dtype))
     return (exact + _gumbel(exact, generator)).argmax(-1)
 
 
@@ -79,7 +79,7 @@ def sample_bernoulli(
         log_odds: log p - log (1 - p).
         generator: Random generator. None means the device's default generator.
     """
-    exact = log_odds.detach().to(exact_dtype(log_odds.dtype))
+    exact = log_odds.detach().to(accumulation_dtype(log_odds.dtype))
     uniform = torch.empty_like(exact).uniform_(generator=generator)
     return uniform < torch.sigmoid(exact)
 
@@ -105,7 +105,7 @@ def gumbel_softmax(
     """
     if temperature <= 0:
         raise ValueError(f"temperature is {temperature}, but must be positive")
-    exact = log_probs.to(exact_dtype(log_probs.dtype))
+    exact = log_probs.to(accumulation_dtype(log_probs.dtype))
     relaxed = torch.softmax((exact + _gumbel(exact, generator)) / temperature, dim=-1)
     if hard:
         chosen = F.one_hot(relaxed.argmax(-1), relaxed.shape[-1]).to(relaxed.dtype)

@@ -18,14 +18,14 @@ import math
 
 import torch
 
-from regard.functional.masking import attendable, check_arguments, exact_dtype, shifted
+from regard.functional.masking import usable_positions, check_arguments, accumulation_dtype, shift_to_zero_max
 from regard.functional.sparsemax import sparsemax
-from regard.kernels.versions import chosen, transforming
+from regard.kernels.versions import select_backend, in_functorch_transform
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fusedmax"]
 
-LEAST = -1e30
+MIN_SCORE = -1e30
 """Minimum score relative to the maximum; lower scores are clamped, so that sums stay within float32."""
 
 
@@ -42,7 +42,7 @@ def check_strength(strength: float) -> None:
         raise ValueError(f"strength is {strength}, but must be finite and at least 0")
 
 
-def averaged(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
+def group_means(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
     """Replace every value by the mean of its group.
 
     Args:
@@ -54,7 +54,7 @@ def averaged(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Floa
     return (sums / counts.clamp_min(1)).gather(-1, groups)
 
 
-def path(
+def fuse_by_path(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
     """Compute the group of each position, and x minus the group's mean, in plain PyTorch.
@@ -79,7 +79,7 @@ def path(
         groups = torch.nn.functional.pad((~joined).long().cumsum(-1), (1, 0))
         between = signs.masked_fill(joined, 0)
         pulls = torch.nn.functional.pad(between, (0, 1)) - torch.nn.functional.pad(between, (1, 0))
-        return groups, averaged(z, groups), averaged(pulls, groups)
+        return groups, group_means(z, groups), group_means(pulls, groups)
 
     # Each iteration merges at least one pair of groups per row, until lambda is reached.
     for _ in range(z.shape[-1] - 1):
@@ -94,13 +94,13 @@ def path(
     return groups.gather(-1, back), (strength * speed).to(scores.dtype).gather(-1, back)
 
 
-def taut(
+def fuse_by_taut_string(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Compute the same as `path` with the kernel, for scores on a CPU."""
-    from regard.kernels.fusing import fuse  # here, because it imports the compiler, which takes a second
+    """Compute the same as `fuse_by_path` with the kernel, for scores on a CPU."""
+    from regard.kernels.fusing import taut_string  # here, because it imports the compiler, which takes a second
 
-    return fuse(scores, usable, strength)
+    return taut_string(scores, usable, strength)
 
 
 def fusedmax(
@@ -139,11 +139,11 @@ def fusedmax(
         return fusedmax(scores.movedim(dim, -1), strength, mask=moved).movedim(-1, dim)
     if not scores.numel():
         return scores.clone()
-    usable = attendable(scores, mask)
-    z = shifted(scores.to(exact_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
-    z = z.clamp_min(LEAST)  # sums over groups stay finite in float32
-    plain = chosen(scores) != "numba" or transforming() or torch.compiler.is_compiling()
+    usable = usable_positions(scores, mask)
+    z = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
+    z = z.clamp_min(MIN_SCORE)  # sums over groups stay finite in float32
+    plain = select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling()
     # The groups are piecewise constant in the scores, so only the means need a gradient.
     with torch.no_grad():
-        groups, changes = (path if plain else taut)(z.detach(), usable, strength)
-    return sparsemax(averaged(z, groups) + changes, mask=usable).to(scores.dtype)
+        groups, changes = (fuse_by_path if plain else fuse_by_taut_string)(z.detach(), usable, strength)
+    return sparsemax(group_means(z, groups) + changes, mask=usable).to(scores.dtype)

@@ -2,7 +2,7 @@
 
 For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. The input
 contains real tokens only (no padding). On a CPU, rows are processed in chunks that stay in the cache between
-the passes. Up to `BUDGET` logits, the exponentials are kept for the backward pass; above, or on request, they
+the passes. Up to `MAX_LOGITS` logits, the exponentials are kept for the backward pass; above, or on request, they
 are computed again in it:
 
     d logits = g_y (onehot(y) - p) + g_m (1/V - p),
@@ -15,18 +15,18 @@ from typing import Any
 
 import torch
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import accumulation_dtype
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.likelihood import exponentials, fits, log_softmax, weigh_exponentials
-from regard.kernels.products import linear, product
-from regard.kernels.versions import on_cpu
+from regard.kernels.likelihood import exp_logits, supports_softmax, log_softmax, nll_gradient
+from regard.kernels.products import linear, matmul
+from regard.kernels.versions import use_numba
 from regard.types import Float, Int, Tensor
 
 __all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
 
-BUDGET = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
-CHUNK = 1 << 24  # bytes of logits per chunk on a CPU
-ROWS = 256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
+MAX_LOGITS = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
+CHUNK_BYTES = 1 << 24  # bytes of logits per chunk on a CPU
+MIN_CHUNK_ROWS = 256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
 
 
 def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -34,21 +34,21 @@ def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, T
 
     The exponentials have the dtype of the logits and may overwrite them.
     """
-    if fused and fits(logits):
-        return (*exponentials(logits), logits)
-    exact = logits.to(exact_dtype(logits.dtype))
+    if fused and supports_softmax(logits):
+        return (*exp_logits(logits), logits)
+    exact = logits.to(accumulation_dtype(logits.dtype))
     top = exact.amax(-1, keepdim=True)
     mean = exact.mean(-1) if average else torch.zeros_like(top).squeeze(1)
     powers = exact.sub_(top).exp_()
     return top.squeeze(1), mean, powers.sum(-1), powers.to(logits.dtype)
 
 
-def _weighed(
+def _scale_exponentials(
     powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> Tensor:
     """Compute factor * powers + shift + gain * onehot(target), each [N], in place of the powers."""
-    if fits(powers):
-        weigh_exponentials(powers, factors, shifts, gains, targets)
+    if supports_softmax(powers):
+        nll_gradient(powers, factors, shifts, gains, targets)
         return powers
     powers = powers.mul_(factors.unsqueeze(1).to(powers.dtype))
     if shifts is not None:
@@ -56,11 +56,11 @@ def _weighed(
     return powers.scatter_add_(1, targets.unsqueeze(1), gains.unsqueeze(1).to(powers.dtype))
 
 
-def _chunk(
+def _chunk_log_likelihood(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, fused: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute log p(target), mean log p, exp(logits - maximum) and its row sums, for one chunk."""
-    logits = product(hidden, weight.t(), bias)
+    logits = matmul(hidden, weight.t(), bias)
     picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are overwritten
     top, mean, sums, powers = _exponentials(logits, average, fused)
     normalizer = sums.log() + top
@@ -82,14 +82,14 @@ class _LinearLogLikelihood(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         allowed = max(1, budget // weight.shape[0])
         held = hold and hidden.shape[0] <= allowed
-        fitting = max(ROWS, CHUNK // (weight.shape[0] * hidden.element_size()))
-        rows = min(allowed, fitting) if on_cpu(hidden) else allowed
+        fitting = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
+        rows = min(allowed, fitting) if use_numba(hidden) else allowed
         picked: list[Tensor] = []
         means: list[Tensor] = []
         kept: list[tuple[Tensor, Tensor]] = []
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
-            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average, fused)
+            log_p, mean, powers, sums = _chunk_log_likelihood(hidden[part], weight, bias, targets[part], average, fused)
             picked.append(log_p)
             means.append(mean)
             if held:
@@ -115,14 +115,14 @@ class _LinearLogLikelihood(torch.autograd.Function):
             if kept:
                 powers, sums = kept[start // ctx.rows]
             else:
-                _, _, powers, sums = _chunk(x, weight, bias, y, False, True)
+                _, _, powers, sums = _chunk_log_likelihood(x, weight, bias, y, False, True)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
             shift = grad_mean[part] / weight.shape[0] if ctx.average else None
             # Under autocast the logits may have another dtype.
-            delta = _weighed(powers, -total / sums, shift, g, y).to(x.dtype)
-            hidden_grad[part] = product(delta, weight)
-            weight_part, bias_part = product(delta.t(), x), delta.sum(0)
+            delta = _scale_exponentials(powers, -total / sums, shift, g, y).to(x.dtype)
+            hidden_grad[part] = matmul(delta, weight)
+            weight_part, bias_part = matmul(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
             bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
         return hidden_grad, weight_grad, bias_grad, None, None, None, None, None
@@ -134,9 +134,9 @@ def linear_log_likelihood(
     bias: Float[Tensor, "V"],
     targets: Int[Tensor, "N"],
     *,
-    average: bool = False,
-    budget: int = BUDGET,
-    hold: bool = True,
+    return_mean: bool = False,
+    max_logits: int = MAX_LOGITS,
+    keep_exponentials: bool = True,
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
     """Compute log p(target) of each token, in nats.
 
@@ -145,19 +145,19 @@ def linear_log_likelihood(
         weight: Weights of the output layer, in the dtype of `hidden`.
         bias: Biases of the output layer, in the dtype of `hidden`.
         targets: Token ids in [0, V).
-        average: Whether to compute the second result.
-        budget: Maximum number of logits in memory at a time.
-        hold: Whether to keep up to `budget` exponentials for the backward pass; otherwise they are computed
+        return_mean: Whether to compute the second result.
+        max_logits: Maximum number of logits in memory at a time.
+        keep_exponentials: Whether to keep up to `max_logits` exponentials for the backward pass; otherwise they are computed
             again in it.
 
     Returns:
-        log p(target), and the mean of log p(v) over the vocabulary if `average` is True (otherwise without
+        log p(target), and the mean of log p(v) over the vocabulary if `return_mean` is True (otherwise without
         meaning); in float32 or better.
     """
     # Without gradients the kernels save little time, but their import takes a second.
     fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
     return apply(
-        _LinearLogLikelihood, hidden, weight, bias, targets.long(), average, budget, hold and fused, fused
+        _LinearLogLikelihood, hidden, weight, bias, targets.long(), return_mean, max_logits, keep_exponentials and fused, fused
     )
 
 
@@ -172,13 +172,13 @@ def linear_log_softmax(
         bias: b.
     """
     # In search on a CPU, a kernel adds the bias and normalizes in one pass.
-    if not torch.is_grad_enabled() and on_cpu(hidden, weight, bias):
-        logits = product(hidden, weight.t())
-        if fits(logits):
+    if not torch.is_grad_enabled() and use_numba(hidden, weight, bias):
+        logits = matmul(hidden, weight.t())
+        if supports_softmax(logits):
             return log_softmax(logits.view(-1, len(weight)), bias).view(logits.shape)
-        return torch.log_softmax((logits + bias).to(exact_dtype(logits.dtype)), dim=-1)
+        return torch.log_softmax((logits + bias).to(accumulation_dtype(logits.dtype)), dim=-1)
     logits = linear(hidden, weight.t(), bias)
-    return torch.log_softmax(logits.to(exact_dtype(logits.dtype)), dim=-1)
+    return torch.log_softmax(logits.to(accumulation_dtype(logits.dtype)), dim=-1)
 
 
 def linear_exponentials(
@@ -195,7 +195,7 @@ def linear_exponentials(
         [..., V] and [...].
     """
     logits = linear(hidden, weight.t(), bias)
-    exact = logits.to(exact_dtype(logits.dtype))
+    exact = logits.to(accumulation_dtype(logits.dtype))
     if torch.is_grad_enabled():
         powers = (exact - exact.amax(-1, keepdim=True)).exp()
         return powers, powers.sum(-1)

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import torch
 
 from regard.functional.entmax import entmax15
-from regard.functional.masking import check_scores, exact_dtype
+from regard.functional.masking import check_scores, accumulation_dtype
 from regard.functional.sparsemax import sparsemax
 from regard.kernels.autograd import apply
-from regard.kernels.maps import pull_back
+from regard.kernels.maps import differentiable_backward
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Reduction", "entmax15_loss", "sparsemax_loss"]
@@ -62,7 +62,7 @@ class _FenchelYoung(torch.autograd.Function):
             # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
             scores = scores.masked_fill(~kept.unsqueeze(-1), 0)
         if by_p is not None:
-            through = pull_back(ctx.name, by_p, p, None)[0]
+            through = differentiable_backward(ctx.name, by_p, p, None)[0]
             scores = through if scores is None else scores + through
         return None, scores, None, None
 
@@ -73,7 +73,7 @@ def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reducti
     check_scores(scores)
     kept = targets != ignore_index
     classes = targets.to(torch.int64).masked_fill(~kept, 0)
-    losses, _ = apply(_FenchelYoung, name, scores.to(exact_dtype(scores.dtype)), classes, kept)
+    losses, _ = apply(_FenchelYoung, name, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
     if reduction == "none":
         return losses
     total = losses.sum()

@@ -5,15 +5,15 @@ import torch
 from regard.types import Bool, Float, Tensor
 
 __all__ = [
-    "attendable",
-    "bound_of",
+    "usable_positions",
+    "bound_to_tensor",
     "check_arguments",
     "check_mask",
     "check_scores",
     "check_shape",
-    "exact_dtype",
-    "hide",
-    "shifted",
+    "accumulation_dtype",
+    "mask_scores",
+    "shift_to_zero_max",
 ]
 
 
@@ -34,15 +34,15 @@ def check_mask(mask: Tensor) -> None:
         )
 
 
-def check_shape(name: str, operand: Tensor, shape: torch.Size, of: str = "scores") -> None:
-    """Raise `ValueError` unless the argument `name` broadcasts to `shape`, the shape of `of`."""
+def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str = "scores") -> None:
+    """Raise `ValueError` unless the argument `name` broadcasts to `shape`, the shape of `target_name`."""
     own = operand.shape
     if own == shape:
         return
     pairs = zip(reversed(own), reversed(shape), strict=False)
     if len(own) > len(shape) or any(a != 1 and a != b for a, b in pairs):
         raise ValueError(
-            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {of}, {list(shape)}"
+            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {target_name}, {list(shape)}"
         )
 
 
@@ -59,7 +59,7 @@ def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
         check_shape("mask", mask, scores.shape)
 
 
-def bound_of(name: str, bound: Tensor | float | int, scores: Tensor, of: str = "scores") -> Tensor:
+def bound_to_tensor(name: str, bound: Tensor | float | int, scores: Tensor, target_name: str = "scores") -> Tensor:
     """Convert a bound, a tensor or a number, to a tensor that broadcasts to the scores.
 
     Args:
@@ -67,24 +67,24 @@ def bound_of(name: str, bound: Tensor | float | int, scores: Tensor, of: str = "
         bound: The argument.
         scores: The tensor to which the bound must broadcast. A number gets its device and dtype, with float32
             instead of half precision.
-        of: Name of `scores`, for messages.
+        target_name: Name of `scores`, for messages.
 
     Raises:
         TypeError: The bound is neither a tensor nor a number.
         ValueError: The bound does not broadcast to the scores.
     """
     if isinstance(bound, torch.Tensor):
-        check_shape(name, bound, scores.shape, of)
+        check_shape(name, bound, scores.shape, target_name)
         return bound
     try:
         number = float(bound)
     except TypeError:
         kind = type(bound).__name__
         raise TypeError(f"{name} is of type {kind}, but must be a tensor or a number") from None
-    return torch.full((), number, dtype=exact_dtype(scores.dtype), device=scores.device)
+    return torch.full((), number, dtype=accumulation_dtype(scores.dtype), device=scores.device)
 
 
-def hide(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1) -> Float[Tensor, "*B"]:
+def mask_scores(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1) -> Float[Tensor, "*B"]:
     """Replace scores by -inf where the mask is False, or by 0 in fully masked rows to avoid NaN.
 
     Args:
@@ -100,18 +100,18 @@ def hide(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int
     return torch.where(mask, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
 
 
-def exact_dtype(dtype: torch.dtype) -> torch.dtype:
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of the computation: float32 for half precision, otherwise the scores' dtype."""
     return torch.promote_types(dtype, torch.float32)
 
 
-def attendable(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) -> Bool[Tensor, "*B"]:
+def usable_positions(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) -> Bool[Tensor, "*B"]:
     """Return True where a position may be attended: the mask is True and the score is not -inf."""
     usable = scores != -torch.inf
     return usable if mask is None else usable & mask
 
 
-def shifted(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+def shift_to_zero_max(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """Shift each row so that its maximum usable score is 0; unusable positions get arbitrary values.
 
     A score becomes -inf if its difference from the maximum overflows.

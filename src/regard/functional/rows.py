@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.functional.masking import bound_of, check_arguments, exact_dtype
-from regard.kernels.cpu import Declined
-from regard.kernels.maps import Kernel, compiled, eager
-from regard.kernels.versions import chosen, transforming
+from regard.functional.masking import bound_to_tensor, check_arguments, accumulation_dtype
+from regard.kernels.cpu import KernelFallbackError
+from regard.kernels.maps import NormalizerName, traced_normalizer, eager_normalizer
+from regard.kernels.versions import select_backend, in_functorch_transform
 from regard.types import Tensor
 
-__all__ = ["Map", "mapped"]
+__all__ = ["Normalizer", "normalize"]
 
 
 @dataclass(frozen=True)
-class Map:
+class Normalizer:
     """A transformation with its two implementations.
 
     Attributes:
@@ -29,12 +29,12 @@ class Map:
             dimension.
     """
 
-    kernel: Kernel
+    kernel: NormalizerName
     reference: Callable[..., Tensor]
 
 
-def mapped(
-    map: Map,
+def normalize(
+    normalizer: Normalizer,
     scores: Tensor,
     upper: Tensor | float | int | None = None,
     lower: Tensor | float | int | None = None,
@@ -51,31 +51,31 @@ def mapped(
     """
     check_arguments(scores, mask)
     if upper is not None:
-        upper = bound_of("upper", upper, scores)
+        upper = bound_to_tensor("upper", upper, scores)
     if lower is not None:
-        lower = bound_of("lower", lower, scores)
-    return _along(map, scores, upper, lower, mask, dim)
+        lower = bound_to_tensor("lower", lower, scores)
+    return _normalize_along(normalizer, scores, upper, lower, mask, dim)
 
 
-def _along(
-    map: Map, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, dim: int
+def _normalize_along(
+    map: Normalizer, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, dim: int
 ) -> Tensor:
     """Apply the transformation to checked arguments."""
     if not scores.dim():
         scores.movedim(dim, -1)  # raises PyTorch's error if `dim` is out of range
-        return _along(map, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
+        return _normalize_along(map, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
         u, low, seen = (
             None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)
         )
-        return _along(map, scores.movedim(dim, -1), u, low, seen, -1).movedim(-1, dim)
-    version = chosen(scores)
-    if version == "reference" or transforming():
+        return _normalize_along(map, scores.movedim(dim, -1), u, low, seen, -1).movedim(-1, dim)
+    version = select_backend(scores)
+    if version == "reference" or in_functorch_transform():
         if not scores.numel():
             return sum((one for one in (upper, lower) if one is not None), scores.clone())
         return map.reference(scores, upper, lower, mask)
     dtype = scores.dtype
-    exact = exact_dtype(dtype)
+    exact = accumulation_dtype(dtype)
     if dtype != exact:
         scores = scores.to(exact)
     if upper is not None:
@@ -83,11 +83,11 @@ def _along(
     if lower is not None:
         lower = lower.to(exact)
     if torch.compiler.is_compiling():
-        weights = compiled(map.kernel, version, scores, upper, lower, mask)
+        weights = traced_normalizer(map.kernel, version, scores, upper, lower, mask)
     else:
         try:
-            weights = eager(map.kernel, version, scores, upper, lower, mask)
-        except Declined:
+            weights = eager_normalizer(map.kernel, version, scores, upper, lower, mask)
+        except KernelFallbackError:
             # The kernel found infeasible bounds or a threshold it cannot compute; the reference raises the
             # error or solves the row.
             weights = map.reference(scores, upper, lower, mask)

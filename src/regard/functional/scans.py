@@ -18,23 +18,23 @@ from collections.abc import Callable
 
 import torch
 
-from regard.errors import InfeasibleBounds
-from regard.functional.constrained_softmax import MAP as SOFTMAX
-from regard.functional.constrained_sparsemax import MAP as SPARSEMAX
-from regard.functional.masking import bound_of, check_mask, check_scores, check_shape, exact_dtype
-from regard.functional.rows import Map, mapped
-from regard.kernels.cpu import Declined
-from regard.kernels.maps import compiled_scan, eager_scan, mean_of_heads
-from regard.kernels.versions import chosen, transforming
+from regard.errors import InfeasibleBoundsError
+from regard.functional.constrained_softmax import CONSTRAINED_SOFTMAX as SOFTMAX
+from regard.functional.constrained_sparsemax import CONSTRAINED_SPARSEMAX as SPARSEMAX
+from regard.functional.masking import bound_to_tensor, check_mask, check_scores, check_shape, accumulation_dtype
+from regard.functional.rows import Normalizer, normalize
+from regard.kernels.cpu import KernelFallbackError
+from regard.kernels.maps import traced_scan, eager_scan, mean_over_heads
+from regard.kernels.versions import select_backend, in_functorch_transform
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
+__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "add_exhaustion", "remaining_bound"]
 
-SHARERS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
+SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
 """The numbers of rows for which each kernel can share a fertility."""
 
 
-def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
+def remaining_bound(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
     """Compute the bound max(0, fertility - received), with the gradient of fertility - received everywhere.
 
     Args:
@@ -46,7 +46,7 @@ def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"])
     return left + (left.clamp_min(0) - left).detach().nan_to_num(0)
 
 
-def exhausted(
+def add_exhaustion(
     scores: Float[Tensor, "*B S"], bound: Float[Tensor, "*B S"], exhaustion: float
 ) -> Float[Tensor, "*B S"]:
     """Add exhaustion * bound to the scores where the bound is finite, without gradient."""
@@ -55,8 +55,8 @@ def exhausted(
     return scores + exhaustion * torch.where(torch.isfinite(bound), bound, 0).detach()
 
 
-def reference(
-    map: Map,
+def reference_scan(
+    normalizer: Normalizer,
     scores: Float[Tensor, "B T S"],
     fertility: Float[Tensor, "B S"],
     exhaustion: float = 0.0,
@@ -65,24 +65,24 @@ def reference(
     step: Callable[..., Tensor] | None = None,
 ) -> Float[Tensor, "B T S"]:
     """Compute the recursion step by step, in plain PyTorch or with `step` for the transformation."""
-    step = map.reference if step is None else step
+    step = normalizer.reference if step is None else step
     if not scores.numel():
         return scores + fertility.unsqueeze(1)
     received = torch.zeros_like(fertility)
     steps: list[Tensor] = []
     for t in range(scores.shape[1]):
-        bound = remaining(fertility, received)
+        bound = remaining_bound(fertility, received)
         usable = None if mask is None else mask[..., t if mask.shape[-2] > 1 else 0, :]
         try:
-            weights = step(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
-        except InfeasibleBounds as error:
-            raise InfeasibleBounds(f"step {t}: {error}", error.row) from None
-        received = received + mean_of_heads(weights, heads)
+            weights = step(add_exhaustion(scores[:, t], bound, exhaustion), bound, None, usable)
+        except InfeasibleBoundsError as error:
+            raise InfeasibleBoundsError(f"step {t}: {error}", error.row) from None
+        received = received + mean_over_heads(weights, heads)
         steps.append(weights)
     return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
 
 
-def _laid_out(
+def _arrange(
     scores: Tensor, fertility: Tensor | float | int, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Arrange the arguments as [N, T, S], [N, S] and a mask that broadcasts to the former.
@@ -100,7 +100,7 @@ def _laid_out(
         )
     *lead, steps, size = scores.shape
     step = scores.select(-2, 0) if steps else scores.sum(-2)
-    fertility = bound_of("fertility", fertility, step, "scores of a step")
+    fertility = bound_to_tensor("fertility", fertility, step, "scores of a step")
     if fertility.shape != (*lead, size):
         fertility = fertility.expand(*lead, size)
     if mask is not None:
@@ -119,7 +119,7 @@ def _laid_out(
 
 
 def _scan(
-    map: Map,
+    map: Normalizer,
     scores: Tensor,
     fertility: Tensor | float | int,
     exhaustion: float,
@@ -128,29 +128,29 @@ def _scan(
 ) -> Tensor:
     """Arrange the arguments and select the implementation."""
     shape = scores.shape
-    scores, fertility, mask = _laid_out(scores, fertility, mask)
-    dtype, exact = scores.dtype, exact_dtype(scores.dtype)
+    scores, fertility, mask = _arrange(scores, fertility, mask)
+    dtype, exact = scores.dtype, accumulation_dtype(scores.dtype)
     scores, fertility = scores.to(exact), fertility.to(exact)
-    version = chosen(scores)
-    if version == "reference" or transforming():
-        weights = reference(map, scores, fertility, exhaustion, mask, heads)
-    elif heads not in SHARERS[version]:
+    version = select_backend(scores)
+    if version == "reference" or in_functorch_transform():
+        weights = reference_scan(map, scores, fertility, exhaustion, mask, heads)
+    elif heads not in SUPPORTED_HEADS[version]:
         # No scan kernel shares a fertility between this number of heads; use the single-step kernel.
         def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
-            return mapped(map, z, upper, lower, mask=usable)
+            return normalize(map, z, upper, lower, mask=usable)
 
-        weights = reference(map, scores, fertility, exhaustion, mask, heads, step)
+        weights = reference_scan(map, scores, fertility, exhaustion, mask, heads, step)
     elif torch.compiler.is_compiling():
-        weights = compiled_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
+        weights = traced_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
     else:
         try:
             weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
-        except Declined:
-            weights = reference(map, scores, fertility, exhaustion, mask, heads)
+        except KernelFallbackError:
+            weights = reference_scan(map, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)
 
 
-def _sharers(scores: Tensor, shared: bool) -> int:
+def _heads_per_budget(scores: Tensor, shared: bool) -> int:
     """Return the number of consecutive rows that share a fertility."""
     if not shared:
         return 1
@@ -168,7 +168,7 @@ def constrained_softmax_scan(
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
-    shared: bool = False,
+    share_fertility: bool = False,
 ) -> Float[Tensor, "*B T S"]:
     """Apply constrained softmax at every step, each token bounded by its remaining fertility.
 
@@ -178,21 +178,21 @@ def constrained_softmax_scan(
         fertility: Maximum attention of each token over all steps, in [0, inf]; a tensor or a number.
         exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
         mask: Boolean, [B, S] or [B, T, S], or broadcasting to one of these; True = may be attended.
-        shared: Whether the rows along the last axis of B (heads) share their fertility: each has the bound
+        share_fertility: Whether the rows along the last axis of B (heads) share their fertility: each has the bound
             that remains after the mean over all heads.
 
     Returns:
         The attention of every step, equal to a loop of `constrained_softmax`.
 
     Raises:
-        InfeasibleBounds: At some step, the remaining fertilities of a sentence's usable tokens sum to less
+        InfeasibleBoundsError: At some step, the remaining fertilities of a sentence's usable tokens sum to less
             than 1. To avoid this, give one token (a sink) infinite fertility. On an accelerator and in
             compiled code, the rows become NaN instead.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
             neither a tensor nor a number.
         ValueError: The fertility or the mask does not fit the scores.
     """
-    return _scan(SOFTMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))
+    return _scan(SOFTMAX, scores, fertility, exhaustion, mask, _heads_per_budget(scores, share_fertility))
 
 
 def constrained_sparsemax_scan(
@@ -201,10 +201,10 @@ def constrained_sparsemax_scan(
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
-    shared: bool = False,
+    share_fertility: bool = False,
 ) -> Float[Tensor, "*B T S"]:
     """Apply constrained sparsemax at every step, each token bounded by its remaining fertility.
 
     Arguments, result and errors are those of `constrained_softmax_scan`.
     """
-    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))
+    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask, _heads_per_budget(scores, share_fertility))

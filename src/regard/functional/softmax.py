@@ -7,7 +7,7 @@ A masked position gets exactly 0 and has no gradient. A row without attendable p
 
 import torch
 
-from regard.functional.masking import check_arguments, exact_dtype, hide
+from regard.functional.masking import check_arguments, accumulation_dtype, mask_scores
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["softmax"]
@@ -33,6 +33,6 @@ def softmax(
     """
     check_arguments(scores, mask)
     dtype = scores.dtype
-    scores = scores.to(exact_dtype(dtype))
-    weights = torch.softmax(hide(scores, mask, dim), dim)
+    scores = scores.to(accumulation_dtype(dtype))
+    weights = torch.softmax(mask_scores(scores, mask, dim), dim)
     return (weights if mask is None else weights * mask).to(dtype)

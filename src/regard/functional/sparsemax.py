@@ -12,22 +12,22 @@ Gradient (Eq. 12 and 14), with A the support and m the mean of g over it: dz_j =
 
 import torch
 
-from regard.functional.masking import attendable, exact_dtype, shifted
-from regard.functional.rows import Map, mapped
+from regard.functional.masking import usable_positions, accumulation_dtype, shift_to_zero_max
+from regard.functional.rows import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["sparsemax"]
 
 
-def reference(
+def reference_sparsemax(
     scores: Float[Tensor, "*B"],
     upper: None = None,
     lower: None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute sparsemax along the last dimension in plain PyTorch, with the gradient above."""
-    usable = attendable(scores, mask)
-    z = shifted(scores.to(exact_dtype(scores.dtype)), usable)
+    usable = usable_positions(scores, mask)
+    z = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)), usable)
     with torch.no_grad():
         # The support never contains a score of max - 1 or below, so clamping is safe.
         ordered = z.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
@@ -41,7 +41,7 @@ def reference(
     return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
 
 
-MAP = Map("sparsemax", reference)
+SPARSEMAX = Normalizer("sparsemax", reference_sparsemax)
 
 
 def sparsemax(
@@ -63,4 +63,4 @@ def sparsemax(
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: The mask does not broadcast to the scores.
     """
-    return mapped(MAP, scores, mask=mask, dim=dim)
+    return normalize(SPARSEMAX, scores, mask=mask, dim=dim)

@@ -8,33 +8,33 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, spread
-from regard.kernels.places import DECLINED, MASK, ROWS, SCORES
+from regard.kernels.lanes import any_lane, fill_lanes
+from regard.kernels.places import FAILED, MASK, ROWS, SCORES
 from regard.kernels.tiles import (
     load_bytes,
     load_tile,
     prefetch,
     prefetch_to_write,
     read_int,
-    store,
+    store_vector,
     store_bytes,
     store_tile,
     write_int,
 )
 
 __all__ = [
-    "decline",
-    "fetch",
+    "set_failed",
+    "prefetch_rows",
     "find_rows",
-    "read_bytes",
+    "read_byte_rows",
     "read_mask",
     "read_rows",
     "read_scores",
-    "write_bytes",
+    "write_byte_rows",
     "write_rows",
 ]
 
-INF = float("inf")
+_INF = float("inf")
 
 
 @njit
@@ -72,7 +72,7 @@ def find_rows(
 
 
 @njit
-def fetch(block: int, operand: int, first: int, stride: int, writing: bool) -> None:
+def prefetch_rows(block: int, operand: int, first: int, stride: int, writing: bool) -> None:
     """Prefetch into the cache eight rows that the next block will read or write."""
     address = read_int(block + 8 * operand)
     if address and read_int(block + 8 * operand + 8) == 1 and first + 8 <= read_int(block + 8 * operand + 16):
@@ -100,7 +100,7 @@ def write_rows(wide: int, table: int, offset: int, rows: int, size: int, found: 
 
 
 @njit
-def read_bytes(table: int, offset: int, size: int, out: int) -> None:
+def read_byte_rows(table: int, offset: int, size: int, out: int) -> None:
     """Read eight rows of bytes as vectors of doubles at `out`."""
     for column in range(0, size, 8):
         load_bytes(table, offset + column, size - column, out + 64 * column)
@@ -114,7 +114,7 @@ def read_scores(
     find_rows(table, block, SCORES, first, count * (8 if wide else 4), steps, step)
     read_rows(wide, table, 0, count, out)
     if count & 1:
-        store(out + 64 * count, spread(-INF))
+        store_vector(out + 64 * count, fill_lanes(-_INF))
 
 
 @njit
@@ -122,19 +122,19 @@ def read_mask(table: int, block: int, first: int, count: int, out: int, steps: i
     """Read eight rows of the mask as vectors at `out`; returns `out`, or 0 if there is no mask."""
     if not find_rows(table, block, MASK, first, count, steps, step):
         return 0
-    read_bytes(table, 0, count, out)
+    read_byte_rows(table, 0, count, out)
     return out
 
 
 @njit
-def write_bytes(table: int, offset: int, rows: int, size: int, found: int) -> None:
-    """Write vectors back to rows of bytes; the reverse of `read_bytes`."""
+def write_byte_rows(table: int, offset: int, rows: int, size: int, found: int) -> None:
+    """Write vectors back to rows of bytes; the reverse of `read_byte_rows`."""
     for column in range(0, size, 8):
         store_bytes(table, offset + column, rows, size - column, found + 64 * column)
 
 
 @njit
-def decline(block: int, rows: Any) -> None:
+def set_failed(block: int, rows: Any) -> None:
     """Set the flag `DECLINED` if any of these rows is infeasible or its threshold was not found."""
     if any_lane(rows):
-        write_int(block + 8 * DECLINED, 1)
+        write_int(block + 8 * FAILED, 1)

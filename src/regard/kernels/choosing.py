@@ -7,39 +7,39 @@ the k-th largest value found so far.
 import numpy as np
 from numba import cfunc, njit, types
 
-from regard.kernels.floats import LEAST, bits, floats, order, whole_numbers
-from regard.kernels.largest import COUNT, FOUND, PLACES, ROWS, SHARE, SIZE, TICKET, VALUES
+from regard.kernels.floats import LOWEST_ORDER_KEY, float_bits, float32_array, order_key, int64_array
+from regard.kernels.largest import TOPK_K, TOPK_VALUES, TOPK_INDICES, TOPK_ROWS, TOPK_ROWS_PER_TICKET, TOPK_SIZE, TOPK_TICKET, TOPK_INPUT
 from regard.kernels.tiles import atomic_add, read_int
 
-__all__ = ["choose"]
+__all__ = ["topk_kernel"]
 
-BLOCK = 64
-NOTHING, MOST = np.float32(0), np.int32(0x7FFFFFFF)
-INFINITE = np.int32(0x7F800000)
+BLOCK_SIZE = 64
+_ZERO, MAX_ORDER_KEY = np.float32(0), np.int32(0x7FFFFFFF)
+INFINITY_BITS = np.int32(0x7F800000)
 
 
 @njit
-def _order(value):
+def _order_key(value):
     """Return an integer that orders values as floats are ordered, with -0 equal to 0 and NaN above all."""
-    pattern = np.int32(bits(value + NOTHING))
+    pattern = np.int32(float_bits(value + _ZERO))
     # The comparison uses integers only; otherwise LLVM does not vectorize loops over this function.
-    return MOST if np.int32(pattern & MOST) > INFINITE else order(pattern)
+    return MAX_ORDER_KEY if np.int32(pattern & MAX_ORDER_KEY) > INFINITY_BITS else order_key(pattern)
 
 
 @njit
-def _highest(values):
-    """Return the maximum of `_order` over the values."""
-    highest = LEAST
+def _max_order_key(values):
+    """Return the maximum of `_order_key` over the values."""
+    highest = LOWEST_ORDER_KEY
     for i in range(len(values)):
-        found = _order(values[i])
+        found = _order_key(values[i])
         highest = found if found > highest else highest
     return highest
 
 
 @njit
-def _bound(tops, room):
+def _kth_bound(tops, room):
     """Return a lower bound of the k-th largest order: the k-th largest of the block maxima, k = len(room)."""
-    room[:] = LEAST
+    room[:] = LOWEST_ORDER_KEY
     for top in tops:
         if top > room[-1]:
             i = len(room) - 1
@@ -62,38 +62,38 @@ def _insert(value, place, found, places, filled):
         filled: Number of values in the list.
     """
     i = min(filled, len(found) - 1)
-    while i > 0 and _order(found[i - 1]) < _order(value):
+    while i > 0 and _order_key(found[i - 1]) < _order_key(value):
         found[i], places[i] = found[i - 1], places[i - 1]
         i -= 1
     found[i], places[i] = value, place
 
 
 @cfunc(types.void(types.int64), cache=True)
-def choose(block: int) -> None:
+def topk_kernel(block: int) -> None:
     """Write the k largest values of each row and their positions."""
-    rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
-    size, count = read_int(block + 8 * SIZE), read_int(block + 8 * COUNT)
-    tops, room = np.empty((size + BLOCK - 1) // BLOCK, np.int32), np.empty(count, np.int32)
+    rows, share = read_int(block + 8 * TOPK_ROWS), read_int(block + 8 * TOPK_ROWS_PER_TICKET)
+    size, count = read_int(block + 8 * TOPK_SIZE), read_int(block + 8 * TOPK_K)
+    tops, room = np.empty((size + BLOCK_SIZE - 1) // BLOCK_SIZE, np.int32), np.empty(count, np.int32)
     while True:
-        begin = share * atomic_add(block + 8 * TICKET, 1)
+        begin = share * atomic_add(block + 8 * TOPK_TICKET, 1)
         if begin >= rows:
             break
         for row in range(begin, min(begin + share, rows)):
-            start = read_int(block + 8 * VALUES) + 4 * row * size
-            found = floats(read_int(block + 8 * FOUND) + 4 * row * count, count)
-            places = whole_numbers(read_int(block + 8 * PLACES) + 8 * row * count, count)
+            start = read_int(block + 8 * TOPK_INPUT) + 4 * row * size
+            found = float32_array(read_int(block + 8 * TOPK_VALUES) + 4 * row * count, count)
+            places = int64_array(read_int(block + 8 * TOPK_INDICES) + 8 * row * count, count)
             for i in range(len(tops)):
-                tops[i] = _highest(floats(start + 4 * BLOCK * i, min(BLOCK, size - BLOCK * i)))
+                tops[i] = _max_order_key(float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i)))
             # Values below this bound are not among the k largest. Equal values may be, since ties are
             # resolved in favor of the first.
-            filled, least = 0, _bound(tops, room)
+            filled, least = 0, _kth_bound(tops, room)
             for i in range(len(tops)):
                 if tops[i] < least or (filled == count and tops[i] == least):
                     continue
-                values = floats(start + 4 * BLOCK * i, min(BLOCK, size - BLOCK * i))
+                values = float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i))
                 for j in range(len(values)):
-                    place = _order(values[j])
+                    place = _order_key(values[j])
                     if place > least or (filled < count and place == least):
-                        _insert(values[j], BLOCK * i + j, found, places, filled)
+                        _insert(values[j], BLOCK_SIZE * i + j, found, places, filled)
                         filled = min(filled + 1, count)
-                        least = max(least, _order(found[filled - 1])) if filled == count else least
+                        least = max(least, _order_key(found[filled - 1])) if filled == count else least

@@ -5,18 +5,18 @@ import ctypes
 import torch
 
 from regard.kernels import places
-from regard.kernels.places import MAPS
-from regard.kernels.pool import load, run
+from regard.kernels.places import NORMALIZERS
+from regard.kernels.pool import load_kernel, run_kernel
 from regard.types import Tensor
 
-__all__ = ["Declined", "backward", "broadcast", "forward", "scan_backward", "scan_forward"]
+__all__ = ["KernelFallbackError", "backward", "broadcast_rows", "forward", "scan_backward", "scan_forward"]
 
-FEW = 1 << 11  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run`
 
-_Block = ctypes.c_int64 * places.LENGTH
+_Block = ctypes.c_int64 * places.NUM_ARGS
 
 
-class Declined(Exception):
+class KernelFallbackError(Exception):
     """The kernel has no valid result: a row is infeasible or too long, or a threshold was not found.
 
     The caller then uses the reference implementation, which raises the appropriate error.
@@ -25,11 +25,11 @@ class Declined(Exception):
 
 def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
     """Run a kernel over its rows, in blocks of eight."""
-    kernel = load("scans" if name.startswith("scan") else "rows", name)
-    run(kernel, block, places.SHARE, (rows + 7) // 8, numbers < FEW)
+    kernel = load_kernel("scans" if name.startswith("scan") else "rows", name)
+    run_kernel(kernel, block, places.BLOCKS_PER_TICKET, (rows + 7) // 8, numbers < _MIN_PARALLEL_SIZE)
 
 
-def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
+def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
     """Return an operand in contiguous memory and the two numbers that implement its broadcasting.
 
     Row r of the scores uses row (r // every) % count of the operand. Broadcasting over leading, trailing or
@@ -67,12 +67,12 @@ def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, in
 def _block(name: str, like: Tensor, rows: int) -> "ctypes.Array[ctypes.c_int64]":
     """Return an argument block with the entries that all kernels need."""
     block = _Block()
-    block[places.MAP], block[places.WIDE] = MAPS[name], like.dtype == torch.float64
+    block[places.NORMALIZER], block[places.IS_FLOAT64] = NORMALIZERS[name], like.dtype == torch.float64
     block[places.ROWS], block[places.SIZE] = rows, like.shape[-1]
     return block
 
 
-def _put(
+def _set_operand(
     block: "ctypes.Array[ctypes.c_int64]", place: int, operand: Tensor | None, count: int, every: int = 1
 ) -> None:
     """Store a contiguous operand in the argument block; row r of the scores uses row (r // every) % count."""
@@ -87,7 +87,7 @@ def forward(
     lower: Tensor | None,
     mask: Tensor | None,
     *,
-    decline: bool,
+    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
@@ -97,14 +97,14 @@ def forward(
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
         mask: Broadcastable to the scores, True where a position may be attended to; None means all.
-        decline: Whether to raise `Declined` for rows without a valid result, instead of returning NaN.
+        raise_on_failure: Whether to raise `KernelFallbackError` for rows without a valid result, instead of returning NaN.
 
     Returns:
         The weights, and the status of each position as uint8: 0 masked, 1 at its lower bound, 2 strictly
         between its bounds (free), 3 at its upper bound. The status is None without bounds.
 
     Raises:
-        Declined: if a row has no valid result and `decline` is True.
+        KernelFallbackError: if a row has no valid result and `raise_on_failure` is True.
     """
     scores = scores.contiguous()
     shape, size = scores.shape, scores.shape[-1]
@@ -118,20 +118,20 @@ def forward(
     kept = []  # keeps contiguous copies alive until the kernel has finished
     for place, operand in ((places.MASK, mask), (places.UPPER_BOUND, upper), (places.LOWER_BOUND, lower)):
         if operand is not None:
-            laid, every, count = broadcast(operand, shape, rows)
+            laid, every, count = broadcast_rows(operand, shape, rows)
             kept.append(laid)
-            _put(block, place, laid, count, every)
-    _put(block, places.SCORES, scores, rows)
-    _put(block, places.WEIGHTS, weights, rows)
-    _put(block, places.RESTS, rests, rows)
+            _set_operand(block, place, laid, count, every)
+    _set_operand(block, places.SCORES, scores, rows)
+    _set_operand(block, places.WEIGHTS, weights, rows)
+    _set_operand(block, places.STATUS, rests, rows)
     _call("forward", block, numbers, rows)
-    if decline and block[places.DECLINED]:
-        raise Declined
+    if raise_on_failure and block[places.FAILED]:
+        raise KernelFallbackError
     return weights, rests
 
 
 def backward(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None, upper: bool, lower: bool
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Compute the gradients with respect to the scores and, on request, the bounds.
 
@@ -139,7 +139,7 @@ def backward(
         name: The normalizer.
         gradient: Gradient with respect to the weights, [..., S].
         weights: The weights that `forward` returned.
-        rests: The status that `forward` returned.
+        status: The status that `forward` returned.
         upper: Whether to compute the gradient of the upper bounds.
         lower: Whether to compute the gradient of the lower bounds.
 
@@ -154,12 +154,12 @@ def backward(
     if numbers:
         rows = numbers // weights.shape[-1]
         block = _block(name, weights, rows)
-        _put(block, places.WEIGHTS, weights, rows)
-        _put(block, places.RESTS, rests, rows)
-        _put(block, places.GRADIENT, gradient, rows)
-        _put(block, places.SCORES_GRADIENT, by_scores, rows)
-        _put(block, places.UPPER_GRADIENT, by_upper, rows)
-        _put(block, places.LOWER_GRADIENT, by_lower, rows)
+        _set_operand(block, places.WEIGHTS, weights, rows)
+        _set_operand(block, places.STATUS, status, rows)
+        _set_operand(block, places.GRADIENT, gradient, rows)
+        _set_operand(block, places.SCORES_GRADIENT, by_scores, rows)
+        _set_operand(block, places.UPPER_GRADIENT, by_upper, rows)
+        _set_operand(block, places.LOWER_GRADIENT, by_lower, rows)
         _call("backward", block, numbers, rows)
     return by_scores, by_upper, by_lower
 
@@ -170,9 +170,9 @@ def scan_forward(
     fertility: Tensor,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int,
+    heads_per_budget: int,
     *,
-    decline: bool,
+    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor]:
     """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
 
@@ -182,14 +182,14 @@ def scan_forward(
         fertility: [B, S], in the dtype of the scores.
         exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
         mask: Broadcastable to the scores, True where a position may be attended to.
-        heads: Number of adjacent rows that share one fertility: 1, 2, 4 or 8.
-        decline: Whether to raise `Declined` for steps without a valid result, instead of returning NaN.
+        heads_per_budget: Number of adjacent rows that share one fertility: 1, 2, 4 or 8.
+        raise_on_failure: Whether to raise `KernelFallbackError` for steps without a valid result, instead of returning NaN.
 
     Returns:
         The weights and the status of each position, both [B, T, S]; see `forward`.
 
     Raises:
-        Declined: if a step has no valid result and `decline` is True.
+        KernelFallbackError: if a step has no valid result and `raise_on_failure` is True.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
     batch, steps, _ = scores.shape
@@ -198,24 +198,24 @@ def scan_forward(
         return weights, rests
     rows = batch * steps
     block = _block(name, scores, batch)
-    block[places.STEPS], block[places.HEADS] = steps, heads
+    block[places.STEPS], block[places.HEADS_PER_BUDGET] = steps, heads_per_budget
     # The block holds int64 only, so the double is stored by its bits.
     block[places.EXHAUSTION] = ctypes.c_int64.from_buffer(ctypes.c_double(exhaustion)).value
     if mask is not None:
-        mask, every, count = broadcast(mask, scores.shape, rows)
-        _put(block, places.MASK, mask, count, every)
-    _put(block, places.SCORES, scores, rows)
-    _put(block, places.WEIGHTS, weights, rows)
-    _put(block, places.RESTS, rests, rows)
-    _put(block, places.FERTILITY, fertility, batch)
+        mask, every, count = broadcast_rows(mask, scores.shape, rows)
+        _set_operand(block, places.MASK, mask, count, every)
+    _set_operand(block, places.SCORES, scores, rows)
+    _set_operand(block, places.WEIGHTS, weights, rows)
+    _set_operand(block, places.STATUS, rests, rows)
+    _set_operand(block, places.FERTILITY, fertility, batch)
     _call("scan_forward", block, scores.numel(), batch)
-    if decline and block[places.DECLINED]:
-        raise Declined
+    if raise_on_failure and block[places.FAILED]:
+        raise KernelFallbackError
     return weights, rests
 
 
 def scan_backward(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
     gradient = gradient.contiguous()
@@ -224,11 +224,11 @@ def scan_backward(
     if weights.numel():
         rows = batch * steps
         block = _block(name, weights, batch)
-        block[places.STEPS], block[places.HEADS] = steps, heads
-        _put(block, places.WEIGHTS, weights, rows)
-        _put(block, places.RESTS, rests, rows)
-        _put(block, places.GRADIENT, gradient, rows)
-        _put(block, places.SCORES_GRADIENT, scores, rows)
-        _put(block, places.FERTILITY_GRADIENT, fertility, batch)
+        block[places.STEPS], block[places.HEADS_PER_BUDGET] = steps, heads_per_budget
+        _set_operand(block, places.WEIGHTS, weights, rows)
+        _set_operand(block, places.STATUS, status, rows)
+        _set_operand(block, places.GRADIENT, gradient, rows)
+        _set_operand(block, places.SCORES_GRADIENT, scores, rows)
+        _set_operand(block, places.FERTILITY_GRADIENT, fertility, batch)
         _call("scan_backward", block, weights.numel(), batch)
     return scores, fertility

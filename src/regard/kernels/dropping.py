@@ -4,65 +4,65 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from regard.kernels.dropout import (
-    COUNT,
-    GATE,
-    HALF_GATE,
-    HALF_OUT,
-    HALF_X,
-    LEVEL,
-    LEVELS,
-    ONTO,
-    OUT,
-    RELU,
-    SEED,
-    SHARE,
-    TICKET,
-    X,
+    DROPOUT_COUNT,
+    DROPOUT_GATE,
+    DROPOUT_GATE_IS_BFLOAT16,
+    DROPOUT_OUTPUT_IS_BFLOAT16,
+    DROPOUT_INPUT_IS_BFLOAT16,
+    DROPOUT_THRESHOLD,
+    DROPOUT_RESOLUTION,
+    DROPOUT_RESIDUAL,
+    DROPOUT_OUTPUT,
+    DROPOUT_RELU,
+    DROPOUT_SEED,
+    DROPOUT_CHUNKS_PER_TICKET,
+    DROPOUT_TICKET,
+    DROPOUT_INPUT,
 )
-from regard.kernels.floats import floats, read_floats, write_halves
-from regard.kernels.pool import CHUNK
-from regard.kernels.splitmix import GAMMA, mix
+from regard.kernels.floats import float32_array, read_float32, write_bfloat16
+from regard.kernels.pool import CHUNK_SIZE
+from regard.kernels.splitmix import GAMMA, splitmix64
 from regard.kernels.tiles import atomic_add, read_int
 
-__all__ = ["drop"]
+__all__ = ["dropout_kernel"]
 
 
 @njit
-def _draw(seed, first, noise):
+def _fill_random(seed, first, noise):
     """Fill `noise` with the random numbers of the seed from index `first` on."""
     for i in range(len(noise)):
-        noise[i] = mix(seed + GAMMA * np.uint64(first + i + 1))
+        noise[i] = splitmix64(seed + GAMMA * np.uint64(first + i + 1))
 
 
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
-def drop(block: int) -> None:
+def dropout_kernel(block: int) -> None:
     """Apply dropout to the tensors of an argument block; see `regard.kernels.dropout`."""
-    count, share = read_int(block + 8 * COUNT), CHUNK * read_int(block + 8 * SHARE)
-    x, onto, gate = read_int(block + 8 * X), read_int(block + 8 * ONTO), read_int(block + 8 * GATE)
-    out, relu = read_int(block + 8 * OUT), read_int(block + 8 * RELU)
-    half_x, half_out = read_int(block + 8 * HALF_X), read_int(block + 8 * HALF_OUT)
-    half_gate = read_int(block + 8 * HALF_GATE)
-    seed, level = np.uint64(read_int(block + 8 * SEED)), np.uint16(read_int(block + 8 * LEVEL))
-    scale, nothing = np.float32(LEVELS / (LEVELS - read_int(block + 8 * LEVEL))), np.float32(0)
-    noise = np.empty(CHUNK // 4, np.uint64)
+    count, share = read_int(block + 8 * DROPOUT_COUNT), CHUNK_SIZE * read_int(block + 8 * DROPOUT_CHUNKS_PER_TICKET)
+    x, onto, gate = read_int(block + 8 * DROPOUT_INPUT), read_int(block + 8 * DROPOUT_RESIDUAL), read_int(block + 8 * DROPOUT_GATE)
+    out, relu = read_int(block + 8 * DROPOUT_OUTPUT), read_int(block + 8 * DROPOUT_RELU)
+    half_x, half_out = read_int(block + 8 * DROPOUT_INPUT_IS_BFLOAT16), read_int(block + 8 * DROPOUT_OUTPUT_IS_BFLOAT16)
+    half_gate = read_int(block + 8 * DROPOUT_GATE_IS_BFLOAT16)
+    seed, level = np.uint64(read_int(block + 8 * DROPOUT_SEED)), np.uint16(read_int(block + 8 * DROPOUT_THRESHOLD))
+    scale, nothing = np.float32(DROPOUT_RESOLUTION / (DROPOUT_RESOLUTION - read_int(block + 8 * DROPOUT_THRESHOLD))), np.float32(0)
+    noise = np.empty(CHUNK_SIZE // 4, np.uint64)
     samples = noise.view(np.uint16)
     # Separate buffers: LLVM does not vectorize a loop that might write to the memory it reads.
-    room, found_room = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
-    other_room = np.empty(CHUNK, np.float32)
+    room, found_room = np.empty(CHUNK_SIZE, np.float32), np.empty(CHUNK_SIZE, np.float32)
+    other_room = np.empty(CHUNK_SIZE, np.float32)
     while True:
-        begin = share * atomic_add(block + 8 * TICKET, 1)
+        begin = share * atomic_add(block + 8 * DROPOUT_TICKET, 1)
         if begin >= count:
             break
-        for first in range(begin, min(begin + share, count), CHUNK):
-            size = min(CHUNK, count - first)
-            values = read_floats(x + (2 if half_x else 4) * first, half_x, room[:size])
-            found = found_room[:size] if half_out else floats(out + 4 * first, size)
+        for first in range(begin, min(begin + share, count), CHUNK_SIZE):
+            size = min(CHUNK_SIZE, count - first)
+            values = read_float32(x + (2 if half_x else 4) * first, half_x, room[:size])
+            found = found_room[:size] if half_out else float32_array(out + 4 * first, size)
             if gate:
-                passed = read_floats(gate + (2 if half_gate else 4) * first, half_gate, other_room[:size])
+                passed = read_float32(gate + (2 if half_gate else 4) * first, half_gate, other_room[:size])
                 for i in range(size):
                     found[i] = nothing if passed[i] <= 0 else values[i] * scale
             else:
-                _draw(seed, first // 4, noise)
+                _fill_random(seed, first // 4, noise)
                 if relu:
                     for i in range(size):
                         found[i] = values[i] * scale if samples[i] >= level and not values[i] < 0 else nothing
@@ -70,8 +70,8 @@ def drop(block: int) -> None:
                     for i in range(size):
                         found[i] = values[i] * scale if samples[i] >= level else nothing
             if onto:
-                added = read_floats(onto + (2 if half_out else 4) * first, half_out, other_room[:size])
+                added = read_float32(onto + (2 if half_out else 4) * first, half_out, other_room[:size])
                 for i in range(size):
                     found[i] += added[i]
             if half_out:
-                write_halves(out + 2 * first, found)
+                write_bfloat16(out + 2 * first, found)

@@ -21,49 +21,49 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, maximum, minimum, select, spread
+from regard.kernels.lanes import any_lane, exp, maximum, minimum, select, fill_lanes
 from regard.kernels.places import CONSTRAINED_SPARSEMAX
-from regard.kernels.solving import rest_soft, rest_sparse, solve_soft, solve_sparse
-from regard.kernels.tiles import load, store
+from regard.kernels.solving import softmax_status, sparsemax_status, solve_constrained_softmax, solve_constrained_sparsemax
+from regard.kernels.tiles import load_vector, store_vector
 
-__all__ = ["hide", "solve_again"]
+__all__ = ["apply_mask", "solve_shifted"]
 
-INF = float("inf")
-FURTHEST = 1e300  # maximum absolute difference between a score and the reference score
+_INF = float("inf")
+MAX_SCORE_DISTANCE = 1e300  # maximum absolute difference between a score and the reference score
 
 
 @njit
-def hide(size: int, scores: int, mask: int) -> None:
+def apply_mask(size: int, scores: int, mask: int) -> None:
     """Set scores to -inf where the mask is False; `mask` is 0 if there is none."""
     if mask:
         for at in range(0, size, 64):
-            store(scores + at, select(load(mask + at) > 0.0, load(scores + at), spread(-INF)))
+            store_vector(scores + at, select(load_vector(mask + at) > 0.0, load_vector(scores + at), fill_lanes(-_INF)))
 
 
 @njit
-def _total(kind: int, size: int, raw: int, u: int, low: int, level: Any) -> Any:
+def _sum_weights(kind: int, size: int, raw: int, u: int, low: int, level: Any) -> Any:
     """Return the sum of the weights of each row for a given threshold."""
-    total = spread(0.0)
+    total = fill_lanes(0.0)
     for at in range(0, size, 64):
-        x = load(raw + at) - level
+        x = load_vector(raw + at) - level
         if kind != CONSTRAINED_SPARSEMAX:
             x = exp(x)
-        total += minimum(maximum(x, load(low + at) if low else spread(0.0)), load(u + at))
+        total += minimum(maximum(x, load_vector(low + at) if low else fill_lanes(0.0)), load_vector(u + at))
     return total
 
 
 @njit
-def _between(kind: int, size: int, raw: int, u: int, low: int) -> Any:
+def _bracket(kind: int, size: int, raw: int, u: int, low: int) -> Any:
     """Return two thresholds without a score between them: the sum of the weights is >= 1 at the first only.
 
     Each iteration tries the mean of the scores between the two. This usually takes few iterations, and at
     worst one per score, for any distances between the scores.
     """
-    reached, missed = spread(-INF), spread(INF)
+    reached, missed = fill_lanes(-_INF), fill_lanes(_INF)
     for _ in range(size // 64 + 1):
-        total, count, least, most = spread(0.0), spread(0.0), spread(INF), spread(-INF)
+        total, count, least, most = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(_INF), fill_lanes(-_INF)
         for at in range(0, size, 64):
-            z = load(raw + at)
+            z = load_vector(raw + at)
             inside = (z > reached) & (z < missed)
             total, count = select(inside, total + z, total), select(inside, count + 1.0, count)
             least, most = select(inside, minimum(z, least), least), select(inside, maximum(z, most), most)
@@ -71,7 +71,7 @@ def _between(kind: int, size: int, raw: int, u: int, low: int) -> Any:
         if not any_lane(inside):
             break
         level = minimum(maximum(total / count, least), most)
-        enough = _total(kind, size, raw, u, low, level) >= 1.0
+        enough = _sum_weights(kind, size, raw, u, low, level) >= 1.0
         reached, missed = (
             select(inside & enough, level, reached),
             select(inside & ~enough, level, missed),
@@ -80,29 +80,29 @@ def _between(kind: int, size: int, raw: int, u: int, low: int) -> Any:
 
 
 @njit
-def _centre(kind: int, size: int, raw: int, u: int, low: int, full: Any, again: Any) -> Any:
+def _reference_score(kind: int, size: int, raw: int, u: int, low: int, full: Any, again: Any) -> Any:
     """Return the reference score of each row, which is near the threshold.
 
     In rows whose weights are all at their upper bounds (`full`) it is the minimum score with a positive
     bound. In rows that are not solved again it is the maximum score, as in the first pass.
     """
-    reached, missed = _between(kind, size, raw, u, low)
-    above, below, least, most, last = spread(INF), spread(-INF), spread(INF), spread(-INF), spread(INF)
+    reached, missed = _bracket(kind, size, raw, u, low)
+    above, below, least, most, last = fill_lanes(_INF), fill_lanes(-_INF), fill_lanes(_INF), fill_lanes(-_INF), fill_lanes(_INF)
     for at in range(0, size, 64):
-        z = load(raw + at)
-        usable = z > -INF
+        z = load_vector(raw + at)
+        usable = z > -_INF
         above = select(usable & (z >= missed), minimum(z, above), above)
         below = select(usable & (z <= reached), maximum(z, below), below)
         least, most = select(usable, minimum(z, least), least), maximum(z, most)
-        last = select(usable & (load(u + at) > 0.0), minimum(z, last), last)
-    center = select(above < INF, above, most)
+        last = select(usable & (load_vector(u + at) > 0.0), minimum(z, last), last)
+    center = select(above < _INF, above, most)
     if kind != CONSTRAINED_SPARSEMAX:
-        center = select(below > -INF, below, least)
+        center = select(below > -_INF, below, least)
     return select(again, select(full, last, center), most)
 
 
 @njit
-def solve_again(
+def solve_shifted(
     kind: int,
     size: int,
     raw: int,
@@ -113,9 +113,9 @@ def solve_again(
     most: Any,
     infeasible: Any,
     again: Any,
-    poison: Any,
+    nan_rows: Any,
     wide: int,
-    rests: int,
+    status: int,
 ) -> Any:
     """Solve a block of rows again, some relative to a score near the threshold, the others as before.
 
@@ -130,76 +130,76 @@ def solve_again(
         most: The sum of the upper bounds.
         infeasible: The infeasible rows.
         again: The rows to solve relative to a score near the threshold.
-        poison: NaN in rows whose result is NaN, else 0.
+        nan_rows: NaN in rows whose result is NaN, else 0.
         wide: Whether the tensors are float64.
-        rests: Address of the output for the status of the positions.
+        status: Address of the output for the status of the positions.
 
     Returns:
         The rows whose threshold was not found. Their weights are NaN.
     """
     near = 1e-9 if wide else 1e-6
-    center = _centre(kind, size, raw, u, low, (most <= 1.0) | infeasible, again)
-    first = spread(INF)
+    center = _reference_score(kind, size, raw, u, low, (most <= 1.0) | infeasible, again)
+    first = fill_lanes(_INF)
     for at in range(0, size, 64):
-        score = load(raw + at)
-        x = maximum(minimum(score - center, spread(FURTHEST)), spread(-FURTHEST))
-        store(z + at, select(score != spread(-INF), x, spread(-INF)))
-        bound = load(u + at)
+        score = load_vector(raw + at)
+        x = maximum(minimum(score - center, fill_lanes(MAX_SCORE_DISTANCE)), fill_lanes(-MAX_SCORE_DISTANCE))
+        store_vector(z + at, select(score != fill_lanes(-_INF), x, fill_lanes(-_INF)))
+        bound = load_vector(u + at)
         first = select(bound > 0.0, minimum(first, x - bound), first)
     if kind == CONSTRAINED_SPARSEMAX:
-        first = select(again, maximum(first, spread(-1.0)), first)
-        unsolved, _, tau = solve_sparse(size, z, u, low, first, most, infeasible, poison, wide, powers, rests)
-        _settle_sparse(size, raw, z, u, low, tau, again, near, rests)
+        first = select(again, maximum(first, fill_lanes(-1.0)), first)
+        unsolved, _, tau = solve_constrained_sparsemax(size, z, u, low, first, most, infeasible, nan_rows, wide, powers, status)
+        _sparsemax_edge_status(size, raw, z, u, low, tau, again, near, status)
     else:
-        unsolved, _, factor, held = solve_soft(size, z, powers, u, low, most, infeasible, poison, wide, rests)
-        _settle_soft(size, raw, powers, u, low, factor, held & again, near, rests)
+        unsolved, _, factor, held = solve_constrained_softmax(size, z, powers, u, low, most, infeasible, nan_rows, wide, status)
+        _softmax_edge_status(size, raw, powers, u, low, factor, held & again, near, status)
     return unsolved
 
 
 @njit
-def _settle_sparse(
-    size: int, raw: int, z: int, u: int, low: int, tau: Any, again: Any, near: float, rests: int
+def _sparsemax_edge_status(
+    size: int, raw: int, z: int, u: int, low: int, tau: Any, again: Any, near: float, status: int
 ) -> None:
     """Set the status of sparsemax in rows where every position is at a bound.
 
     There the threshold may be any value of an interval. The status is that at the end of the interval, where
     the first position leaves its upper bound, as in `solving`. Its score may be far above the threshold.
     """
-    free, base = spread(0.0), spread(INF)
+    free, base = fill_lanes(0.0), fill_lanes(_INF)
     for at in range(0, size, 64):
-        x, bound = load(z + at) - tau, load(u + at)
-        least = load(low + at) if low else spread(0.0)
-        free = select((x > least + near) & (x < bound - near), spread(1.0), free)
-        base = select((bound > 0.0) & (x >= bound - near), minimum(base, load(raw + at)), base)
-    held = again & (free < 1.0) & (base < INF)
-    edge = spread(INF)
+        x, bound = load_vector(z + at) - tau, load_vector(u + at)
+        least = load_vector(low + at) if low else fill_lanes(0.0)
+        free = select((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
+        base = select((bound > 0.0) & (x >= bound - near), minimum(base, load_vector(raw + at)), base)
+    held = again & (free < 1.0) & (base < _INF)
+    edge = fill_lanes(_INF)
     for at in range(0, size, 64):
-        bound = load(u + at)
-        leaves = (bound > 0.0) & (load(z + at) - tau >= bound - near)
-        edge = select(leaves, minimum(edge, (load(raw + at) - base) - bound), edge)
+        bound = load_vector(u + at)
+        leaves = (bound > 0.0) & (load_vector(z + at) - tau >= bound - near)
+        edge = select(leaves, minimum(edge, (load_vector(raw + at) - base) - bound), edge)
     for at in range(0, size, 64):
-        least = load(low + at) if low else spread(0.0)
-        rest = rest_sparse((load(raw + at) - base) - edge, load(u + at), least, near)
-        store(rests + at, select(held & (load(raw + at) != spread(-INF)), rest, load(rests + at)))
+        least = load_vector(low + at) if low else fill_lanes(0.0)
+        rest = sparsemax_status((load_vector(raw + at) - base) - edge, load_vector(u + at), least, near)
+        store_vector(status + at, select(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
 
 
 @njit
-def _settle_soft(
-    size: int, raw: int, powers: int, u: int, low: int, factor: Any, held: Any, near: float, rests: int
+def _softmax_edge_status(
+    size: int, raw: int, powers: int, u: int, low: int, factor: Any, held: Any, near: float, status: int
 ) -> None:
-    """Set the status of softmax in the rows `held`, in which no position is free; see `_settle_sparse`."""
-    base = spread(INF)
+    """Set the status of softmax in the rows `held`, in which no position is free; see `_sparsemax_edge_status`."""
+    base = fill_lanes(_INF)
     for at in range(0, size, 64):
-        bound = load(u + at)
-        leaves = (bound > 0.0) & (load(powers + at) * factor >= (1.0 - near) * bound)
-        base = select(leaves, minimum(base, load(raw + at)), base)
-    held = held & (base < INF)
-    edge = spread(0.0)
+        bound = load_vector(u + at)
+        leaves = (bound > 0.0) & (load_vector(powers + at) * factor >= (1.0 - near) * bound)
+        base = select(leaves, minimum(base, load_vector(raw + at)), base)
+    held = held & (base < _INF)
+    edge = fill_lanes(0.0)
     for at in range(0, size, 64):
-        bound = load(u + at)
-        leaves = (bound > 0.0) & (load(powers + at) * factor >= (1.0 - near) * bound)
-        edge = select(leaves, maximum(edge, bound * exp(base - load(raw + at))), edge)
+        bound = load_vector(u + at)
+        leaves = (bound > 0.0) & (load_vector(powers + at) * factor >= (1.0 - near) * bound)
+        edge = select(leaves, maximum(edge, bound * exp(base - load_vector(raw + at))), edge)
     for at in range(0, size, 64):
-        least = load(low + at) if low else spread(0.0)
-        rest = rest_soft(exp(load(raw + at) - base) * edge, load(u + at), least, near)
-        store(rests + at, select(held & (load(raw + at) != spread(-INF)), rest, load(rests + at)))
+        least = load_vector(low + at) if low else fill_lanes(0.0)
+        rest = softmax_status(exp(load_vector(raw + at) - base) * edge, load_vector(u + at), least, near)
+        store_vector(status + at, select(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))

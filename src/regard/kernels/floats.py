@@ -13,19 +13,19 @@ from numba.np.numpy_support import carray
 from regard.kernels.lanes import intrinsic
 
 __all__ = [
-    "LEAST",
-    "bits",
-    "exp",
-    "floats",
-    "highest_order",
-    "integers",
-    "number",
-    "order",
-    "read_floats",
-    "small_integers",
-    "truths",
-    "whole_numbers",
-    "write_halves",
+    "LOWEST_ORDER_KEY",
+    "float_bits",
+    "exp_float32",
+    "float32_array",
+    "max_order_key",
+    "int32_array",
+    "float_from_bits",
+    "order_key",
+    "read_float32",
+    "int8_array",
+    "bool_array",
+    "int64_array",
+    "write_bfloat16",
 ]
 
 _FLOAT, _BITS = ir.FloatType(), ir.IntType(32)
@@ -51,7 +51,7 @@ _floats_at, _halves_at, _wholes_at, _integers_at, _small_at, _truths_at = (
 
 
 @intrinsic
-def bits(typingctx: Any, value: Any) -> Any:
+def float_bits(typingctx: Any, value: Any) -> Any:
     """Return the bits of a float32 as an unsigned integer."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -61,7 +61,7 @@ def bits(typingctx: Any, value: Any) -> Any:
 
 
 @intrinsic
-def number(typingctx: Any, bits: Any) -> Any:
+def float_from_bits(typingctx: Any, bits: Any) -> Any:
     """Return the float32 with the given bits."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -71,72 +71,72 @@ def number(typingctx: Any, bits: Any) -> Any:
 
 
 @njit
-def floats(address, count):
+def float32_array(address, count):
     """Return the array of `count` float32 at an address, without a copy."""
     return carray(_floats_at(address), count)
 
 
 @njit
-def whole_numbers(address, count):
+def int64_array(address, count):
     """Return the array of `count` int64 at an address, without a copy."""
     return carray(_wholes_at(address), count)
 
 
 @njit
-def integers(address, count):
+def int32_array(address, count):
     """Return the array of `count` int32 at an address, without a copy."""
     return carray(_integers_at(address), count)
 
 
 @njit
-def small_integers(address, count):
+def int8_array(address, count):
     """Return the array of `count` int8 at an address, without a copy."""
     return carray(_small_at(address), count)
 
 
 @njit
-def truths(address, count):
+def bool_array(address, count):
     """Return the array of `count` booleans at an address as uint8, 0 or 1, without a copy."""
     return carray(_truths_at(address), count)
 
 
 @njit
-def read_floats(address, half, room):
+def read_float32(address, half, room):
     """Return `len(room)` values at an address as float32; if `half`, bfloat16 is converted into `room`."""
     if not half:
-        return floats(address, len(room))
+        return float32_array(address, len(room))
     short = carray(_halves_at(address), len(room))
     for i in range(len(room)):
-        room[i] = number(np.uint32(short[i]) << np.uint32(16))
+        room[i] = float_from_bits(np.uint32(short[i]) << np.uint32(16))
     return room
 
 
 @njit
-def write_halves(address, values):
+def write_bfloat16(address, values):
     """Write values as bfloat16, rounded to nearest with ties to even; NaN stays NaN."""
     short = carray(_halves_at(address), len(values))
     for i in range(len(values)):
-        found = bits(values[i])
+        found = float_bits(values[i])
         rounded = (found + np.uint32(0x7FFF) + ((found >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
         short[i] = np.uint16(rounded) if values[i] == values[i] else np.uint16(0x7FC0)
 
 
 _NEGATIVE, _REST = np.int32(31), np.int32(0x7FFFFFFF)
-LEAST = np.int32(-0x80000000)
+LOWEST_ORDER_KEY = np.int32(-0x80000000)
 """An integer below the order of every float."""
 
 
 @njit
-def order(pattern):
+def order_key(pattern):
     """Map the bits of a float32 to an integer with the same order; applied twice, it returns the bits."""
     return np.int32(pattern ^ ((pattern >> _NEGATIVE) & _REST))
 
 
 @njit
-def highest_order(values, highest):
-    """Return the maximum of `highest` and the orders of the values; see `order`."""
+def max_order_key(values, highest):
+    """Return the maximum of `highest` and the orders of the values; see `order_key`."""
     for i in range(len(values)):
-        found = order(np.int32(bits(values[i])))
+        found = order_key(np.int32(float_bits(values[i])))
         highest = found if found > highest else highest
     return highest
 
@@ -149,7 +149,7 @@ _SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2))
 
 
 @njit(fastmath={"contract"})
-def exp(x):
+def exp_float32(x):
     """Return the exponential of a float32 x <= 0; the result is 0 for x < -87."""
     bounded = _FLOOR if x < _FLOOR else x
     shifted = bounded * _TURN + _SHIFT  # adding 1.5 * 2^23 leaves n in the last bits
@@ -158,6 +158,6 @@ def exp(x):
     series = _SERIES[0]
     for i in range(1, 6):
         series = series * rest + _SERIES[i]
-    power = number((bits(shifted) + np.uint32(127)) << np.uint32(23))
+    power = float_from_bits((float_bits(shifted) + np.uint32(127)) << np.uint32(23))
     found = (series * rest * rest + rest + np.float32(1)) * power
     return np.float32(0) if x < _FLOOR else found

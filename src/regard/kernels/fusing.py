@@ -12,10 +12,10 @@ from numba import njit
 
 from regard.types import Tensor
 
-__all__ = ["fuse"]
+__all__ = ["taut_string"]
 
 
-def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tensor]:
+def taut_string(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tensor]:
     """Return the groups of positions with equal x, and the difference of x and the mean score of each group.
 
     Args:
@@ -33,12 +33,12 @@ def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tenso
         operand.contiguous().view(-1, scores.shape[-1]).numpy()
         for operand in (scores.detach().double(), usable, groups, changes)
     )
-    _fuse_rows(z, there, firsts, shifts, strength)
+    _taut_string_rows(z, there, firsts, shifts, strength)
     return groups, changes.to(scores.dtype)
 
 
 @njit(cache=True, nogil=True)
-def _fuse_rows(scores, usable, groups, changes, strength):
+def _taut_string_rows(scores, usable, groups, changes, strength):
     """Write the groups of each row and the differences between x and the means of the groups.
 
     Args:

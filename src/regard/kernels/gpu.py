@@ -13,20 +13,20 @@ import torch
 import triton
 
 from regard.errors import UsageError
-from regard.kernels.cpu import Declined, broadcast
-from regard.kernels.places import MAPS
+from regard.kernels.cpu import KernelFallbackError, broadcast_rows
+from regard.kernels.places import NORMALIZERS
 from regard.kernels.triton_reductions import INTERPRETED
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
 from regard.types import Tensor
 
 __all__ = ["backward", "forward", "scan_backward", "scan_forward"]
 
-WIDEST = 1 << 14  # maximum number of positions per row, limited by the registers
-A_WARP = 1 << 8  # number of elements of each operand per warp
-FURTHEST = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
+MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the registers
+ELEMENTS_PER_WARP = 1 << 8  # number of elements of each operand per warp
+MAX_ROWS = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
 
 
-def _on(tensor: Tensor) -> AbstractContextManager[object]:
+def _device_context(tensor: Tensor) -> AbstractContextManager[object]:
     """Return a context in which the tensor's device is the current one, where Triton launches kernels.
 
     Raises:
@@ -41,29 +41,29 @@ def _on(tensor: Tensor) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def _tile(size: int, rows: int) -> tuple[int, int, int, int]:
+def _tile_shape(size: int, rows: int) -> tuple[int, int, int, int]:
     """Return K, R and L of a tile (see `triton_solvers`) and its number of warps.
 
     Raises:
         Declined: if there are too many rows, or they are too long.
     """
     padded = triton.next_power_of_2(size)
-    if padded > WIDEST or rows > FURTHEST:
-        raise Declined(f"{rows} rows of {size} positions exceed the limits of the Triton kernels")
+    if padded > MAX_ROW_LENGTH or rows > MAX_ROWS:
+        raise KernelFallbackError(f"{rows} rows of {size} positions exceed the limits of the Triton kernels")
     # Several short rows share a warp.
-    warps = max(1, min(16, padded // A_WARP))
-    together = min(max(1, A_WARP // padded), triton.next_power_of_2(rows))
+    warps = max(1, min(16, padded // ELEMENTS_PER_WARP))
+    together = min(max(1, ELEMENTS_PER_WARP // padded), triton.next_power_of_2(rows))
     lanes = min(padded, 8 if together > 2 else 16 if together == 2 else padded)
     return padded // lanes, together, lanes, warps
 
 
-def _laid(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
+def _prepare_operand(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
     """Return an operand in contiguous memory, its mode HOW (see `triton_rows`), `every` and `count`."""
     if operand is None:  # Triton needs a valid pointer even if it is not used
         return scores, 0, 1, 1
     if operand.dtype == torch.bool:
         operand = operand.view(torch.uint8)
-    laid, every, count = broadcast(operand, scores.shape, rows)
+    laid, every, count = broadcast_rows(operand, scores.shape, rows)
     return laid, 1 if every == 1 and count == rows else 2, every, count
 
 
@@ -74,7 +74,7 @@ def forward(
     lower: Tensor | None,
     mask: Tensor | None,
     *,
-    decline: bool,
+    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
@@ -86,7 +86,7 @@ def forward(
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
         mask: Broadcastable to the scores, True where a position may be attended to; None means all.
-        decline: Has no effect; infeasible rows are NaN.
+        raise_on_failure: Has no effect; infeasible rows are NaN.
 
     Returns:
         The weights, and the status of each position as uint8: 0 masked, 1 at its lower bound, 2 strictly
@@ -103,9 +103,9 @@ def forward(
     if not numbers:
         return weights, rests
     rows = numbers // size
-    k, r, lanes, warps = _tile(size, rows)
-    seen, least, most = _laid(mask, scores, rows), _laid(lower, scores, rows), _laid(upper, scores, rows)
-    with _on(scores):
+    k, r, lanes, warps = _tile_shape(size, rows)
+    seen, least, most = _prepare_operand(mask, scores, rows), _prepare_operand(lower, scores, rows), _prepare_operand(upper, scores, rows)
+    with _device_context(scores):
         forward_rows[(triton.cdiv(rows, r),)](
             scores,
             seen[0],
@@ -118,7 +118,7 @@ def forward(
             *seen[2:],
             *most[2:],
             *least[2:],
-            KIND=MAPS[name],
+            KIND=NORMALIZERS[name],
             MASK=seen[1],
             BOUND=most[1],
             LEAST=least[1],
@@ -132,7 +132,7 @@ def forward(
 
 
 def backward(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None, upper: bool, lower: bool
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Compute the gradients with respect to the scores and, on request, the bounds; see `cpu.backward`."""
     gradient = gradient.contiguous()
@@ -143,19 +143,19 @@ def backward(
     if not numbers:
         return by_scores, by_upper, by_lower
     rows = numbers // size
-    k, r, lanes, warps = _tile(size, rows)
-    with _on(weights):
+    k, r, lanes, warps = _tile_shape(size, rows)
+    with _device_context(weights):
         backward_rows[(triton.cdiv(rows, r),)](
             gradient,
             weights,
-            weights if rests is None else rests,
+            weights if status is None else status,
             by_scores,
             by_scores if by_upper is None else by_upper,
             by_scores if by_lower is None else by_lower,
             rows,
             size,
-            KIND=MAPS[name],
-            BOUNDED=rests is not None,
+            KIND=NORMALIZERS[name],
+            BOUNDED=status is not None,
             BOUND=upper,
             LEAST=lower,
             K=k,
@@ -166,13 +166,13 @@ def backward(
     return by_scores, by_upper, by_lower
 
 
-def _strip(size: int, batch: int) -> tuple[int, int]:
+def _scan_tile(size: int, batch: int) -> tuple[int, int]:
     """Return the length of a tile that holds one row, and its number of warps.
 
     The number of warps is twice that of `forward`, because the steps of a sentence run one after another.
     """
-    k, _, lanes, _ = _tile(size, batch)
-    return k * lanes, max(1, min(16, 2 * k * lanes // A_WARP))
+    k, _, lanes, _ = _tile_shape(size, batch)
+    return k * lanes, max(1, min(16, 2 * k * lanes // ELEMENTS_PER_WARP))
 
 
 def scan_forward(
@@ -181,9 +181,9 @@ def scan_forward(
     fertility: Tensor,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int,
+    heads_per_budget: int,
     *,
-    decline: bool,
+    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor]:
     """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
 
@@ -193,8 +193,8 @@ def scan_forward(
         fertility: [B, S], in the dtype of the scores.
         exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
         mask: Broadcastable to the scores, True where a position may be attended to.
-        heads: Must be 1; rows cannot share a fertility here.
-        decline: Has no effect; an infeasible step and all later steps of the sentence are NaN.
+        heads_per_budget: Must be 1; rows cannot share a fertility here.
+        raise_on_failure: Has no effect; an infeasible step and all later steps of the sentence are NaN.
 
     Returns:
         The weights and the status of each position, both [B, T, S]; see `forward`.
@@ -208,11 +208,11 @@ def scan_forward(
     batch, steps, size = scores.shape
     if not scores.numel():
         return weights, rests
-    length, warps = _strip(size, batch)
-    seen = _laid(mask, scores, batch * steps)
+    length, warps = _scan_tile(size, batch)
+    seen = _prepare_operand(mask, scores, batch * steps)
     # Triton passes scalars as float32, so the rounding error of the factor is passed as well.
     rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
-    with _on(scores):
+    with _device_context(scores):
         forward_scan[(batch,)](
             scores,
             fertility,
@@ -224,7 +224,7 @@ def scan_forward(
             *seen[2:],
             rounded,
             exhaustion - rounded,
-            KIND=MAPS[name],
+            KIND=NORMALIZERS[name],
             MASK=seen[1],
             LENGTH=length,
             num_warps=warps,
@@ -234,24 +234,24 @@ def scan_forward(
 
 
 def scan_backward(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
     gradient = gradient.contiguous()
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)
     if weights.numel():
-        length, warps = _strip(size, batch)
-        with _on(weights):
+        length, warps = _scan_tile(size, batch)
+        with _device_context(weights):
             backward_scan[(batch,)](
                 gradient,
                 weights,
-                rests,
+                status,
                 scores,
                 fertility,
                 steps,
                 size,
-                KIND=MAPS[name],
+                KIND=NORMALIZERS[name],
                 LENGTH=length,
                 num_warps=warps,
             )

@@ -4,7 +4,7 @@ A weight w of output j is approximated by s_j round(w / s_j) with the scale s_j 
 of inputs is quantized in the same way, with its own scale, at each multiplication. The integer products are
 exact and summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 
-A matrix is registered once with `keep_int8`. `regard.kernels.products.product` then uses the quantized values
+A matrix is registered once with `register_int8`. `regard.kernels.products.product` then uses the quantized values
 for the matrix and for views of it (its transpose, or some of its rows). All other code uses the original
 matrix.
 """
@@ -18,26 +18,26 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.errors import DeviceError
-from regard.kernels.pool import load, run
-from regard.kernels.versions import on_cpu
+from regard.kernels.pool import load_kernel, run_kernel
+from regard.kernels.versions import use_numba
 from regard.types import Float, Int, Tensor
 
-__all__ = ["check_int8", "int8_matrix", "int8_product", "is_kept", "keep_int8"]
+__all__ = ["check_int8", "quantized_matrix", "int8_matmul", "is_int8_registered", "register_int8"]
 
-LEVELS = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
-FEW = 1 << 14  # elements below which a single thread is faster; see `run`
+INT8_MAX = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
+_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run`
 
 # Layout of the kernels' argument block: indices into an array of int64.
-TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
-ROWS = 1
-SIZE = 2  # number of columns
-SHARE = 3  # number of rows per ticket
-FROM, TO = 4, 5  # addresses: float32 to int8, or int32 to float32, for which they may be the same
-SCALES = 6  # address of the scales of the rows
-COLUMNS, BIAS = 7, 8  # addresses of the scales and of the bias of the columns; 0 without a bias
-LENGTH = 9
+INT8_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
+INT8_ROWS = 1
+INT8_COLUMNS = 2  # number of columns
+INT8_ROWS_PER_TICKET = 3  # number of rows per ticket
+INT8_INPUT, INT8_OUTPUT = 4, 5  # addresses: float32 to int8, or int32 to float32, for which they may be the same
+INT8_ROW_SCALES = 6  # address of the scales of the rows
+INT8_COLUMN_SCALES, INT8_BIAS = 7, 8  # addresses of the scales and of the bias of the columns; 0 without a bias
+INT8_NUM_ARGS = 9
 
-_Block = ctypes.c_int64 * LENGTH
+_Block = ctypes.c_int64 * INT8_NUM_ARGS
 
 
 class Int8Matrix(NamedTuple):
@@ -52,20 +52,20 @@ class Int8Matrix(NamedTuple):
     scales: Float[Tensor, "O"]
 
 
-class _Kept:
+class _QuantizedViews:
     """Cache of the quantized views of a registered matrix, by offset, shape and strides."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         key = id(storage)  # views of a matrix share its storage; the entry is removed along with it
-        self.storage = weakref.ref(storage, lambda _: _kept.pop(key, None))
+        self.storage = weakref.ref(storage, lambda _: _registered.pop(key, None))
         self.version = 0
         self.views: dict[Any, Int8Matrix] = {}
 
 
-_kept: dict[int, _Kept] = {}
+_registered: dict[int, _QuantizedViews] = {}
 
 
-def keep_int8(matrices: Iterable[Tensor]) -> None:
+def register_int8(matrices: Iterable[Tensor]) -> None:
     """Register matrices, so that multiplications with them and with views of them use int8.
 
     Args:
@@ -73,26 +73,26 @@ def keep_int8(matrices: Iterable[Tensor]) -> None:
     """
     for matrix in matrices:
         assert matrix.dtype == torch.float32 and matrix.dim() == 2 and matrix.device.type == "cpu"
-        if not is_kept(matrix):
+        if not is_int8_registered(matrix):
             storage = matrix.untyped_storage()
-            _kept[id(storage)] = _Kept(storage)
+            _registered[id(storage)] = _QuantizedViews(storage)
 
 
-def is_kept(matrix: Tensor) -> bool:
-    """Return whether a matrix, or the matrix that it is a view of, was registered with `keep_int8`."""
+def is_int8_registered(matrix: Tensor) -> bool:
+    """Return whether a matrix, or the matrix that it is a view of, was registered with `register_int8`."""
     return _find(matrix) is not None
 
 
-def _find(matrix: Tensor) -> _Kept | None:
+def _find(matrix: Tensor) -> _QuantizedViews | None:
     """Return the entry of the storage of a matrix, or None if it is not registered."""
-    if not _kept:  # early return, so that `torch.compile` does not trace the rest
+    if not _registered:  # early return, so that `torch.compile` does not trace the rest
         return None
     storage = matrix.untyped_storage()
-    found = _kept.get(id(storage))
+    found = _registered.get(id(storage))
     return None if found is None or found.storage() is not storage else found
 
 
-def int8_matrix(x: Tensor, matrix: Tensor) -> Int8Matrix | None:
+def quantized_matrix(x: Tensor, matrix: Tensor) -> Int8Matrix | None:
     """Return the quantized matrix, or None if it is not registered or int8 cannot be used with `x`.
 
     Args:
@@ -108,56 +108,56 @@ def int8_matrix(x: Tensor, matrix: Tensor) -> Int8Matrix | None:
     where = (matrix.storage_offset(), matrix.shape, matrix.stride())
     found = kept.views.get(where)
     if found is None:
-        kept.views[where] = found = _rounded_columns(matrix.detach())
+        kept.views[where] = found = _quantize_columns(matrix.detach())
     return found
 
 
-def _rounded_columns(matrix: Float[Tensor, "I O"]) -> Int8Matrix:
+def _quantize_columns(matrix: Float[Tensor, "I O"]) -> Int8Matrix:
     """Quantize each column of a matrix."""
-    values, scales = _rounded_rows(matrix.t().contiguous())
+    values, scales = _quantize_rows(matrix.t().contiguous())
     return Int8Matrix(values.t().contiguous(), scales)
 
 
-def _rounded_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Tensor, "N"]]:
+def _quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Tensor, "N"]]:
     """Quantize each row; returns the integers and the scales, NaN for rows that are not finite."""
-    if on_cpu(x):
+    if use_numba(x):
         values, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(x.shape[0])
         block = _Block()
-        block[FROM], block[TO], block[SCALES] = x.data_ptr(), values.data_ptr(), scales.data_ptr()
+        block[INT8_INPUT], block[INT8_OUTPUT], block[INT8_ROW_SCALES] = x.data_ptr(), values.data_ptr(), scales.data_ptr()
         _run("round_rows", block, x)
         return values, scales
     tops = x.abs().amax(1, keepdim=True)
-    values = torch.where(tops > 0, x * (LEVELS / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
-    scales = torch.where(tops < torch.inf, tops / LEVELS, torch.nan)
+    values = torch.where(tops > 0, x * (INT8_MAX / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
+    scales = torch.where(tops < torch.inf, tops / INT8_MAX, torch.nan)
     return values.to(torch.int8), scales.squeeze(1)
 
 
 def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: Tensor) -> None:
     """Run a kernel over the rows of a matrix."""
-    rows, block[SIZE] = numbers.shape
-    block[ROWS] = rows
-    run(load("rounding", name), block, SHARE, rows, numbers.numel() < FEW)
+    rows, block[INT8_COLUMNS] = numbers.shape
+    block[INT8_ROWS] = rows
+    run_kernel(load_kernel("rounding", name), block, INT8_ROWS_PER_TICKET, rows, numbers.numel() < _MIN_PARALLEL_SIZE)
 
 
-def int8_product(
+def int8_matmul(
     x: Float[Tensor, "*B I"], matrix: Int8Matrix, bias: Float[Tensor, "O"] | None
 ) -> Float[Tensor, "*B O"]:
     """Compute `x @ matrix (+ bias)` in int8; rows of `x` that are not finite give NaN.
 
     Args:
         x: The left factor, float32.
-        matrix: The result of `int8_matrix`.
+        matrix: The result of `quantized_matrix`.
         bias: Float32, or None.
     """
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    values, scales = _rounded_rows(rows.contiguous())
+    values, scales = _quantize_rows(rows.contiguous())
     sums = torch.ops.aten._int_mm(values, matrix.values)
-    if on_cpu(sums):
+    if use_numba(sums):
         found = sums.view(torch.float32)  # overwrites the integers
         block, added = _Block(), None if bias is None else bias.contiguous()
-        block[FROM] = block[TO] = sums.data_ptr()
-        block[SCALES], block[COLUMNS] = scales.data_ptr(), matrix.scales.data_ptr()
-        block[BIAS] = 0 if added is None else added.data_ptr()
+        block[INT8_INPUT] = block[INT8_OUTPUT] = sums.data_ptr()
+        block[INT8_ROW_SCALES], block[INT8_COLUMN_SCALES] = scales.data_ptr(), matrix.scales.data_ptr()
+        block[INT8_BIAS] = 0 if added is None else added.data_ptr()
         _run("scale_sums", block, sums)
     else:
         found = sums * scales.unsqueeze(1) * matrix.scales
@@ -178,7 +178,7 @@ def check_int8(device: torch.device) -> None:
     if device.type != "cpu":
         raise DeviceError(f"int8: not supported on {device}, only on a CPU; use bfloat16 on a GPU")
     signs = 1 - 2 * (torch.arange(256 * 64).view(256, 64) * 7919 % 31 % 2)
-    left, right = LEVELS * signs[:64], LEVELS * torch.ones_like(signs[:64])
+    left, right = INT8_MAX * signs[:64], INT8_MAX * torch.ones_like(signs[:64])
     try:
         found = torch.ops.aten._int_mm(left.to(torch.int8), right.to(torch.int8))
     except (AttributeError, RuntimeError):

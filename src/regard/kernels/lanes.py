@@ -25,24 +25,24 @@ __all__ = [
     "INT",
     "INTS",
     "VECTOR",
-    "WIDTH",
-    "across",
+    "NUM_LANES",
+    "group_mean",
     "any_lane",
     "exp",
     "fma",
     "intrinsic",
-    "lane",
-    "lanes",
+    "get_lane",
+    "lanes_type",
     "maximum",
     "minimum",
-    "root",
+    "sqrt",
     "select",
     "splat",
-    "spread",
-    "unordered",
+    "fill_lanes",
+    "is_nan",
 ]
 
-WIDTH = 8
+NUM_LANES = 8
 
 DOUBLE, FLOAT, INT, BYTE, BIT = (
     ir.DoubleType(),
@@ -51,8 +51,8 @@ DOUBLE, FLOAT, INT, BYTE, BIT = (
     ir.IntType(8),
     ir.IntType(1),
 )
-VECTOR, BITS = ir.VectorType(DOUBLE, WIDTH), ir.VectorType(BIT, WIDTH)
-FLOATS, BYTES, INTS = ir.VectorType(FLOAT, WIDTH), ir.VectorType(BYTE, WIDTH), ir.VectorType(INT, WIDTH)
+VECTOR, BITS = ir.VectorType(DOUBLE, NUM_LANES), ir.VectorType(BIT, NUM_LANES)
+FLOATS, BYTES, INTS = ir.VectorType(FLOAT, NUM_LANES), ir.VectorType(BYTE, NUM_LANES), ir.VectorType(INT, NUM_LANES)
 
 
 def intrinsic(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ class MaskType(types.Type):
         super().__init__(name="Mask")
 
 
-lanes, mask = LanesType(), MaskType()
+lanes_type, mask_type = LanesType(), MaskType()
 
 
 @register_model(LanesType)
@@ -92,12 +92,12 @@ class _MaskModel(models.PrimitiveModel):
 def splat(builder: Any, value: Any, kind: Any) -> Any:
     """Emit the code that copies a scalar to every lane."""
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), NUM_LANES), [0] * NUM_LANES)
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
 def _number(value: float) -> Any:
-    return ir.Constant(VECTOR, [value] * WIDTH)
+    return ir.Constant(VECTOR, [value] * NUM_LANES)
 
 
 def _is(kind: Any, *expected: type) -> bool:
@@ -105,13 +105,13 @@ def _is(kind: Any, *expected: type) -> bool:
 
 
 @intrinsic
-def spread(typingctx: Any, value: Any) -> Any:
+def fill_lanes(typingctx: Any, value: Any) -> Any:
     """Return a vector with the value in every lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return splat(builder, context.cast(builder, args[0], signature.args[0], types.float64), VECTOR)
 
-    return lanes(value), make
+    return lanes_type(value), make
 
 
 def _operation(result: Any, emit: Callable[[Any, Any, Any], Any], *kinds: Any) -> Any:
@@ -132,22 +132,22 @@ def _ordered(sign: str) -> Callable[[Any, Any, Any], Any]:
 
 
 _arithmetic = {
-    operator.add: _operation(lanes, lambda builder, a, b: builder.fadd(a, b)),
-    operator.iadd: _operation(lanes, lambda builder, a, b: builder.fadd(a, b)),
-    operator.sub: _operation(lanes, lambda builder, a, b: builder.fsub(a, b)),
-    operator.mul: _operation(lanes, lambda builder, a, b: builder.fmul(a, b)),
-    operator.truediv: _operation(lanes, lambda builder, a, b: builder.fdiv(a, b)),
-    operator.lt: _operation(mask, _ordered("<")),
-    operator.le: _operation(mask, _ordered("<=")),
-    operator.gt: _operation(mask, _ordered(">")),
-    operator.ge: _operation(mask, _ordered(">=")),
-    operator.eq: _operation(mask, _ordered("==")),
-    operator.ne: _operation(mask, lambda builder, a, b: builder.fcmp_unordered("!=", a, b)),
+    operator.add: _operation(lanes_type, lambda builder, a, b: builder.fadd(a, b)),
+    operator.iadd: _operation(lanes_type, lambda builder, a, b: builder.fadd(a, b)),
+    operator.sub: _operation(lanes_type, lambda builder, a, b: builder.fsub(a, b)),
+    operator.mul: _operation(lanes_type, lambda builder, a, b: builder.fmul(a, b)),
+    operator.truediv: _operation(lanes_type, lambda builder, a, b: builder.fdiv(a, b)),
+    operator.lt: _operation(mask_type, _ordered("<")),
+    operator.le: _operation(mask_type, _ordered("<=")),
+    operator.gt: _operation(mask_type, _ordered(">")),
+    operator.ge: _operation(mask_type, _ordered(">=")),
+    operator.eq: _operation(mask_type, _ordered("==")),
+    operator.ne: _operation(mask_type, lambda builder, a, b: builder.fcmp_unordered("!=", a, b)),
 }
 _logic = {
-    operator.and_: _operation(mask, lambda builder, a, b: builder.and_(a, b)),
-    operator.or_: _operation(mask, lambda builder, a, b: builder.or_(a, b)),
-    operator.xor: _operation(mask, lambda builder, a, b: builder.xor(a, b)),
+    operator.and_: _operation(mask_type, lambda builder, a, b: builder.and_(a, b)),
+    operator.or_: _operation(mask_type, lambda builder, a, b: builder.or_(a, b)),
+    operator.xor: _operation(mask_type, lambda builder, a, b: builder.xor(a, b)),
 }
 
 
@@ -159,9 +159,9 @@ def _overloaded(symbol: Any, operation: Any) -> None:
         if _is(a, LanesType) and _is(b, LanesType):
             return lambda a, b: operation(a, b)
         if _is(a, LanesType) and _is(b, types.Float, types.Integer):
-            return lambda a, b: operation(a, spread(b))
+            return lambda a, b: operation(a, fill_lanes(b))
         if _is(a, types.Float, types.Integer) and _is(b, LanesType):
-            return lambda a, b: operation(spread(a), b)
+            return lambda a, b: operation(fill_lanes(a), b)
         return None
 
 
@@ -191,7 +191,7 @@ def _not(typingctx: Any, a: Any) -> Any:
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.not_(args[0])
 
-    return mask(a), make
+    return mask_type(a), make
 
 
 @intrinsic
@@ -201,22 +201,22 @@ def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(*args)
 
-    return (lanes(condition, a, b), make) if _is(a, LanesType) and _is(b, LanesType) else None
+    return (lanes_type(condition, a, b), make) if _is(a, LanesType) and _is(b, LanesType) else None
 
 
 # If an operand is NaN the comparison is False, so `minimum` and `maximum` return their second operand.
-minimum = _operation(lanes, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
-maximum = _operation(lanes, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+minimum = _operation(lanes_type, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+maximum = _operation(lanes_type, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
 @intrinsic
-def unordered(typingctx: Any, a: Any) -> Any:
+def is_nan(typingctx: Any, a: Any) -> Any:
     """Return the mask of the lanes that are NaN."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fcmp_unordered("uno", args[0], args[0])
 
-    return mask(a), make
+    return mask_type(a), make
 
 
 @intrinsic
@@ -224,32 +224,32 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
     """Return whether the mask is True in any lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        packed = builder.bitcast(args[0], ir.IntType(WIDTH))
-        return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(WIDTH), 0))
+        packed = builder.bitcast(args[0], ir.IntType(NUM_LANES))
+        return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(NUM_LANES), 0))
 
     return types.boolean(condition), make
 
 
-def _swapped(distance: int) -> Any:
+def _lane_swap(distance: int) -> Any:
     """Return an intrinsic that exchanges lanes i and i XOR distance."""
 
     @intrinsic
     def swapped(typingctx: Any, a: Any) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            order = [i ^ distance for i in range(WIDTH)]
-            places = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), order)
+            order = [i ^ distance for i in range(NUM_LANES)]
+            places = ir.Constant(ir.VectorType(ir.IntType(32), NUM_LANES), order)
             return builder.shuffle_vector(args[0], ir.Constant(VECTOR, ir.Undefined), places)
 
-        return lanes(a), make
+        return lanes_type(a), make
 
     return swapped
 
 
-_swapped1, _swapped2, _swapped4 = _swapped(1), _swapped(2), _swapped(4)
+_swapped1, _swapped2, _swapped4 = _lane_swap(1), _lane_swap(2), _lane_swap(4)
 
 
 @njit(inline="always")
-def across(x: Any, count: int) -> Any:
+def group_mean(x: Any, count: int) -> Any:
     """Return in each lane the mean of its group of `count` adjacent lanes; `count` is 1, 2, 4 or 8."""
     if count >= 2:
         x = x + _swapped1(x)
@@ -257,11 +257,11 @@ def across(x: Any, count: int) -> Any:
         x = x + _swapped2(x)
     if count >= 8:
         x = x + _swapped4(x)
-    return x * spread(1.0 / count)
+    return x * fill_lanes(1.0 / count)
 
 
 @intrinsic
-def lane(typingctx: Any, vector: Any, index: Any) -> Any:
+def get_lane(typingctx: Any, vector: Any, index: Any) -> Any:
     """Return the value of one lane: a double, or a boolean of a mask."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -273,30 +273,30 @@ def lane(typingctx: Any, vector: Any, index: Any) -> Any:
 
 
 @intrinsic
-def _scaled(typingctx: Any, value: Any, exponent: Any) -> Any:
+def _times_power_of_two(typingctx: Any, value: Any, exponent: Any) -> Any:
     """Return value * 2^exponent; the exponent is a double with an integral value."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         # Build the power from its bits: a double has a biased exponent above 52 bits of mantissa.
         whole = builder.fptosi(args[1], INTS)
-        biased = builder.add(whole, ir.Constant(INTS, [1023] * WIDTH))
-        power = builder.bitcast(builder.shl(biased, ir.Constant(INTS, [52] * WIDTH)), VECTOR)
+        biased = builder.add(whole, ir.Constant(INTS, [1023] * NUM_LANES))
+        power = builder.bitcast(builder.shl(biased, ir.Constant(INTS, [52] * NUM_LANES)), VECTOR)
         return builder.fmul(args[0], power)
 
-    return lanes(value, exponent), make
+    return lanes_type(value, exponent), make
 
 
 @intrinsic
-def _nearest(typingctx: Any, value: Any) -> Any:
+def _rint(typingctx: Any, value: Any) -> Any:
     """Round to the nearest integer."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR])
         return builder.call(
-            cgutils.get_or_insert_function(builder.module, of, f"llvm.rint.v{WIDTH}f64"), args
+            cgutils.get_or_insert_function(builder.module, of, f"llvm.rint.v{NUM_LANES}f64"), args
         )
 
-    return lanes(value), make
+    return lanes_type(value), make
 
 
 @intrinsic
@@ -305,9 +305,9 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR] * 3)
-        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{WIDTH}f64"), args)
+        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{NUM_LANES}f64"), args)
 
-    return lanes(a, b, c), make
+    return lanes_type(a, b, c), make
 
 
 @njit
@@ -318,33 +318,33 @@ def exp(x: Any) -> Any:
     a truncation error below 2e-16.
     """
     low = x < -708.0
-    x = minimum(maximum(x, spread(-708.0)), spread(708.0))
-    n = _nearest(x * 1.4426950408889634)
+    x = minimum(maximum(x, fill_lanes(-708.0)), fill_lanes(708.0))
+    n = _rint(x * 1.4426950408889634)
     r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
-    y = spread(1.0 / 479001600.0)
-    y = fma(y, r, spread(1.0 / 39916800.0))
-    y = fma(y, r, spread(1.0 / 3628800.0))
-    y = fma(y, r, spread(1.0 / 362880.0))
-    y = fma(y, r, spread(1.0 / 40320.0))
-    y = fma(y, r, spread(1.0 / 5040.0))
-    y = fma(y, r, spread(1.0 / 720.0))
-    y = fma(y, r, spread(1.0 / 120.0))
-    y = fma(y, r, spread(1.0 / 24.0))
-    y = fma(y, r, spread(1.0 / 6.0))
-    y = fma(y, r, spread(0.5))
-    y = fma(y, r, spread(1.0))
-    y = fma(y, r, spread(1.0))
-    return select(low, spread(0.0), _scaled(y, n))
+    y = fill_lanes(1.0 / 479001600.0)
+    y = fma(y, r, fill_lanes(1.0 / 39916800.0))
+    y = fma(y, r, fill_lanes(1.0 / 3628800.0))
+    y = fma(y, r, fill_lanes(1.0 / 362880.0))
+    y = fma(y, r, fill_lanes(1.0 / 40320.0))
+    y = fma(y, r, fill_lanes(1.0 / 5040.0))
+    y = fma(y, r, fill_lanes(1.0 / 720.0))
+    y = fma(y, r, fill_lanes(1.0 / 120.0))
+    y = fma(y, r, fill_lanes(1.0 / 24.0))
+    y = fma(y, r, fill_lanes(1.0 / 6.0))
+    y = fma(y, r, fill_lanes(0.5))
+    y = fma(y, r, fill_lanes(1.0))
+    y = fma(y, r, fill_lanes(1.0))
+    return select(low, fill_lanes(0.0), _times_power_of_two(y, n))
 
 
 @intrinsic
-def root(typingctx: Any, value: Any) -> Any:
+def sqrt(typingctx: Any, value: Any) -> Any:
     """Return the square root."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR])
         return builder.call(
-            cgutils.get_or_insert_function(builder.module, of, f"llvm.sqrt.v{WIDTH}f64"), args
+            cgutils.get_or_insert_function(builder.module, of, f"llvm.sqrt.v{NUM_LANES}f64"), args
         )
 
-    return lanes(value), make
+    return lanes_type(value), make

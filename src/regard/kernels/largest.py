@@ -4,47 +4,47 @@ import ctypes
 
 import torch
 
-from regard.kernels.pool import load, run
-from regard.kernels.versions import on_cpu
+from regard.kernels.pool import load_kernel, run_kernel
+from regard.kernels.versions import use_numba
 from regard.types import Float, Int, Tensor
 
-__all__ = ["fits", "largest"]
+__all__ = ["supports_topk", "topk"]
 
-FEW = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
 
 # Layout of the kernel's argument block: indices into an array of int64.
-TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
-ROWS = 1
-SIZE = 2  # V
-COUNT = 3  # k
-SHARE = 4  # number of rows per ticket
-VALUES, FOUND, PLACES = 5, 6, 7  # addresses: [N, V], [N, k], [N, k]
-LENGTH = 8
+TOPK_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
+TOPK_ROWS = 1
+TOPK_SIZE = 2  # V
+TOPK_K = 3  # k
+TOPK_ROWS_PER_TICKET = 4  # number of rows per ticket
+TOPK_INPUT, TOPK_VALUES, TOPK_INDICES = 5, 6, 7  # addresses: [N, V], [N, k], [N, k]
+TOPK_NUM_ARGS = 8
 
-_Block = ctypes.c_int64 * LENGTH
+_Block = ctypes.c_int64 * TOPK_NUM_ARGS
 
 
-def fits(values: Tensor) -> bool:
+def supports_topk(values: Tensor) -> bool:
     """Return whether the kernel supports these values; they must not require gradients."""
     recorded = torch.is_grad_enabled() and values.requires_grad
-    return on_cpu(values) and values.dtype == torch.float32 and values.is_contiguous() and not recorded
+    return use_numba(values) and values.dtype == torch.float32 and values.is_contiguous() and not recorded
 
 
-def largest(values: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
+def topk(values: Float[Tensor, "N V"], k: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
     """Return the k largest values of each row and their positions, in descending order.
 
     Unlike `torch.topk`, ties are resolved in favor of lower positions. NaN counts as larger than any number.
 
     Args:
-        values: Values that satisfy `fits`.
-        count: k, at most V.
+        values: Values that satisfy `supports_topk`.
+        k: k, at most V.
     """
     rows, size = values.shape
-    found = values.new_empty(rows, count)
-    places = values.new_empty(rows, count, dtype=torch.int64)
+    found = values.new_empty(rows, k)
+    places = values.new_empty(rows, k, dtype=torch.int64)
     if found.numel():
         block = _Block()
-        block[ROWS], block[SIZE], block[COUNT] = rows, size, count
-        block[VALUES], block[FOUND], block[PLACES] = values.data_ptr(), found.data_ptr(), places.data_ptr()
-        run(load("choosing", "choose"), block, SHARE, rows, values.numel() < FEW)
+        block[TOPK_ROWS], block[TOPK_SIZE], block[TOPK_K] = rows, size, k
+        block[TOPK_INPUT], block[TOPK_VALUES], block[TOPK_INDICES] = values.data_ptr(), found.data_ptr(), places.data_ptr()
+        run_kernel(load_kernel("choosing", "choose"), block, TOPK_ROWS_PER_TICKET, rows, values.numel() < _MIN_PARALLEL_SIZE)
     return found, places

@@ -4,27 +4,27 @@ import ctypes
 
 import torch
 
-from regard.kernels.pool import load, run
-from regard.kernels.versions import on_cpu
+from regard.kernels.pool import load_kernel, run_kernel
+from regard.kernels.versions import use_numba
 from regard.types import Tensor
 
-__all__ = ["exponentials", "fits", "log_softmax", "weigh_exponentials"]
+__all__ = ["exp_logits", "supports_softmax", "log_softmax", "nll_gradient"]
 
-FEW = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
 
 # Layout of the kernels' argument block: indices into an array of int64.
-TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
-ROWS = 1
-SIZE = 2  # V
-SHARE = 3  # number of rows per ticket
-HALF = 4  # 1 if the logits are bfloat16, 0 if they are float32
-LOGITS = 5  # this and all following entries are addresses
-TOPS, MEANS, SUMS = 6, 7, 8
-FACTORS, SHIFTS, GAINS, TARGETS = 9, 10, 11, 12
-BIAS, FOUND = 13, 14
-LENGTH = 15
+SOFTMAX_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
+SOFTMAX_ROWS = 1
+SOFTMAX_SIZE = 2  # V
+SOFTMAX_ROWS_PER_TICKET = 3  # number of rows per ticket
+SOFTMAX_IS_BFLOAT16 = 4  # 1 if the logits are bfloat16, 0 if they are float32
+SOFTMAX_LOGITS = 5  # this and all following entries are addresses
+SOFTMAX_MAXIMA, SOFTMAX_MEANS, SOFTMAX_SUMS = 6, 7, 8
+SOFTMAX_FACTORS, SOFTMAX_SHIFTS, SOFTMAX_GAINS, SOFTMAX_TARGETS = 9, 10, 11, 12
+SOFTMAX_BIAS, SOFTMAX_OUTPUT = 13, 14
+SOFTMAX_NUM_ARGS = 15
 
-_Block = ctypes.c_int64 * LENGTH
+_Block = ctypes.c_int64 * SOFTMAX_NUM_ARGS
 
 
 def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
@@ -34,19 +34,19 @@ def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
     if not logits.numel():
         return
     block = _Block()
-    block[ROWS], block[SIZE], block[HALF] = rows, size, logits.dtype == torch.bfloat16
-    block[LOGITS] = logits.data_ptr()
+    block[SOFTMAX_ROWS], block[SOFTMAX_SIZE], block[SOFTMAX_IS_BFLOAT16] = rows, size, logits.dtype == torch.bfloat16
+    block[SOFTMAX_LOGITS] = logits.data_ptr()
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run(load("exponentials", name), block, SHARE, rows, logits.numel() < FEW)
+    run_kernel(load_kernel("exponentials", name), block, SOFTMAX_ROWS_PER_TICKET, rows, logits.numel() < _MIN_PARALLEL_SIZE)
 
 
-def fits(logits: Tensor) -> bool:
+def supports_softmax(logits: Tensor) -> bool:
     """Return whether the kernels support these logits on this machine."""
-    return on_cpu(logits) and logits.dtype in (torch.float32, torch.bfloat16) and logits.is_contiguous()
+    return use_numba(logits) and logits.dtype in (torch.float32, torch.bfloat16) and logits.is_contiguous()
 
 
-def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def exp_logits(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Replace the logits of each row, in place, by exp(logit - max).
 
     Args:
@@ -56,27 +56,27 @@ def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         For each row the maximum of the logits, their mean, and the sum of the exponentials: [N], float32.
     """
     tops, means, sums = (logits.new_empty(len(logits), dtype=torch.float32) for _ in range(3))
-    _call("exponentiate", logits, {TOPS: tops, MEANS: means, SUMS: sums})
+    _call("exponentiate", logits, {SOFTMAX_MAXIMA: tops, SOFTMAX_MEANS: means, SOFTMAX_SUMS: sums})
     return tops, means, sums
 
 
-def weigh_exponentials(
-    powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
+def nll_gradient(
+    exp_values: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> None:
     """Replace each row, in place, by factor * powers + shift + gain * onehot(target).
 
     With suitable coefficients this is the gradient of a (label-smoothed) negative log-likelihood.
 
     Args:
-        powers: The exponentials, [N, V], float32 or bfloat16, contiguous.
+        exp_values: The exponentials, [N, V], float32 or bfloat16, contiguous.
         factors: Factor of each row, [N].
         shifts: Term added to all elements of a row, [N]. Default: 0.
         gains: Term added at the target, [N].
         targets: Index of the target, [N], in [0, V).
     """
-    operands = {FACTORS: factors, GAINS: gains} | ({} if shifts is None else {SHIFTS: shifts})
+    operands = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | ({} if shifts is None else {SOFTMAX_SHIFTS: shifts})
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
-    _call("weigh", powers, places | {TARGETS: targets.to(torch.int64).contiguous()})
+    _call("weigh", exp_values, places | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
@@ -90,5 +90,5 @@ def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
         The log-probabilities, [N, V], float32.
     """
     found = logits if logits.dtype == torch.float32 else torch.empty_like(logits, dtype=torch.float32)
-    _call("normalise", logits, {BIAS: bias.to(torch.float32).contiguous(), FOUND: found})
+    _call("normalise", logits, {SOFTMAX_BIAS: bias.to(torch.float32).contiguous(), SOFTMAX_OUTPUT: found})
     return found

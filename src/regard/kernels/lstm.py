@@ -7,39 +7,39 @@ import ctypes
 
 import torch
 
-from regard.kernels.pool import load, run
-from regard.kernels.versions import on_cpu
+from regard.kernels.pool import load_kernel, run_kernel
+from regard.kernels.versions import use_numba
 from regard.types import Tensor
 
-__all__ = ["fits", "lstm_backward", "lstm_forward"]
+__all__ = ["supports_lstm", "lstm_backward", "lstm_forward"]
 
-FEW = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
 
 # Layout of the kernels' argument block: indices into an array of int64.
-TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
-ROWS = 1
-WIDTH = 2  # D
-SHARE = 3  # number of rows per ticket
-HALF = 4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
+LSTM_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
+LSTM_ROWS = 1
+LSTM_HIDDEN_SIZE = 2  # D
+LSTM_ROWS_PER_TICKET = 3  # number of rows per ticket
+LSTM_IS_BFLOAT16 = 4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
 # Addresses.
-FROM_INPUT, FROM_HIDDEN, ACTIVE = 5, 6, 7  # [B, 4 D]
-MEMORY, AFTER, SQUASHED, HIDDEN = 8, 9, 10, 11  # [B, D]
-HIDDEN_GRADIENT, AFTER_GRADIENT, MEMORY_GRADIENT = 12, 13, 14  # [B, D]
-GATES_GRADIENT = 15  # [B, 4 D]
-LENGTH = 16
+LSTM_FROM_INPUT, LSTM_FROM_HIDDEN, LSTM_GATES = 5, 6, 7  # [B, 4 D]
+LSTM_CELL, LSTM_NEXT_CELL, LSTM_CELL_TANH, LSTM_HIDDEN = 8, 9, 10, 11  # [B, D]
+LSTM_GRAD_HIDDEN, LSTM_GRAD_NEXT_CELL, LSTM_GRAD_CELL = 12, 13, 14  # [B, D]
+LSTM_GRAD_GATES = 15  # [B, 4 D]
+LSTM_NUM_ARGS = 16
 
-_Block = ctypes.c_int64 * LENGTH
+_Block = ctypes.c_int64 * LSTM_NUM_ARGS
 
 
-def fits(from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> bool:
+def supports_lstm(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -> bool:
     """Return whether the kernels support these operands on this machine."""
     return (
-        on_cpu(from_input, from_hidden, memory)
+        use_numba(from_input, from_hidden, cell_state)
         and from_hidden.dtype in (torch.float32, torch.bfloat16)
         and from_input.dtype == from_hidden.dtype
-        and memory.dtype == torch.float32
-        and from_input.shape == from_hidden.shape == (*memory.shape[:-1], 4 * memory.shape[-1])
-        and memory.numel() > 0
+        and cell_state.dtype == torch.float32
+        and from_input.shape == from_hidden.shape == (*cell_state.shape[:-1], 4 * cell_state.shape[-1])
+        and cell_state.numel() > 0
     )
 
 
@@ -47,14 +47,14 @@ def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> N
     """Fill the argument block and run a kernel over the rows of the cell state."""
     block, width = _Block(), memory.shape[-1]
     rows = memory.numel() // width
-    block[ROWS], block[WIDTH], block[HALF] = rows, width, half
+    block[LSTM_ROWS], block[LSTM_HIDDEN_SIZE], block[LSTM_IS_BFLOAT16] = rows, width, half
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run(load("gates", name), block, SHARE, rows, memory.numel() < FEW)
+    run_kernel(load_kernel("gates", name), block, LSTM_ROWS_PER_TICKET, rows, memory.numel() < _MIN_PARALLEL_SIZE)
 
 
 def lstm_forward(
-    from_input: Tensor, from_hidden: Tensor, memory: Tensor
+    from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Compute one step of an LSTM cell (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
 
@@ -64,41 +64,41 @@ def lstm_forward(
         from_input: Projection of the input, [..., 4 D], float32 or bfloat16: input gate, forget gate, output
             gate and candidate.
         from_hidden: Projection of the hidden state, of the same shape and dtype.
-        memory: Cell state before the step, [..., D], float32.
+        cell_state: Cell state before the step, [..., D], float32.
 
     Returns:
         The hidden state in the dtype of the projections, the cell state after the step, and the tensors that
-        `lstm_backward` needs.
+        `lstm_backward_kernel` needs.
     """
-    from_input, from_hidden, memory = from_input.contiguous(), from_hidden.contiguous(), memory.contiguous()
-    hidden = torch.empty_like(memory, dtype=from_hidden.dtype)
-    after, squashed = torch.empty_like(memory), torch.empty_like(memory)
+    from_input, from_hidden, cell_state = from_input.contiguous(), from_hidden.contiguous(), cell_state.contiguous()
+    hidden = torch.empty_like(cell_state, dtype=from_hidden.dtype)
+    after, squashed = torch.empty_like(cell_state), torch.empty_like(cell_state)
     active = torch.empty_like(from_hidden, dtype=torch.float32)
-    places = {FROM_INPUT: from_input, FROM_HIDDEN: from_hidden, MEMORY: memory}
-    places |= {ACTIVE: active, AFTER: after, SQUASHED: squashed, HIDDEN: hidden}
-    _call("lstm_forward", memory, from_hidden.dtype == torch.bfloat16, places)
-    return hidden, after, (active, memory, squashed)
+    places = {LSTM_FROM_INPUT: from_input, LSTM_FROM_HIDDEN: from_hidden, LSTM_CELL: cell_state}
+    places |= {LSTM_GATES: active, LSTM_NEXT_CELL: after, LSTM_CELL_TANH: squashed, LSTM_HIDDEN: hidden}
+    _call("lstm_forward", cell_state, from_hidden.dtype == torch.bfloat16, places)
+    return hidden, after, (active, cell_state, squashed)
 
 
 def lstm_backward(
-    by_hidden: Tensor, by_after: Tensor, kept: tuple[Tensor, Tensor, Tensor]
+    grad_hidden: Tensor, grad_cell: Tensor, saved: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients of one step.
 
     Args:
-        by_hidden: Gradient with respect to the hidden state, [..., D].
-        by_after: Gradient with respect to the cell state after the step, [..., D].
-        kept: The tensors that `lstm_forward` returned for this purpose.
+        grad_hidden: Gradient with respect to the hidden state, [..., D].
+        grad_cell: Gradient with respect to the cell state after the step, [..., D].
+        saved: The tensors that `lstm_forward_kernel` returned for this purpose.
 
     Returns:
-        The gradient with respect to the pre-activations, [..., 4 D], in the dtype of `by_hidden`, and with
+        The gradient with respect to the pre-activations, [..., 4 D], in the dtype of `grad_hidden`, and with
         respect to the cell state before the step, [..., D].
     """
-    active, memory, squashed = kept
-    by_hidden, by_after = by_hidden.contiguous(), by_after.contiguous()
-    gates = torch.empty_like(active, dtype=by_hidden.dtype)
+    active, memory, squashed = saved
+    grad_hidden, grad_cell = grad_hidden.contiguous(), grad_cell.contiguous()
+    gates = torch.empty_like(active, dtype=grad_hidden.dtype)
     by_memory = torch.empty_like(memory)
-    places = {HIDDEN_GRADIENT: by_hidden, AFTER_GRADIENT: by_after, ACTIVE: active, MEMORY: memory}
-    places |= {SQUASHED: squashed, GATES_GRADIENT: gates, MEMORY_GRADIENT: by_memory}
-    _call("lstm_backward", memory, by_hidden.dtype == torch.bfloat16, places)
+    places = {LSTM_GRAD_HIDDEN: grad_hidden, LSTM_GRAD_NEXT_CELL: grad_cell, LSTM_GATES: active, LSTM_CELL: memory}
+    places |= {LSTM_CELL_TANH: squashed, LSTM_GRAD_GATES: gates, LSTM_GRAD_CELL: by_memory}
+    _call("lstm_backward", memory, grad_hidden.dtype == torch.bfloat16, places)
     return gates, by_memory

@@ -15,22 +15,22 @@ from regard.kernels.autograd import apply
 from regard.kernels.places import FREE, LOWER, UPPER
 from regard.types import Tensor
 
-__all__ = ["Kernel", "compiled", "compiled_scan", "eager", "eager_scan", "mean_of_heads"]
+__all__ = ["NormalizerName", "traced_normalizer", "traced_scan", "eager_normalizer", "eager_scan", "mean_over_heads"]
 
-Kernel = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
+NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
 
 
-def _backend(version: str) -> ModuleType:
+def _backend(name: str) -> ModuleType:
     """Return the module that implements a version; Triton is imported only if it is used."""
-    if version == "triton":
+    if name == "triton":
         from regard.kernels import gpu
 
         return gpu
     return cpu
 
 
-def pull_back(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None
+def differentiable_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the backward pass in PyTorch operations, which are differentiable in turn.
 
@@ -43,24 +43,24 @@ def pull_back(
         name: The normalizer.
         gradient: The gradient g with respect to the weights.
         weights: The weights p.
-        rests: The status of each position (see `cpu.forward`); None for a normalizer without bounds.
+        status: The status of each position (see `cpu.forward`); None for a normalizer without bounds.
 
     Returns:
         The gradient of the scores, g - m, and two masks of the positions at their upper and lower bounds.
     """
-    free = weights > 0 if rests is None else rests == FREE
+    free = weights > 0 if status is None else status == FREE
     # Replace the other weights by 1: the derivative of sqrt at 0 would be infinite.
     kept = torch.where(free, weights, 1)
     slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
     total = slope.sum(-1, keepdim=True)
     mean = (slope * gradient).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
     change = gradient - mean
-    where = free.new_zeros(()) if rests is None else rests
+    where = free.new_zeros(()) if status is None else status
     return slope * change, change, where == UPPER, where == LOWER
 
 
-class _Map(torch.autograd.Function):
-    """The autograd function of `eager`."""
+class _Normalizer(torch.autograd.Function):
+    """The autograd function of `eager_normalizer`."""
 
     @staticmethod
     def forward(
@@ -84,7 +84,7 @@ class _Map(torch.autograd.Function):
         weights, rests = ctx.saved_tensors
         _, _, _, upper, lower, _ = ctx.needs_input_grad
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            scores, change, high, low = pull_back(ctx.name, gradient, weights, rests)
+            scores, change, high, low = differentiable_backward(ctx.name, gradient, weights, rests)
             found = [scores, change * high if upper else None, change * low if lower else None]
         else:
             found = list(_backend(ctx.version).backward(ctx.name, gradient, weights, rests, upper, lower))
@@ -96,9 +96,9 @@ class _Map(torch.autograd.Function):
         return None, None, found[0], found[1], found[2], None
 
 
-def eager(
-    name: Kernel,
-    version: str,
+def eager_normalizer(
+    name: NormalizerName,
+    backend: str,
     scores: Tensor,
     upper: Tensor | None,
     lower: Tensor | None,
@@ -108,7 +108,7 @@ def eager(
 
     Args:
         name: The normalizer.
-        version: `numba` or `triton`.
+        backend: `numba` or `triton`.
         scores: [..., S].
         upper: Upper bounds, broadcastable to the scores, or None.
         lower: Lower bounds, broadcastable to the scores, or None.
@@ -117,11 +117,11 @@ def eager(
     Raises:
         Declined: if a row has no valid result; the caller then uses the reference implementation.
     """
-    return apply(_Map, name, version, scores, upper, lower, mask)
+    return apply(_Normalizer, name, backend, scores, upper, lower, mask)
 
 
 @torch.library.custom_op("regard::map", mutates_args=())
-def _map(
+def _normalizer_op(
     name: str,
     version: str,
     scores: torch.Tensor,
@@ -134,7 +134,7 @@ def _map(
     return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
 
 
-@_map.register_fake
+@_normalizer_op.register_fake
 def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
     weights = scores.new_empty(scores.shape)
     rests = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
@@ -142,7 +142,7 @@ def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any,
 
 
 @torch.library.custom_op("regard::map_gradient", mutates_args=())
-def _map_gradient(
+def _normalizer_gradient_op(
     name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor, bounds: int
 ) -> list[torch.Tensor]:
     # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
@@ -151,13 +151,13 @@ def _map_gradient(
     return [each for each in found if each is not None]
 
 
-@_map_gradient.register_fake
+@_normalizer_gradient_op.register_fake
 def _(name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, bounds: int) -> list[Tensor]:
     return [weights.new_empty(weights.shape) for _ in range(1 + (bounds & 1) + (bounds >> 1))]
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Save for the backward pass of the operator the same values as `_Map.forward`."""
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Save for the backward pass of the operator the same values as `_Normalizer.forward`."""
     name, version, _, upper, lower, _ = inputs
     ctx.save_for_backward(*output)
     ctx.name, ctx.version = name, version
@@ -168,26 +168,26 @@ def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ..
     """Return the gradients of the inputs of the operator; a gradient of the status is ignored."""
     weights, rests = ctx.saved_tensors
     upper, lower = ctx.needs_input_grad[3:5]
-    found = list(_map_gradient(ctx.name, ctx.version, gradient, weights, rests, upper + 2 * lower))
+    found = list(_normalizer_gradient_op(ctx.name, ctx.version, gradient, weights, rests, upper + 2 * lower))
     scores = found.pop(0)
     by_upper = found.pop(0).sum_to_size(ctx.upper) if upper else None
     by_lower = found.pop(0).sum_to_size(ctx.lower) if lower else None
     return None, None, scores, by_upper, by_lower, None
 
 
-_map.register_autograd(_gradients, setup_context=_remember)
+_normalizer_op.register_autograd(_gradients, setup_context=_save_for_backward)
 
 
-def compiled(
-    name: Kernel,
-    version: str,
+def traced_normalizer(
+    name: NormalizerName,
+    backend: str,
     scores: Tensor,
     upper: Tensor | None,
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """Return the same as `eager` through an operator for `torch.compile`; infeasible rows are NaN."""
-    return _map(name, version, scores, upper, lower, mask)[0]
+    """Return the same as `eager_normalizer` through an operator for `torch.compile`; infeasible rows are NaN."""
+    return _normalizer_op(name, backend, scores, upper, lower, mask)[0]
 
 
 class _Scan(torch.autograd.Function):
@@ -214,22 +214,22 @@ class _Scan(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, rests = ctx.saved_tensors
         if torch.is_grad_enabled():
-            scores, fertility = pull_back_scan(ctx.name, grads[0], weights, rests, ctx.heads)
+            scores, fertility = differentiable_scan_backward(ctx.name, grads[0], weights, rests, ctx.heads)
         else:
             backend = _backend(ctx.version)
             scores, fertility = backend.scan_backward(ctx.name, grads[0], weights, rests, ctx.heads)
         return None, None, scores, fertility, None, None, None
 
 
-def mean_of_heads(x: Tensor, heads: int) -> Tensor:
-    """Return in each row of [B, S] the mean of its group of `heads` adjacent rows."""
-    if heads == 1:
+def mean_over_heads(x: Tensor, heads_per_budget: int) -> Tensor:
+    """Return in each row of [B, S] the mean of its group of `heads_per_budget` adjacent rows."""
+    if heads_per_budget == 1:
         return x
-    return x.view(-1, heads, x.shape[-1]).mean(1).repeat_interleave(heads, 0)
+    return x.view(-1, heads_per_budget, x.shape[-1]).mean(1).repeat_interleave(heads_per_budget, 0)
 
 
-def pull_back_scan(
-    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+def differentiable_scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the backward pass of a scan in PyTorch operations; see `scans` for the recurrence.
 
@@ -239,32 +239,32 @@ def pull_back_scan(
     loosened = torch.zeros_like(weights[:, 0])
     found: list[Tensor] = []
     for t in reversed(range(weights.shape[1])):
-        received = gradient[:, t] - mean_of_heads(loosened, heads)
-        scores, change, upper, _ = pull_back(name, received, weights[:, t], rests[:, t])
+        received = gradient[:, t] - mean_over_heads(loosened, heads_per_budget)
+        scores, change, upper, _ = differentiable_backward(name, received, weights[:, t], status[:, t])
         loosened = loosened + change * upper
         found.append(scores)
     return torch.stack(found[::-1], 1), loosened
 
 
 def eager_scan(
-    name: Kernel,
-    version: str,
+    name: NormalizerName,
+    backend: str,
     scores: Tensor,
     fertility: Tensor,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int,
+    heads_per_budget: int,
 ) -> Tensor:
     """Return the weights of a constrained normalizer over all decoding steps; for eager mode.
 
     Args:
         name: The normalizer.
-        version: `numba` or `triton`.
+        backend: `numba` or `triton`.
         scores: [B, T, S].
         fertility: [B, S].
         exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
         mask: Broadcastable to the scores, or None.
-        heads: Number of adjacent rows that share one fertility.
+        heads_per_budget: Number of adjacent rows that share one fertility.
 
     Returns:
         [B, T, S].
@@ -272,11 +272,11 @@ def eager_scan(
     Raises:
         Declined: if a step has no valid result; the caller then uses the reference implementation.
     """
-    return apply(_Scan, name, version, scores, fertility, exhaustion, mask, heads)
+    return apply(_Scan, name, backend, scores, fertility, exhaustion, mask, heads_per_budget)
 
 
 @torch.library.custom_op("regard::scan", mutates_args=())
-def _scan(
+def _scan_op(
     name: str,
     version: str,
     scores: torch.Tensor,
@@ -288,7 +288,7 @@ def _scan(
     return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, heads, decline=False)
 
 
-@_scan.register_fake
+@_scan_op.register_fake
 def _(
     name: str, version: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Any, heads: int
 ) -> Any:
@@ -296,7 +296,7 @@ def _(
 
 
 @torch.library.custom_op("regard::scan_gradient", mutates_args=())
-def _scan_gradient(
+def _scan_gradient_op(
     name: str,
     version: str,
     gradient: torch.Tensor,
@@ -307,34 +307,34 @@ def _scan_gradient(
     return _backend(version).scan_backward(name, gradient, weights, rests, heads)
 
 
-@_scan_gradient.register_fake
+@_scan_gradient_op.register_fake
 def _(
     name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
 ) -> tuple[Tensor, Tensor]:
     return weights.new_empty(weights.shape), weights.new_empty(weights.shape[0], weights.shape[2])
 
 
-def _remember_scan(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_scan_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*output)
     ctx.name, ctx.version, ctx.heads = *inputs[:2], inputs[-1]
 
 
 def _scan_gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    scores, fertility = _scan_gradient(ctx.name, ctx.version, gradient, *ctx.saved_tensors, ctx.heads)
+    scores, fertility = _scan_gradient_op(ctx.name, ctx.version, gradient, *ctx.saved_tensors, ctx.heads)
     return None, None, scores, fertility, None, None, None
 
 
-_scan.register_autograd(_scan_gradients, setup_context=_remember_scan)
+_scan_op.register_autograd(_scan_gradients, setup_context=_save_scan_for_backward)
 
 
-def compiled_scan(
-    name: Kernel,
-    version: str,
+def traced_scan(
+    name: NormalizerName,
+    backend: str,
     scores: Tensor,
     fertility: Tensor,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int,
+    heads_per_budget: int,
 ) -> Tensor:
     """Return the same as `eager_scan` through an operator for `torch.compile`; infeasible steps are NaN."""
-    return _scan(name, version, scores, fertility, exhaustion, mask, heads)[0]
+    return _scan_op(name, backend, scores, fertility, exhaustion, mask, heads_per_budget)[0]

@@ -11,26 +11,26 @@ over leading, trailing or middle dimensions.
 __all__ = [
     "CONSTRAINED_SOFTMAX",
     "CONSTRAINED_SPARSEMAX",
-    "DECLINED",
+    "FAILED",
     "ENTMAX15",
     "EXHAUSTION",
     "FERTILITY",
     "FERTILITY_GRADIENT",
     "FREE",
     "GRADIENT",
-    "HEADS",
-    "LENGTH",
+    "HEADS_PER_BUDGET",
+    "NUM_ARGS",
     "LOWER",
     "LOWER_BOUND",
     "LOWER_GRADIENT",
-    "MAP",
-    "MAPS",
+    "NORMALIZER",
+    "NORMALIZERS",
     "MASK",
-    "RESTS",
+    "STATUS",
     "ROWS",
     "SCORES",
     "SCORES_GRADIENT",
-    "SHARE",
+    "BLOCKS_PER_TICKET",
     "SIZE",
     "SPARSEMAX",
     "STEPS",
@@ -39,11 +39,11 @@ __all__ = [
     "UPPER_BOUND",
     "UPPER_GRADIENT",
     "WEIGHTS",
-    "WIDE",
+    "IS_FLOAT64",
 ]
 
 SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
-MAPS = {
+NORMALIZERS = {
     "sparsemax": SPARSEMAX,
     "entmax15": ENTMAX15,
     "constrained_softmax": CONSTRAINED_SOFTMAX,
@@ -54,19 +54,19 @@ MAPS = {
 LOWER, FREE, UPPER = 1, 2, 3
 
 TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
-DECLINED = 1  # output: not 0 if a row has no valid result
-MAP = 2  # the normalizer, a value of MAPS
-WIDE = 3  # 1 if the tensors are float64, 0 if they are float32
+FAILED = 1  # output: not 0 if a row has no valid result
+NORMALIZER = 2  # the normalizer, a value of MAPS
+IS_FLOAT64 = 3  # 1 if the tensors are float64, 0 if they are float32
 ROWS = 4  # number of rows; of a scan, the number of sentences
 SIZE = 5  # S
 STEPS = 6  # number of steps of a scan, T
 EXHAUSTION = 7  # exhaustion factor of a scan, as the bits of a double
-SHARE = 8  # number of blocks of eight rows per ticket
+BLOCKS_PER_TICKET = 8  # number of blocks of eight rows per ticket
 
 # Operands.
-SCORES, MASK, UPPER_BOUND, LOWER_BOUND, FERTILITY, WEIGHTS, RESTS = range(9, 30, 3)
+SCORES, MASK, UPPER_BOUND, LOWER_BOUND, FERTILITY, WEIGHTS, STATUS = range(9, 30, 3)
 GRADIENT, SCORES_GRADIENT, UPPER_GRADIENT, LOWER_GRADIENT, FERTILITY_GRADIENT = range(30, 45, 3)
 
-HEADS = 45  # of a scan: number of adjacent rows that share one fertility
+HEADS_PER_BUDGET = 45  # of a scan: number of adjacent rows that share one fertility
 
-LENGTH = 46
+NUM_ARGS = 46

@@ -19,25 +19,25 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["CHUNK", "Loaded", "load", "run"]
+__all__ = ["CHUNK_SIZE", "LoadedKernel", "load_kernel", "run_kernel"]
 
-CHUNK = 1 << 10
+CHUNK_SIZE = 1 << 10
 """Number of elements of a long row that are processed at a time, so that they stay in the cache."""
 
 _forked = False
 
 
-def _single() -> None:
+def _mark_forked() -> None:
     """Restrict a forked child process to one thread."""
     global _forked
     _forked = True
 
 
-os.register_at_fork(after_in_child=_single)
+os.register_at_fork(after_in_child=_mark_forked)
 
 
 @cache
-def _parallel() -> Callable[[int, int, int, int], None] | None:
+def _gomp_parallel() -> Callable[[int, int, int, int], None] | None:
     """Return `GOMP_parallel` of the OpenMP library that PyTorch has loaded, or None."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
@@ -57,7 +57,7 @@ def _parallel() -> Callable[[int, int, int, int], None] | None:
     return None
 
 
-class Loaded(NamedTuple):
+class LoadedKernel(NamedTuple):
     """A compiled kernel: a ctypes function, and its address."""
 
     function: Callable[[int], None]
@@ -65,7 +65,7 @@ class Loaded(NamedTuple):
 
 
 @cache
-def load(module: str, name: str) -> Loaded:
+def load_kernel(module: str, name: str) -> LoadedKernel:
     """Load a kernel; its module, and with it Numba, is imported at the first call.
 
     Args:
@@ -73,26 +73,26 @@ def load(module: str, name: str) -> Loaded:
         name: Name of the kernel, a function compiled by `numba.cfunc`.
     """
     address = getattr(import_module(f"regard.kernels.{module}"), name).address
-    return Loaded(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
+    return LoadedKernel(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
 
 
-def run(kernel: Loaded, block: "ctypes.Array[ctypes.c_int64]", share: int, units: int, few: bool) -> None:
+def run_kernel(kernel: LoadedKernel, block: "ctypes.Array[ctypes.c_int64]", units_per_ticket_index: int, units: int, single_threaded: bool) -> None:
     """Run a kernel over its units of work, on several threads if that is worthwhile.
 
     Args:
         kernel: The kernel.
         block: Its argument block; the first entry is the ticket counter, which must be 0.
-        share: Index in the block of the number of units per ticket, which this function sets.
+        units_per_ticket_index: Index in the block of the number of units per ticket, which this function sets.
         units: Number of units of work, at least 1.
-        few: Whether the work is so small that waking a second thread, which takes about 5 us, would cost more
+        single_threaded: Whether the work is so small that waking a second thread, which takes about 5 us, would cost more
             time than it saves. The limit depends on the kernel.
     """
     # About four shares per thread balance the load, and are large enough that threads rarely write to the
     # same cache line.
-    block[share] = each = units if few else max(1, units // (4 * torch.get_num_threads()))
+    block[units_per_ticket_index] = each = units if single_threaded else max(1, units // (4 * torch.get_num_threads()))
     shares = (units + each - 1) // each
     threads = 1 if _forked or shares < 2 else min(torch.get_num_threads(), shares)
-    parallel = _parallel() if threads > 1 else None
+    parallel = _gomp_parallel() if threads > 1 else None
     if parallel is None:
         kernel.function(ctypes.addressof(block))
     else:

@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["ORDER", "fill_prefix_bleu"]
+__all__ = ["MAX_NGRAM_ORDER", "fill_prefix_bleu"]
 
-ORDER = 4
+MAX_NGRAM_ORDER = 4
 
 
 @njit(cache=True, nogil=True)
@@ -30,8 +30,8 @@ def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
         prefix = np.empty(steps[row], np.int64)
         common = np.zeros(size + 1, np.int64)  # L_j(t) for the tokens of the reference, at index j + 1
         own = np.zeros(steps[row] + 1, np.int64)  # L_j(t) for the earlier tokens of the translation itself
-        matches = np.zeros(ORDER, np.int64)
-        in_reference, before = np.empty(ORDER, np.int64), np.empty(ORDER, np.int64)
+        matches = np.zeros(MAX_NGRAM_ORDER, np.int64)
+        in_reference, before = np.empty(MAX_NGRAM_ORDER, np.int64), np.empty(MAX_NGRAM_ORDER, np.int64)
         count, score = 0, 0.0
         for t in range(steps[row]):
             token = produced[row, t]
@@ -40,21 +40,21 @@ def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
                 # Run backward, since L_{j+1}(t) is computed from L_j(t - 1) in the same array.
                 for j in range(size - 1, -1, -1):
                     same = token == wanted[j] and token != unknown
-                    common[j + 1] = min(common[j] + 1, ORDER) if same else 0
+                    common[j + 1] = min(common[j] + 1, MAX_NGRAM_ORDER) if same else 0
                     for n in range(common[j + 1]):
                         in_reference[n] += 1
                 for j in range(count - 1, -1, -1):
-                    own[j + 1] = min(own[j] + 1, ORDER) if token == prefix[j] else 0
+                    own[j + 1] = min(own[j] + 1, MAX_NGRAM_ORDER) if token == prefix[j] else 0
                     for n in range(own[j + 1]):
                         before[n] += 1
                 prefix[count] = token
                 count += 1
                 total = 0.0
-                for n in range(ORDER):
+                for n in range(MAX_NGRAM_ORDER):
                     # Clipped counts: an n-gram matches as often as it occurs in the reference.
                     if before[n] < in_reference[n]:
                         matches[n] += 1
                     total += math.log((matches[n] + 1) / (max(0, count - n) + 1))
                 brevity = 1 - size / count if count < size else 0.0
-                score = math.exp(brevity + total / ORDER) * size
+                score = math.exp(brevity + total / MAX_NGRAM_ORDER) * size
             found[row, t] = score

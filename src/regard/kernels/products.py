@@ -20,13 +20,13 @@ import torch
 from torch.nn import functional as F
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.int8 import int8_matrix, int8_product
+from regard.kernels.int8 import quantized_matrix, int8_matmul
 from regard.types import Tensor
 
-__all__ = ["bound_memory", "linear", "product"]
+__all__ = ["limit_kernel_caches", "linear", "matmul"]
 
 
-def _onednn() -> Any:
+def _onednn_linear() -> Any:
     """Return oneDNN's linear layer, an internal operator of `torch.compile`, or None if it is missing."""
     if not torch.backends.mkldnn.is_available():
         return None
@@ -36,7 +36,7 @@ def _onednn() -> Any:
         return None
 
 
-def _processor() -> str:
+def _cpu_info() -> str:
     """Return the operating system's description of the processor."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -44,7 +44,7 @@ def _processor() -> str:
         return platform.processor()
 
 
-def _slow_halves(processor: str) -> bool:
+def _has_slow_bfloat16(processor: str) -> bool:
     """Return whether an x86 processor multiplies bfloat16 matrices more slowly than float32 matrices.
 
     This holds for processors without bfloat16 instructions, and for Intel processors that have them in
@@ -57,13 +57,13 @@ def _slow_halves(processor: str) -> bool:
     return "amx_bf16" not in flags and ("avx512_bf16" not in flags or "GenuineIntel" in processor)
 
 
-_LINEAR = None if "GenuineIntel" in _processor() else _onednn()
-_SLOW_HALVES = _slow_halves(_processor())
+_LINEAR = None if "GenuineIntel" in _cpu_info() else _onednn_linear()
+_SLOW_BFLOAT16 = _has_slow_bfloat16(_cpu_info())
 
-FEW = 4  # maximum number of matrices in a batch that are multiplied one by one
+_MAX_LOOPED_MATRICES = 4  # maximum number of matrices in a batch that are multiplied one by one
 
 
-def bound_memory() -> None:
+def limit_kernel_caches() -> None:
     """Limit the kernel caches of oneDNN and PyTorch to 16 shapes.
 
     This must be called before the first matrix multiplication of the process; later calls have no effect.
@@ -76,7 +76,7 @@ def bound_memory() -> None:
     os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 
-def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+def matmul(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute `x @ matrix (+ bias)` without support for gradients; see `linear` for a differentiable version.
 
     Args:
@@ -84,17 +84,17 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         matrix: [in, out], or with the same leading dimensions as `x`.
         bias: [out], or None.
     """
-    if (kept := int8_matrix(x, matrix)) is not None:
-        return int8_product(x, kept, bias)
-    if _SLOW_HALVES and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
-        found = product(x.float(), matrix.float(), None if bias is None else bias.float())
+    if (kept := quantized_matrix(x, matrix)) is not None:
+        return int8_matmul(x, kept, bias)
+    if _SLOW_BFLOAT16 and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
+        found = matmul(x.float(), matrix.float(), None if bias is None else bias.float())
         return found.to(torch.bfloat16)
     exact = x.dtype == matrix.dtype == torch.float32
     if _LINEAR is not None and exact and x.device.type == "cpu" and x.numel() > 0:
         if matrix.dim() == 2:
             return _LINEAR(x, matrix.t(), bias, "none", [], "")
-        if matrix.dim() == 3 and len(matrix) <= FEW:
-            return torch.stack([product(row, each, bias) for row, each in zip(x, matrix, strict=True)])
+        if matrix.dim() == 3 and len(matrix) <= _MAX_LOOPED_MATRICES:
+            return torch.stack([matmul(row, each, bias) for row, each in zip(x, matrix, strict=True)])
     if matrix.dim() == 2 and bias is not None:
         return F.linear(x, matrix.t(), bias)
     found = x @ matrix
@@ -102,12 +102,12 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _Linear(torch.autograd.Function):
-    """The autograd function of `linear`, whose backward pass uses `product` too."""
+    """The autograd function of `linear`, whose backward pass uses `matmul` too."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, matrix)
-        return product(x, matrix, bias)
+        return matmul(x, matrix, bias)
 
     @staticmethod
     @first_order
@@ -117,8 +117,8 @@ class _Linear(torch.autograd.Function):
         needs_x, needs_matrix, needs_bias = ctx.needs_input_grad
         flat = grad.reshape(-1, grad.shape[-1])
         return (
-            product(grad, matrix.t()) if needs_x else None,
-            product(x.reshape(-1, x.shape[-1]).t(), flat) if needs_matrix else None,
+            matmul(grad, matrix.t()) if needs_x else None,
+            matmul(x.reshape(-1, x.shape[-1]).t(), flat) if needs_matrix else None,
             flat.sum(0) if needs_bias else None,
         )
 
@@ -132,4 +132,4 @@ def linear(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         bias: [out], or None.
     """
     # A decoding step is so short that an autograd Function, even without recording, would add a tenth to it.
-    return apply(_Linear, x, matrix, bias) if torch.is_grad_enabled() else product(x, matrix, bias)
+    return apply(_Linear, x, matrix, bias) if torch.is_grad_enabled() else matmul(x, matrix, bias)

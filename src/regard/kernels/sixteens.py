@@ -12,10 +12,10 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from regard.kernels.floats import floats
+from regard.kernels.floats import float32_array
 from regard.kernels.lanes import intrinsic
 
-__all__ = ["inner_product", "mixture"]
+__all__ = ["inner_product", "weighted_sum"]
 
 _COUNT = 16
 _FLOAT, _NOTHING = ir.FloatType(), np.float32(0)
@@ -37,7 +37,7 @@ class _SixteenModel(models.PrimitiveModel):
 
 
 @intrinsic
-def _all(typingctx: Any, value: Any) -> Any:
+def _fill(typingctx: Any, value: Any) -> Any:
     """Return a vector with the value in every lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -95,39 +95,39 @@ def _total(typingctx: Any, value: Any) -> Any:
 
 
 @njit(fastmath={"contract"})
-def inner_product(left, right, count):
-    """Return the inner product of two vectors of `count` float32 at the addresses `left` and `right`."""
-    found, whole = _all(_NOTHING), count - count % _COUNT
+def inner_product(left, right, size):
+    """Return the inner product of two vectors of `size` float32 at the addresses `left` and `right`."""
+    found, whole = _fill(_NOTHING), size - size % _COUNT
     for i in range(0, whole, _COUNT):
         found = _fma(_load(left + 4 * i), _load(right + 4 * i), found)
     total = _total(found)
-    if whole < count:
-        a, b = floats(left + 4 * whole, count - whole), floats(right + 4 * whole, count - whole)
-        for i in range(count - whole):
+    if whole < size:
+        a, b = float32_array(left + 4 * whole, size - whole), float32_array(right + 4 * whole, size - whole)
+        for i in range(size - whole):
             total += a[i] * b[i]
     return total
 
 
 @njit(fastmath={"contract"})
-def mixture(found, weights, places, vectors, offset, count):
+def weighted_sum(out, weights, addresses, num_vectors, offset, size):
     """Write a weighted sum of vectors.
 
     Args:
-        found: Address of the result, `count` float32.
+        out: Address of the result, `size` float32.
         weights: Address of the weights, float32.
-        places: Array of base addresses, one per vector.
-        vectors: Number of vectors.
+        addresses: Array of base addresses, one per vector.
+        num_vectors: Number of vectors.
         offset: Offset in bytes of each vector from its base address.
-        count: Size of the vectors.
+        size: Size of the vectors.
     """
-    shares, whole = floats(weights, vectors), count - count % _COUNT
+    shares, whole = float32_array(weights, num_vectors), size - size % _COUNT
     for i in range(0, whole, _COUNT):
-        total = _all(_NOTHING)
-        for j in range(vectors):
-            total = _fma(_all(shares[j]), _load(places[j] + offset + 4 * i), total)
-        _store(found + 4 * i, total)
-    rest = floats(found + 4 * whole, count - whole)
-    for i in range(count - whole):
+        total = _fill(_NOTHING)
+        for j in range(num_vectors):
+            total = _fma(_fill(shares[j]), _load(addresses[j] + offset + 4 * i), total)
+        _store(out + 4 * i, total)
+    rest = float32_array(out + 4 * whole, size - whole)
+    for i in range(size - whole):
         rest[i] = _NOTHING
-        for j in range(vectors):
-            rest[i] += shares[j] * floats(places[j] + offset + 4 * whole, count - whole)[i]
+        for j in range(num_vectors):
+            rest[i] += shares[j] * float32_array(addresses[j] + offset + 4 * whole, size - whole)[i]

@@ -17,69 +17,69 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, maximum, minimum, root, select, spread
-from regard.kernels.tiles import load
+from regard.kernels.lanes import any_lane, maximum, minimum, sqrt, select, fill_lanes
+from regard.kernels.tiles import load_vector
 
 __all__ = [
-    "bounded_softmax",
-    "bounded_sparsemax",
-    "entmax15",
-    "first_to_leave_softmax",
-    "first_to_leave_sparsemax",
-    "sparsemax",
+    "bounded_softmax_factor",
+    "bounded_sparsemax_threshold",
+    "entmax15_threshold",
+    "softmax_edge",
+    "sparsemax_edge",
+    "sparsemax_threshold",
 ]
 
-STEPS = 200  # maximum number of steps, more than bisection needs
-EXACT = 1e-13  # tolerance of the sum of the weights
-BEYOND = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
+MAX_STEPS = 200  # maximum number of steps, more than bisection needs
+SUM_TOLERANCE = 1e-13  # tolerance of the sum of the weights
+EDGE_OVERSHOOT = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
 TINY = 1e-300  # lower end of a bracket for the geometric mean, instead of 0
-LEAST = 1e-20  # a factor at which exponentials clipped to the maximum double exceed every bound
-INF = float("inf")
-FAR = -4096.0  # below this, the score of a position is no useful initial value
+MIN_FACTOR = 1e-20  # a factor at which exponentials clipped to the maximum double exceed every bound
+_INF = float("inf")
+FAR_SCORE = -4096.0  # below this, the score of a position is no useful initial value
 
 
 @njit
-def sparsemax(size: int, scores: int) -> Any:
+def sparsemax_threshold(size: int, scores: int) -> Any:
     """Return the threshold tau of sparsemax (Martins & Astudillo, 2016), p = max(z - tau, 0)."""
     # The maximum score is 0, so tau is at least -1, where the sum is at least 1.
-    tau = spread(-1.0)
-    for _ in range(STEPS):
-        total, count, total2, count2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    tau = fill_lanes(-1.0)
+    for _ in range(MAX_STEPS):
+        total, count, total2, count2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
         for at in range(0, size, 128):
-            x, x2 = load(scores + at) - tau, load(scores + at + 64) - tau
+            x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
             inside, inside2 = x > 0.0, x2 > 0.0
             total, total2 = select(inside, total + x, total), select(inside2, total2 + x2, total2)
             count, count2 = select(inside, count + 1.0, count), select(inside2, count2 + 1.0, count2)
         excess, count = total + total2 - 1.0, count + count2
-        if not any_lane(excess > EXACT):
+        if not any_lane(excess > SUM_TOLERANCE):
             break
-        tau = select(excess > EXACT, tau + excess / count, tau)
+        tau = select(excess > SUM_TOLERANCE, tau + excess / count, tau)
     return tau
 
 
 @njit
-def entmax15(size: int, scores: int) -> Any:
+def entmax15_threshold(size: int, scores: int) -> Any:
     """Return the threshold tau of 1.5-entmax (Peters et al., 2019), p = max(z - tau, 0)^2.
 
     The scores z must have been halved.
     """
-    tau = spread(-1.0)
-    for _ in range(STEPS):
-        total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    tau = fill_lanes(-1.0)
+    for _ in range(MAX_STEPS):
+        total, slope, total2, slope2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
         for at in range(0, size, 128):
-            x = maximum(load(scores + at) - tau, spread(0.0))
-            x2 = maximum(load(scores + at + 64) - tau, spread(0.0))
+            x = maximum(load_vector(scores + at) - tau, fill_lanes(0.0))
+            x2 = maximum(load_vector(scores + at + 64) - tau, fill_lanes(0.0))
             total, total2 = total + x * x, total2 + x2 * x2
             slope, slope2 = slope + x, slope2 + x2
         excess, slope = total + total2 - 1.0, slope + slope2
-        if not any_lane(excess > EXACT):
+        if not any_lane(excess > SUM_TOLERANCE):
             break
-        tau = select(excess > EXACT, tau + excess / (slope + slope), tau)
+        tau = select(excess > SUM_TOLERANCE, tau + excess / (slope + slope), tau)
     return tau
 
 
 @njit
-def within(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) -> Any:
+def safeguarded_step(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) -> Any:
     """Return the Newton step if it is inside the bracket, and a secant step (regula falsi) otherwise.
 
     The secant step is restricted to the middle four fifths of the bracket, which otherwise might shrink from
@@ -92,7 +92,7 @@ def within(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) ->
 
 
 @njit
-def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any) -> Any:
+def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any) -> Any:
     """Return the threshold tau of constrained sparsemax, p = clip(z - tau, lower, upper).
 
     Args:
@@ -107,53 +107,53 @@ def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, 
     Returns:
         The threshold, and the rows for which it was not found.
     """
-    high, low_excess, high_excess = spread(0.0), most - 1.0, spread(-1.0)
+    high, low_excess, high_excess = fill_lanes(0.0), most - 1.0, fill_lanes(-1.0)
     # Initial value. With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it
     # is nearly that of sparsemax. If a score is far below all others, the bracket is no guide.
-    nearly = (most < 4.0) & (low > FAR)
-    tau = select(nearly, low - low * low_excess / most, maximum(low, spread(-1.0)))
+    nearly = (most < 4.0) & (low > FAR_SCORE)
+    tau = select(nearly, low - low * low_excess / most, maximum(low, fill_lanes(-1.0)))
     tau = select(full, low - 1.0, tau)
     searched = ~full
-    for _ in range(STEPS):
-        total, count, total2, count2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    for _ in range(MAX_STEPS):
+        total, count, total2, count2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
         if lower:
             for at in range(0, size, 64):
-                x, u, least = load(scores + at) - tau, load(upper + at), load(lower + at)
+                x, u, least = load_vector(scores + at) - tau, load_vector(upper + at), load_vector(lower + at)
                 total += minimum(maximum(x, least), u)
                 count = select((x > least) & (x < u), count + 1.0, count)
         else:
             for at in range(0, size, 128):
-                x, x2 = load(scores + at) - tau, load(scores + at + 64) - tau
-                p = minimum(maximum(x, spread(0.0)), load(upper + at))
-                p2 = minimum(maximum(x2, spread(0.0)), load(upper + at + 64))
+                x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
+                p = minimum(maximum(x, fill_lanes(0.0)), load_vector(upper + at))
+                p2 = minimum(maximum(x2, fill_lanes(0.0)), load_vector(upper + at + 64))
                 total, total2 = total + p, total2 + p2
                 count, count2 = select(p == x, count + 1.0, count), select(p2 == x2, count2 + 1.0, count2)
         excess, count = total + total2 - 1.0, count + count2
         # The tolerance is relative to the size of tau, which is at most 0.
-        room = EXACT - EXACT * tau
-        searched = searched & ((excess > room) | (excess < spread(0.0) - room))
+        room = SUM_TOLERANCE - SUM_TOLERANCE * tau
+        searched = searched & ((excess > room) | (excess < fill_lanes(0.0) - room))
         if not any_lane(searched):
             break
         above = excess > 0.0
         low, low_excess = select(above, tau, low), select(above, excess, low_excess)
         high, high_excess = select(above, high, tau), select(above, high_excess, excess)
-        step = within(tau + excess / count, low, high, low_excess, high_excess)
+        step = safeguarded_step(tau + excess / count, low, high, low_excess, high_excess)
         tau = select(searched, step, tau)
     return tau, searched
 
 
 @njit
-def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
+def sparsemax_edge(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
     """Return the threshold at which the first position leaves its upper bound, or tau if none is at one."""
-    leaves = spread(INF)
+    leaves = fill_lanes(_INF)
     for at in range(0, size, 64):
-        z, u = load(scores + at), load(upper + at)
+        z, u = load_vector(scores + at), load_vector(upper + at)
         leaves = select((u > 0.0) & (z - tau >= u - near), minimum(leaves, z - u), leaves)
-    return select(leaves >= INF, tau, leaves)
+    return select(leaves >= _INF, tau, leaves)
 
 
 @njit
-def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, full: Any) -> Any:
+def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total: Any, full: Any) -> Any:
     """Return the factor 1 / Z of constrained softmax, p = clip(exp(z) / Z, lower, upper).
 
     Args:
@@ -170,30 +170,30 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, 
     """
     # Without lower bounds the sum is concave in the factor. A first step from above the solution ends below
     # it, and the following steps approach it from below.
-    factor = select(full, spread(INF), maximum(1.5 / total, spread(LEAST)))
-    low, high = spread(0.0), spread(INF)
+    factor = select(full, fill_lanes(_INF), maximum(1.5 / total, fill_lanes(MIN_FACTOR)))
+    low, high = fill_lanes(0.0), fill_lanes(_INF)
     searched = ~full
-    for _ in range(STEPS):
-        total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    for _ in range(MAX_STEPS):
+        total, slope, total2, slope2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
         if lower:
             for at in range(0, size, 64):
-                e, u, least = load(powers + at), load(upper + at), load(lower + at)
+                e, u, least = load_vector(powers + at), load_vector(upper + at), load_vector(lower + at)
                 x = e * factor
                 total += minimum(maximum(x, least), u)
                 slope = select((x > least) & (x < u), slope + e, slope)
         else:
             for at in range(0, size, 128):
                 e, u, e2, u2 = (
-                    load(powers + at),
-                    load(upper + at),
-                    load(powers + at + 64),
-                    load(upper + at + 64),
+                    load_vector(powers + at),
+                    load_vector(upper + at),
+                    load_vector(powers + at + 64),
+                    load_vector(upper + at + 64),
                 )
                 x, x2 = e * factor, e2 * factor
                 total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
                 slope, slope2 = select(x < u, slope + e, slope), select(x2 < u2, slope2 + e2, slope2)
         excess, slope = total + total2 - 1.0, slope + slope2
-        searched = searched & ((excess > EXACT) | (excess < -EXACT))
+        searched = searched & ((excess > SUM_TOLERANCE) | (excess < -SUM_TOLERANCE))
         if not any_lane(searched):
             break
         low, high = select(excess < 0.0, factor, low), select(excess < 0.0, high, factor)
@@ -202,24 +202,24 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, 
         if any_lane(outside):
             # Bisect the bracket on a logarithmic scale. If its upper end is still unknown, go to the factor
             # at which the next position leaves its lower bound.
-            following = spread(INF)
+            following = fill_lanes(_INF)
             if lower:
                 for at in range(0, size, 64):
-                    e, least = load(powers + at), load(lower + at)
-                    waits = (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load(upper + at))
-                    following = select(waits, minimum(following, BEYOND * least / e), following)
-            middle = root(maximum(low, spread(TINY))) * root(high)
-            step = select(outside, select(high < INF, middle, following), step)
-            searched = searched & (step < INF)
+                    e, least = load_vector(powers + at), load_vector(lower + at)
+                    waits = (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load_vector(upper + at))
+                    following = select(waits, minimum(following, EDGE_OVERSHOOT * least / e), following)
+            middle = sqrt(maximum(low, fill_lanes(TINY))) * sqrt(high)
+            step = select(outside, select(high < _INF, middle, following), step)
+            searched = searched & (step < _INF)
         factor = select(searched | outside, step, factor)
     return factor, searched
 
 
 @njit
-def first_to_leave_softmax(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
+def softmax_edge(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
     """Return the factor at which the first position leaves its upper bound, or `factor` if none is at one."""
-    leaves = spread(0.0)
+    leaves = fill_lanes(0.0)
     for at in range(0, size, 64):
-        e, u = load(powers + at), load(upper + at)
+        e, u = load_vector(powers + at), load_vector(upper + at)
         leaves = select((u > 0.0) & (e * factor >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
     return select(leaves <= 0.0, factor, leaves)

@@ -19,23 +19,23 @@ from regard.kernels.lanes import (
     INT,
     INTS,
     VECTOR,
-    WIDTH,
+    NUM_LANES,
     intrinsic,
-    lanes,
+    lanes_type,
     splat,
 )
 
 __all__ = [
     "atomic_add",
-    "hold",
-    "load",
+    "keep_alive",
+    "load_vector",
     "load_bytes",
     "load_tile",
     "prefetch",
     "prefetch_to_write",
     "read_double",
     "read_int",
-    "store",
+    "store_vector",
     "store_bytes",
     "store_tile",
     "write_int",
@@ -51,17 +51,17 @@ def _at(builder: Any, address: Any, offset: int) -> Any:
 
 
 @intrinsic
-def load(typingctx: Any, address: Any) -> Any:
+def load_vector(typingctx: Any, address: Any) -> Any:
     """Load a vector of eight doubles from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=VECTOR, align=8)
 
-    return lanes(types.int64), make
+    return lanes_type(types.int64), make
 
 
 @intrinsic
-def store(typingctx: Any, address: Any, value: Any) -> Any:
+def store_vector(typingctx: Any, address: Any, value: Any) -> Any:
     """Store a vector of eight doubles at an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -75,13 +75,13 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     """Transpose eight vectors of eight lanes by exchanging blocks of 1, 2 and 4 lanes."""
     for step in (1, 2, 4):
         after = list(rows)
-        for i in range(WIDTH):
+        for i in range(NUM_LANES):
             if i & step:
                 continue
             a, b = rows[i], rows[i | step]
-            first = [k if not k & step else WIDTH + k - step for k in range(WIDTH)]
-            second = [k + step if not k & step else WIDTH + k for k in range(WIDTH)]
-            index = ir.VectorType(ir.IntType(32), WIDTH)
+            first = [k if not k & step else NUM_LANES + k - step for k in range(NUM_LANES)]
+            second = [k + step if not k & step else NUM_LANES + k for k in range(NUM_LANES)]
+            index = ir.VectorType(ir.IntType(32), NUM_LANES)
             after[i] = builder.shuffle_vector(a, b, ir.Constant(index, first))
             after[i | step] = builder.shuffle_vector(a, b, ir.Constant(index, second))
         rows = after
@@ -97,7 +97,7 @@ def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
         if loading
         else ir.FunctionType(ir.VoidType(), [kind, pointer, align, BITS])
     )
-    return cgutils.get_or_insert_function(builder.module, of, f"llvm.masked.{mode}.v{WIDTH}{letters}.p0")
+    return cgutils.get_or_insert_function(builder.module, of, f"llvm.masked.{mode}.v{NUM_LANES}{letters}.p0")
 
 
 def _row(builder: Any, table: Any, i: int, offset: Any) -> Any:
@@ -108,7 +108,7 @@ def _row(builder: Any, table: Any, i: int, offset: Any) -> Any:
 
 def _first(builder: Any, count: Any) -> Any:
     """Return the mask of the first `count` lanes."""
-    every = ir.Constant(INTS, list(range(WIDTH)))
+    every = ir.Constant(INTS, list(range(NUM_LANES)))
     return builder.icmp_signed("<", every, splat(builder, count, INTS))
 
 
@@ -124,10 +124,10 @@ def _load_tile(kind: Any, letters: str, size: int, rest: Any, widen: Callable[[A
             align = ir.Constant(ir.IntType(32), size)
             found = [
                 builder.call(read, [_row(builder, table, i, offset), align, inside, ir.Constant(kind, rest)])
-                for i in range(WIDTH)
+                for i in range(NUM_LANES)
             ]
             for i, each in enumerate(_transposed(builder, found)):
-                builder.store(widen(builder, each), _at(builder, out, 8 * WIDTH * i), align=8)
+                builder.store(widen(builder, each), _at(builder, out, 8 * NUM_LANES * i), align=8)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 4), make
@@ -146,8 +146,8 @@ def _store_tile(kind: Any, letters: str, size: int, narrow: Callable[[Any, Any],
             write = _masked(builder, kind, letters, False)
             align = ir.Constant(ir.IntType(32), size)
             values = [
-                narrow(builder, builder.load(_at(builder, found, 8 * WIDTH * i), typ=VECTOR, align=8))
-                for i in range(WIDTH)
+                narrow(builder, builder.load(_at(builder, found, 8 * NUM_LANES * i), typ=VECTOR, align=8))
+                for i in range(NUM_LANES)
             ]
             for i, each in enumerate(_transposed(builder, values)):
                 with builder.if_then(builder.icmp_signed("<", ir.Constant(INT, i), rows), likely=True):
@@ -159,9 +159,9 @@ def _store_tile(kind: Any, letters: str, size: int, narrow: Callable[[Any, Any],
     return tile
 
 
-_load_single = _load_tile(FLOATS, "f32", 4, [0.0] * WIDTH, lambda builder, v: builder.fpext(v, VECTOR))
-_load_double = _load_tile(VECTOR, "f64", 8, [0.0] * WIDTH, lambda builder, v: v)
-load_bytes = _load_tile(BYTES, "i8", 1, [0] * WIDTH, lambda builder, v: builder.uitofp(v, VECTOR))
+_load_single = _load_tile(FLOATS, "f32", 4, [0.0] * NUM_LANES, lambda builder, v: builder.fpext(v, VECTOR))
+_load_double = _load_tile(VECTOR, "f64", 8, [0.0] * NUM_LANES, lambda builder, v: v)
+load_bytes = _load_tile(BYTES, "i8", 1, [0] * NUM_LANES, lambda builder, v: builder.uitofp(v, VECTOR))
 _store_single = _store_tile(FLOATS, "f32", 4, lambda builder, v: builder.fptrunc(v, FLOATS))
 _store_double = _store_tile(VECTOR, "f64", 8, lambda builder, v: v)
 store_bytes = _store_tile(BYTES, "i8", 1, lambda builder, v: builder.fptoui(v, BYTES))
@@ -235,7 +235,7 @@ def read_double(typingctx: Any, address: Any) -> Any:
 
 
 @intrinsic
-def hold(typingctx: Any, array: Any) -> Any:
+def keep_alive(typingctx: Any, array: Any) -> Any:
     """Keep the memory of an array alive up to this call.
 
     Numba frees an array after its last use, and does not count the use of its address.

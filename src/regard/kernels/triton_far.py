@@ -7,15 +7,15 @@
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, INF, greatest, least_of, some, total
+from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, INF, row_max, row_min, any_row, row_sum
 
-__all__ = ["centre_of", "edge_far"]
+__all__ = ["reference_score", "far_edge"]
 
-MOST = tl.constexpr(1 << 14)  # maximum number of positions per row, and hence of steps
+MAX_POSITIONS = tl.constexpr(1 << 14)  # maximum number of positions per row, and hence of steps
 
 
 @triton.jit
-def centre_of(z, usable, u, low, full, wide, KIND: tl.constexpr):
+def reference_score(z, usable, u, low, full, wide, KIND: tl.constexpr):
     """Return the score next to the threshold: the one above it for sparsemax, below it for softmax.
 
     If the threshold is a score, the sum of the weights depends only on differences of scores. Each step tries
@@ -31,38 +31,38 @@ def centre_of(z, usable, u, low, full, wide, KIND: tl.constexpr):
         wide: The rows to compute.
         KIND: The normalizer.
     """
-    bottom = least_of(tl.where(usable, z, INF))
+    bottom = row_min(tl.where(usable, z, INF))
     reached = tl.zeros_like(bottom) - INF
     missed = tl.zeros_like(bottom) + INF
-    going = some(wide)
+    going = any_row(wide)
     step = 0
-    while going & (step < MOST):
+    while going & (step < MAX_POSITIONS):
         inside = usable & (z > reached) & (z < missed)
-        count = total(inside.to(z.dtype))
+        count = row_sum(inside.to(z.dtype))
         # Divide before summing, since the sum may overflow.
-        level = total(tl.where(inside, z / tl.maximum(count, 1.0), 0.0))
-        level = tl.maximum(level, least_of(tl.where(inside, z, INF)))
-        level = tl.minimum(level, greatest(tl.where(inside, z, -INF)))
+        level = row_sum(tl.where(inside, z / tl.maximum(count, 1.0), 0.0))
+        level = tl.maximum(level, row_min(tl.where(inside, z, INF)))
+        level = tl.minimum(level, row_max(tl.where(inside, z, -INF)))
         x = tl.where(usable, z - level, -INF)
         if KIND == CONSTRAINED_SOFTMAX:
             x = tl.exp(x)
-        enough = total(tl.minimum(tl.maximum(x, low), u)) >= 1.0
+        enough = row_sum(tl.minimum(tl.maximum(x, low), u)) >= 1.0
         some_left = wide & (count > 0.0)
         reached = tl.where(some_left & enough, level, reached)
         missed = tl.where(some_left & (enough == 0), level, missed)
-        going = some(some_left)
+        going = any_row(some_left)
         step += 1
     if KIND == CONSTRAINED_SOFTMAX:
-        below = greatest(tl.where(usable & (z <= reached), z, -INF))
+        below = row_max(tl.where(usable & (z <= reached), z, -INF))
         center = tl.where(below > -INF, below, bottom)
     else:
-        above = least_of(tl.where(usable & (z >= missed), z, INF))
-        center = tl.where(above < INF, above, greatest(tl.where(usable, z, -INF)))
-    return tl.where(full, least_of(tl.where(u > 0.0, z, INF)), center)
+        above = row_min(tl.where(usable & (z >= missed), z, INF))
+        center = tl.where(above < INF, above, row_max(tl.where(usable, z, -INF)))
+    return tl.where(full, row_min(tl.where(u > 0.0, z, INF)), center)
 
 
 @triton.jit
-def edge_far(z, x, u, a, b, near, full, wide):
+def far_edge(z, x, u, a, b, near, full, wide):
     """Return score - threshold for the threshold at which the first position leaves its upper bound.
 
     This threshold may be far above the one that was computed. It determines the status in rows where every
@@ -81,10 +81,10 @@ def edge_far(z, x, u, a, b, near, full, wide):
     Returns:
         The new differences; x in rows where a position is strictly between its bounds.
     """
-    strictly = greatest(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
+    strictly = row_max(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
     leaving = (u > 0.0) & (full | (x >= b - near))
-    base = least_of(tl.where(leaving, z, INF))
+    base = row_min(tl.where(leaving, z, INF))
     moves = wide & (full | (strictly == 0)) & (base < INF)
     distance = z - tl.where(moves, base, 0.0)
-    end = least_of(tl.where(leaving, distance - b, INF))
+    end = row_min(tl.where(leaving, distance - b, INF))
     return tl.where(moves, distance - end, x)

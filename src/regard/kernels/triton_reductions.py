@@ -19,17 +19,17 @@ __all__ = [
     "INTERPRETED",
     "LOWER",
     "SPARSEMAX",
-    "STEPS",
-    "TURNS",
+    "MAX_NEWTON_STEPS",
+    "MAX_RESTARTS",
     "UPPER",
-    "greatest",
-    "least_of",
-    "left_over",
-    "recentre",
-    "some",
-    "survey",
-    "total",
-    "totals",
+    "row_max",
+    "row_min",
+    "one_minus_row_sum",
+    "recenter",
+    "any_row",
+    "row_sum_min_max",
+    "row_sum",
+    "row_sum_pair",
 ]
 
 SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
@@ -38,18 +38,18 @@ CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
 LOWER, FREE, UPPER = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 
 # Maximum number of steps of a solver, and of restarts with a new center.
-STEPS, TURNS = tl.constexpr(200), tl.constexpr(8)
+MAX_NEWTON_STEPS, MAX_RESTARTS = tl.constexpr(200), tl.constexpr(8)
 INF = tl.constexpr(float("inf"))
 
 
 @triton.jit
-def total(x):
+def row_sum(x):
     """Return the sum of every row."""
     return tl.sum(tl.sum(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
-INTERPRETED = not isinstance(total, triton.JITFunction)
-PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter reduces pairs one element at a time
+INTERPRETED = not isinstance(row_sum, triton.JITFunction)
+REDUCE_PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter reduces pairs one element at a time
 
 
 @triton.jit
@@ -58,10 +58,10 @@ def _add_pairs(a, b, c, d):
 
 
 @triton.jit
-def totals(x, y):
+def row_sum_pair(x, y):
     """Return the sums of every row of two tiles, with one exchange between warps."""
     x, y = tl.sum(x, 0, keep_dims=True), tl.sum(y, 0, keep_dims=True)
-    if PAIRS:
+    if REDUCE_PAIRS:
         x, y = tl.reduce((x, y), 2, _add_pairs, keep_dims=True)
     else:
         x, y = tl.sum(x, 2, keep_dims=True), tl.sum(y, 2, keep_dims=True)
@@ -74,10 +74,10 @@ def _merge(a, b, c, d, e, f):
 
 
 @triton.jit
-def survey(x, y, z):
+def row_sum_min_max(x, y, z):
     """Return the sum of every row of x, the minimum of y and the maximum of z, with one exchange."""
     x, y, z = tl.sum(x, 0, keep_dims=True), tl.min(y, 0, keep_dims=True), tl.max(z, 0, keep_dims=True)
-    if PAIRS:
+    if REDUCE_PAIRS:
         x, y, z = tl.reduce((x, y, z), 2, _merge, keep_dims=True)
     else:
         x, y, z = tl.sum(x, 2, keep_dims=True), tl.min(y, 2, keep_dims=True), tl.max(z, 2, keep_dims=True)
@@ -85,40 +85,40 @@ def survey(x, y, z):
 
 
 @triton.jit
-def greatest(x):
+def row_max(x):
     """Return the maximum of every row."""
     return tl.max(tl.max(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
-def least_of(x):
+def row_min(x):
     """Return the minimum of every row."""
     return tl.min(tl.min(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
-def some(rows):
+def any_row(rows):
     """Return whether the condition holds for any row of the tile, as a scalar."""
     return tl.max(rows.to(tl.int32)) > 0
 
 
 @triton.jit
-def left_over(taken):
+def one_minus_row_sum(taken):
     """Return 1 minus the sum of every row, without the rounding error of a sum near 1.
 
     The multiples of 2^-12 are summed separately, and their sum is exact.
     """
     whole = tl.floor(taken * 4096.0) * 0.000244140625
-    exact, rest = totals(whole, taken - whole)
+    exact, rest = row_sum_pair(whole, taken - whole)
     return (1.0 - exact) - rest
 
 
 @triton.jit
-def recentre(centre, rest):
+def recenter(center, rest):
     """Move the center of a threshold (center + rest) to the nearest number; also returns the distance moved.
 
     The new rest is the exact rounding error of the sum (Knuth (1969), Sec. 4.2.2, Theorem B).
     """
-    moved = centre + rest
-    by = moved - centre
-    return moved, (centre - (moved - by)) + (rest - by), by
+    moved = center + rest
+    by = moved - center
+    return moved, (center - (moved - by)) + (rest - by), by

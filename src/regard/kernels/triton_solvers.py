@@ -18,33 +18,33 @@ bounded for any input.
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_far import centre_of, edge_far
+from regard.kernels.triton_far import reference_score, far_edge
 from regard.kernels.triton_reductions import (
     CONSTRAINED_SOFTMAX,
     ENTMAX15,
     FREE,
     INF,
     LOWER,
-    STEPS,
-    TURNS,
+    MAX_NEWTON_STEPS,
+    MAX_RESTARTS,
     UPPER,
-    greatest,
-    least_of,
-    left_over,
-    recentre,
-    some,
-    survey,
-    total,
-    totals,
+    row_max,
+    row_min,
+    one_minus_row_sum,
+    recenter,
+    any_row,
+    row_sum_min_max,
+    row_sum,
+    row_sum_pair,
 )
 
-__all__ = ["solve_bounded", "solve_free"]
+__all__ = ["constrained_weights", "unbounded_weights"]
 
-FAR = tl.constexpr(65536.0)  # rows with a larger range of scores are solved relative to a score; see `far`
+MAX_SCORE_RANGE = tl.constexpr(65536.0)  # rows with a larger range of scores are solved relative to a score; see `far`
 
 
 @triton.jit
-def solve_free(z, usable, KIND: tl.constexpr):
+def unbounded_weights(z, usable, KIND: tl.constexpr):
     """Return the weights of sparsemax or 1.5-entmax.
 
     The sum of the weights is convex in the threshold, so Newton steps from below approach the solution
@@ -52,9 +52,9 @@ def solve_free(z, usable, KIND: tl.constexpr):
     1.5-entmax; it is taken in either direction.
     """
     z = tl.where(usable, z, -INF)
-    top = greatest(z)
+    top = row_max(z)
     # 0 times infinity or NaN is NaN.
-    sick = total(tl.where(usable, z * 0.0, 0.0)) != 0.0
+    sick = row_sum(tl.where(usable, z * 0.0, 0.0)) != 0.0
     x = z - tl.where(top > -INF, top, 0.0)
     if KIND == ENTMAX15:
         x = x * 0.5
@@ -63,19 +63,19 @@ def solve_free(z, usable, KIND: tl.constexpr):
         tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
     tau = tl.zeros_like(top) - 1.0
     open_ = (top > -INF) & (sick == 0)
-    going = some(open_)
+    going = any_row(open_)
     step = 0
-    while going & (step < STEPS):
+    while going & (step < MAX_NEWTON_STEPS):
         y = tl.maximum(x - tau, 0.0)
         if KIND == ENTMAX15:
-            mass, slope = totals(y * y, y)
+            mass, slope = row_sum_pair(y * y, y)
             slope = slope * 2.0
         else:
-            mass, slope = totals(y, (y > 0.0).to(y.dtype))
+            mass, slope = row_sum_pair(y, (y > 0.0).to(y.dtype))
         excess = mass - 1.0
         tau = tl.where(open_ & (slope > 0.0), tau + excess / slope, tau)
         open_ = open_ & (excess > tolerance)
-        going = some(open_)
+        going = any_row(open_)
         step += 1
     p = tl.maximum(x - tau, 0.0)
     if KIND == ENTMAX15:
@@ -84,17 +84,17 @@ def solve_free(z, usable, KIND: tl.constexpr):
 
 
 @triton.jit
-def step_out(centre, rest, low_end, high_end, solved):
+def move_center(center, rest, low_end, high_end, solved):
     """Move the center to the threshold; also returns the rows to solve again, where it was far away."""
     far = solved & (tl.abs(rest) > 2.0)
-    centre, rest, by = recentre(centre, rest)
+    center, rest, by = recenter(center, rest)
     # The ends of the bracket are no more precise than the threshold was.
     slip = tl.abs(by) * 1e-6
-    return centre, rest, low_end - by - slip, high_end - by + slip, far
+    return center, rest, low_end - by - slip, high_end - by + slip, far
 
 
 @triton.jit
-def sparse_level(z, u, low, most, least, low_end, high_end, open_):
+def constrained_sparsemax_threshold(z, u, low, most, least, low_end, high_end, open_):
     """Return the threshold tau of constrained sparsemax as center and rest.
 
     Newton steps are used if they stay in the bracket. Otherwise the step is a secant step of the Illinois
@@ -121,16 +121,16 @@ def sparse_level(z, u, low, most, least, low_end, high_end, open_):
     # Widen the bracket by the rounding errors of its ends; the sum is constant outside it.
     low_end = low_end - tl.abs(low_end) * 3e-7 - center
     high_end = high_end + tl.abs(high_end) * 3e-7 - center
-    going = some(open_)
+    going = any_row(open_)
     turn = 0
-    while going & (turn < TURNS):
+    while going & (turn < MAX_RESTARTS):
         distance = z - center
         side = tl.zeros_like(center)
         step = 0
-        while going & (step < STEPS):
+        while going & (step < MAX_NEWTON_STEPS):
             x = distance - rest
             p = tl.minimum(tl.maximum(x, low), u)
-            mass, count = totals(p, (p == x).to(p.dtype))
+            mass, count = row_sum_pair(p, (p == x).to(p.dtype))
             excess = mass - 1.0
             slope = tl.maximum(count, 1.0)
             met = tl.abs(excess) <= tolerance + tolerance * slope * tl.maximum(tl.abs(rest) - 2.0, 0.0)
@@ -148,16 +148,16 @@ def sparse_level(z, u, low, most, least, low_end, high_end, open_):
             goal = tl.where(met, tl.where(count > 0.0, newton, rest), goal)
             rest = tl.where(open_, goal, rest)
             open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
-            going = some(open_)
+            going = any_row(open_)
             step += 1
-        center, rest, low_end, high_end, open_ = step_out(center, rest, low_end, high_end, solved)
-        going = some(open_)
+        center, rest, low_end, high_end, open_ = move_center(center, rest, low_end, high_end, solved)
+        going = any_row(open_)
         turn += 1
     return center, rest
 
 
 @triton.jit
-def soft_level(z, u, low, top, low_end, high_end, open_, wide):
+def constrained_softmax_threshold(z, u, low, top, low_end, high_end, open_, wide):
     """Return the threshold log Z of constrained softmax as center and rest.
 
     Each step solves for the threshold under the assumption that the free positions stay free, which is exact
@@ -175,23 +175,23 @@ def soft_level(z, u, low, top, low_end, high_end, open_, wide):
     """
     tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
     solved = open_
-    mass = total(tl.where(u > 0.0, tl.exp(z - top), 0.0))
+    mass = row_sum(tl.where(u > 0.0, tl.exp(z - top), 0.0))
     center = tl.where(open_ & (wide == 0), top + tl.log(mass), low_end)
     rest = tl.zeros_like(center)
     low_end = low_end - tl.abs(low_end) * 3e-7 - 1e-5 - center
     # If the lower bounds sum to nearly 1, the other positions have a total weight of at most e^-50.
     high_end = tl.maximum(high_end, center) - center + 50.0
-    going = some(open_)
+    going = any_row(open_)
     turn = 0
-    while going & (turn < TURNS):
+    while going & (turn < MAX_RESTARTS):
         distance = z - center
         step = 0
-        while going & (step < STEPS):
+        while going & (step < MAX_NEWTON_STEPS):
             e = tl.exp(distance - rest)
             above = e >= u
             bound = above | (e <= low)
-            left = left_over(tl.where(bound, tl.where(above, u, low), 0.0))
-            mass = total(tl.where(bound, 0.0, e))
+            left = one_minus_row_sum(tl.where(bound, tl.where(above, u, low), 0.0))
+            mass = row_sum(tl.where(bound, 0.0, e))
             gap = mass - left
             met = tl.abs(gap) <= tolerance * left * (1.0 + tl.maximum(tl.abs(rest) - 2.0, 0.0))
             # If the bounds sum to 1, positions whose exponential underflows still have too much weight, so
@@ -207,16 +207,16 @@ def soft_level(z, u, low, top, low_end, high_end, open_, wide):
             goal = tl.where(met | inside, goal, low_end * 0.5 + high_end * 0.5)
             rest = tl.where(open_, goal, rest)
             open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
-            going = some(open_)
+            going = any_row(open_)
             step += 1
-        center, rest, low_end, high_end, open_ = step_out(center, rest, low_end, high_end, solved)
-        going = some(open_)
+        center, rest, low_end, high_end, open_ = move_center(center, rest, low_end, high_end, solved)
+        going = any_row(open_)
         turn += 1
     return center, rest
 
 
 @triton.jit
-def edge(z, u, a, b, near, centre, rest, full, bare):
+def status_threshold(z, u, a, b, near, center, rest, full, bare):
     """Return the threshold that determines the status, as center and rest.
 
     If every position of a row is at a bound, any threshold of an interval gives the same weights. The result
@@ -229,27 +229,27 @@ def edge(z, u, a, b, near, centre, rest, full, bare):
         a: The value of score - threshold at which a position reaches its lower bound.
         b: The value of score - threshold at which a position reaches its upper bound.
         near: Tolerance within which a position counts as being at its bound.
-        centre: Center of the threshold.
+        center: Center of the threshold.
         rest: Rest of the threshold.
         full: The rows whose weights are all at their upper bounds.
         bare: The rows whose weights are all at their lower bounds.
     """
-    x = (z - centre) - rest
-    strictly = greatest(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
+    x = (z - center) - rest
+    strictly = row_max(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
     held = (full | (strictly == 0)) & (bare == 0)
-    if some(held):
+    if any_row(held):
         leaving = (u > 0.0) & (full | (x >= b - near))
-        least = least_of(tl.where(leaving, x - b, INF))
+        least = row_min(tl.where(leaving, x - b, INF))
         moves = held & (least < INF)
-        at, _, _ = recentre(centre, rest + tl.where(moves, least, 0.0))
+        at, _, _ = recenter(center, rest + tl.where(moves, least, 0.0))
         # Repeat from the new center: the first distance may have been large, with a large rounding error.
-        least = least_of(tl.where(leaving, (z - at) - b, INF))
-        centre, rest = tl.where(moves, at, centre), tl.where(moves, least, rest)
-    return centre, rest
+        least = row_min(tl.where(leaving, (z - at) - b, INF))
+        center, rest = tl.where(moves, at, center), tl.where(moves, least, rest)
+    return center, rest
 
 
 @triton.jit
-def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
+def constrained_weights(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     """Return the weights and the status of constrained softmax or constrained sparsemax.
 
     Args:
@@ -276,31 +276,31 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     else:
         a, b = low, u
         high = z - low
-    most, low_end, high_end = survey(sound, tl.where(u > 0.0, z - b, INF), high)
+    most, low_end, high_end = row_sum_min_max(sound, tl.where(u > 0.0, z - b, INF), high)
     least, bare = tl.zeros_like(most), most < -1.0
     full = most <= 1.0
     if KIND == CONSTRAINED_SOFTMAX:
-        full = left_over(u) >= 0.0
+        full = one_minus_row_sum(u) >= 0.0
     if LEAST:
-        remaining = left_over(low)
+        remaining = one_minus_row_sum(low)
         least, bare = 1.0 - remaining, (remaining <= 0.0) & (full == 0)
     fits = (most >= 1.0 - slack) & (least <= 1.0 + slack)
     open_ = fits & (full == 0) & (bare == 0)
     top = high_end
     if KIND == CONSTRAINED_SOFTMAX:
-        top = greatest(tl.where(u > 0.0, z, -INF))
-    wide = fits & (bare == 0) & (top - low_end > FAR)
+        top = row_max(tl.where(u > 0.0, z, -INF))
+    wide = fits & (bare == 0) & (top - low_end > MAX_SCORE_RANGE)
     given = z
-    if some(wide):
-        z = tl.where(wide, z - centre_of(z, usable, u, low, full, wide, KIND), z)
+    if any_row(wide):
+        z = tl.where(wide, z - reference_score(z, usable, u, low, full, wide, KIND), z)
         # For sparsemax the threshold is at most 1 below this score. For softmax it is above it, by the
         # logarithm of a ratio of masses.
         low_end = tl.where(wide, -1.0001 if KIND != CONSTRAINED_SOFTMAX else -0.0001, low_end)
         high_end = tl.where(wide, 0.0001 if KIND != CONSTRAINED_SOFTMAX else 50.0, high_end)
     if KIND == CONSTRAINED_SOFTMAX:
-        center, rest = soft_level(z, u, low, top, low_end, high_end, open_, wide)
+        center, rest = constrained_softmax_threshold(z, u, low, top, low_end, high_end, open_, wide)
     else:
-        center, rest = sparse_level(z, u, low, most, least, low_end, high_end, open_)
+        center, rest = constrained_sparsemax_threshold(z, u, low, most, least, low_end, high_end, open_)
     x = tl.where(bare, -INF, (z - center) - rest)
     p = x
     if KIND == CONSTRAINED_SOFTMAX:
@@ -308,9 +308,9 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     p = tl.minimum(tl.maximum(p, low), u)
     p = tl.where(full, u / tl.where(most > 0.0, most, 1.0), p)
     p = tl.where(usable, tl.where(fits, p, float("nan")), 0.0)
-    center, rest = edge(z, u, a, b, near, center, rest, full, bare)
-    if some(wide):
-        far = edge_far(given, x, u, a, b, near, full, wide)
+    center, rest = status_threshold(z, u, a, b, near, center, rest, full, bare)
+    if any_row(wide):
+        far = far_edge(given, x, u, a, b, near, full, wide)
         x = tl.where(wide, far, tl.where(bare, -INF, (z - center) - rest))
     else:
         x = tl.where(bare, -INF, (z - center) - rest)

@@ -1,7 +1,7 @@
 """Selection of the implementation of a kernel: the PyTorch reference, Numba on a CPU, or Triton on CUDA.
 
 Only the normalizers have a Triton version. By default the device determines the version. A version can be
-forced with `with using("reference"): ...`, or for a whole process with the environment variable
+forced with `with use_backend("reference"): ...`, or for a whole process with the environment variable
 REGARD_KERNELS.
 """
 
@@ -16,50 +16,50 @@ import torch
 from regard.errors import UsageError
 from regard.types import Tensor
 
-__all__ = ["Version", "chosen", "on_cpu", "transforming", "using"]
+__all__ = ["Backend", "select_backend", "use_numba", "in_functorch_transform", "use_backend"]
 
-Version = Literal["auto", "reference", "numba", "triton"]
+Backend = Literal["auto", "reference", "numba", "triton"]
 
-_NATIVE: dict[str, Version] = {"cpu": "numba", "cuda": "triton"}
+_NATIVE: dict[str, Backend] = {"cpu": "numba", "cuda": "triton"}
 _NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(version) is not None}
 
 
-def _checked(version: str) -> Version:
+def _checked(version: str) -> Backend:
     """Return the version with this name; raises UsageError if there is none."""
-    for known in get_args(Version):
+    for known in get_args(Backend):
         if version == known:
             return known
-    raise UsageError(f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(Version))}")
+    raise UsageError(f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(Backend))}")
 
 
 # A module-level global rather than a context variable, since `torch.compile` can guard on it.
-_forced: Version = _checked(os.environ.get("REGARD_KERNELS", "auto"))
+_forced: Backend = _checked(os.environ.get("REGARD_KERNELS", "auto"))
 
 
 @contextmanager
-def using(version: Version) -> Iterator[None]:
+def use_backend(backend: Backend) -> Iterator[None]:
     """Force a version of the kernels within a `with` block, for all threads of the process.
 
     Args:
-        version: The version; `auto` selects it by device.
+        backend: The version; `auto` selects it by device.
 
     Raises:
         UsageError: if the version is unknown.
     """
     global _forced
-    before, _forced = _forced, _checked(version)
+    before, _forced = _forced, _checked(backend)
     try:
         yield
     finally:
         _forced = before
 
 
-def chosen(scores: Tensor) -> Version:
+def select_backend(scores: Tensor) -> Backend:
     """Return the version to use for these scores, which is never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
 
-def on_cpu(*operands: Tensor) -> bool:
+def use_numba(*operands: Tensor) -> bool:
     """Return whether a Numba kernel can be used that is not registered as an operator for `torch.compile`."""
     # A decoding step calls this about fifty times, so it must be fast.
     if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
@@ -74,6 +74,6 @@ def on_cpu(*operands: Tensor) -> bool:
 _stack: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
-def transforming() -> bool:
+def in_functorch_transform() -> bool:
     """Return whether a transform of `torch.func` is active, which supports PyTorch operations only."""
     return not torch.compiler.is_compiling() and _stack is not None and _stack() is not None

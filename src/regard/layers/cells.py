@@ -14,10 +14,10 @@ from typing import Any, Literal
 import torch
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.lstm import fits, lstm_backward, lstm_forward
+from regard.kernels.lstm import supports_lstm, lstm_backward, lstm_forward
 from regard.types import Float, Tensor
 
-__all__ = ["CELLS", "Cell", "CellKind", "CellState", "gru_cell", "lstm_cell"]
+__all__ = ["CELLS", "RecurrentCell", "CellKind", "CellState", "gru_cell", "lstm_cell"]
 
 CellKind = Literal["lstm", "gru"]
 CellState = tuple[Tensor, ...]
@@ -50,7 +50,7 @@ class _LstmCell(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         ctx.dtype = from_hidden.dtype
-        ctx.fused = fits(from_input, from_hidden, memory)
+        ctx.fused = supports_lstm(from_input, from_hidden, memory)
         hidden, after, kept = (lstm_forward if ctx.fused else _lstm)(from_input, from_hidden, memory)
         ctx.save_for_backward(*kept)
         return hidden, after
@@ -151,12 +151,12 @@ def gru_cell(
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """A type of cell: its step function, number of gates and number of state tensors."""
 
     step: Callable[[Tensor, Tensor, CellState], CellState]
-    gates: int
-    states: int
+    num_gates: int
+    num_states: int
 
 
-CELLS: dict[CellKind, Cell] = {"lstm": Cell(lstm_cell, 4, 2), "gru": Cell(gru_cell, 3, 1)}
+CELLS: dict[CellKind, RecurrentCell] = {"lstm": RecurrentCell(lstm_cell, 4, 2), "gru": RecurrentCell(gru_cell, 3, 1)}

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.kernels.int8 import is_kept, keep_int8
+from regard.kernels.int8 import is_int8_registered, register_int8
 from regard.kernels.products import linear
 from regard.layers.precision import to_compute
 from regard.types import Float, Tensor
 
-__all__ = ["NormalisedLinear", "OpenLinear", "windows"]
+__all__ = ["WeightNormLinear", "PreparedLinear", "concatenate_windows"]
 
 
 @dataclass(frozen=True)
-class OpenLinear:
+class PreparedLinear:
     """x w + b, with the weight w computed.
 
     Attributes:
@@ -38,47 +38,47 @@ class OpenLinear:
         return linear(x.to(self.weight.dtype), self.weight, self.bias)
 
 
-class NormalisedLinear(nn.Module):
+class WeightNormLinear(nn.Module):
     """x w + b with w = g v / |v| for each output.
 
     Initially v is sampled from N(0, gain / inputs), g is the length of v and b is zero.
 
     Args:
-        inputs: Width of x.
-        outputs: Width of the result.
+        in_features: Width of x.
+        out_features: Width of the result.
         gain: Ratio of the variance of the result to the variance of x, after initialization.
         bias: Whether there is a bias b.
     """
 
-    def __init__(self, inputs: int, outputs: int, gain: float = 1.0, bias: bool = True) -> None:
+    def __init__(self, in_features: int, out_features: int, gain: float = 1.0, bias: bool = True) -> None:
         """Initialize the parameters."""
         super().__init__()
-        self.direction = nn.Parameter(
-            nn.init.normal_(torch.empty(inputs, outputs), 0, (gain / inputs) ** 0.5)
+        self.weight_v = nn.Parameter(
+            nn.init.normal_(torch.empty(in_features, out_features), 0, (gain / in_features) ** 0.5)
         )
-        self.length = nn.Parameter(self.direction.detach().norm(dim=0))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        self.weight_g = nn.Parameter(self.weight_v.detach().norm(dim=0))
+        self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
         """The weight w, in the dtype of v; marked for int8 matrix multiplication if v is."""
-        made = self.direction * (self.length / self.direction.norm(dim=0))
+        made = self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
         # `weight` is a new tensor each time, so the mark is copied from v.
-        if is_kept(self.direction):
-            keep_int8([made])
+        if is_int8_registered(self.weight_v):
+            register_int8([made])
         return made
 
-    def open(self) -> OpenLinear:
+    def prepare(self) -> PreparedLinear:
         """Compute w, for all matrix multiplications of a forward pass or a search."""
         weight = to_compute(self.weight)
-        return OpenLinear(weight, None if self.bias is None else self.bias.to(weight.dtype))
+        return PreparedLinear(weight, None if self.bias is None else self.bias.to(weight.dtype))
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
         """Apply the layer, in the compute dtype."""
-        return self.open()(x)
+        return self.prepare()(x)
 
 
-def windows(x: Float[Tensor, "B T D"], before: int, after: int) -> Float[Tensor, "B T W"]:
+def concatenate_windows(x: Float[Tensor, "B T D"], before: int, after: int) -> Float[Tensor, "B T W"]:
     """Concatenate each token with its neighbors, from left to right; positions outside are zeros.
 
     Args:

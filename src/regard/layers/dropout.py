@@ -9,7 +9,7 @@ a CPU, PyTorch samples one Bernoulli variable after another and takes 25 times a
 import torch
 from torch.nn import functional as F
 
-from regard.kernels.dropout import dropped, fits
+from regard.kernels.dropout import fused_dropout, supports_dropout
 from regard.types import Float, Tensor
 
 __all__ = ["add_dropout", "dropout", "relu_dropout"]
@@ -28,29 +28,29 @@ def dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float
     """
     if not training or probability == 0:
         return x
-    return dropped(x, probability) if fits(x) else F.dropout(x, probability)
+    return fused_dropout(x, probability) if supports_dropout(x) else F.dropout(x, probability)
 
 
 def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float[Tensor, "*B"]:
     """Compute dropout(relu(x)); see `dropout`."""
     if not training or probability == 0:
         return torch.relu(x)
-    return dropped(x, probability, relu=True) if fits(x) else F.dropout(torch.relu(x), probability)
+    return fused_dropout(x, probability, relu=True) if supports_dropout(x) else F.dropout(torch.relu(x), probability)
 
 
 def add_dropout(
-    onto: Float[Tensor, "*#B"], x: Float[Tensor, "*B"], probability: float, training: bool
+    residual: Float[Tensor, "*#B"], x: Float[Tensor, "*B"], probability: float, training: bool
 ) -> Float[Tensor, "*B"]:
     """Compute onto + dropout(x), in the wider of the two dtypes; see `dropout`.
 
     Args:
-        onto: Broadcasts with `x`.
+        residual: Broadcasts with `x`.
         x: The tensor to which dropout is applied.
         probability: Probability of zeroing an element.
         training: If False, no element is zeroed.
     """
     if not training or probability == 0:
-        return onto + x
-    # The kernel writes in the dtype of `onto`.
-    wide = torch.promote_types(onto.dtype, x.dtype) == onto.dtype
-    return dropped(x, probability, onto) if wide and fits(x, onto) else onto + dropout(x, probability, True)
+        return residual + x
+    # The kernel writes in the dtype of `residual`.
+    wide = torch.promote_types(residual.dtype, x.dtype) == residual.dtype
+    return fused_dropout(x, probability, residual) if wide and supports_dropout(x, residual) else residual + dropout(x, probability, True)

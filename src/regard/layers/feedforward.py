@@ -5,7 +5,7 @@ from typing import Literal
 from torch import nn
 from torch.nn import functional as F
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.layers.dropout import dropout, relu_dropout
 from regard.layers.linear import Linear
 from regard.types import Float, Tensor
@@ -13,11 +13,11 @@ from regard.types import Float, Tensor
 __all__ = ["FeedForward", "FeedForwardConfig"]
 
 
-@config
+@configclass
 class FeedForwardConfig:
     """The feed-forward network of the Transformer layers."""
 
-    width: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
+    ffn_size: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
     activation: Literal["relu", "gelu"] = option(
         default="relu", help="Activation function of the hidden layer."
     )
@@ -29,19 +29,19 @@ class FeedForward(nn.Module):
 
     Args:
         config: Settings of the hidden layer.
-        width: Width of the input and of the result.
+        d_model: Width of the input and of the result.
     """
 
-    def __init__(self, config: FeedForwardConfig, width: int) -> None:
+    def __init__(self, config: FeedForwardConfig, d_model: int) -> None:
         """Create the parameters."""
         super().__init__()
         self.config = config
-        self.enter = Linear(width, config.width)
-        self.leave = Linear(config.width, width)
+        self.linear1 = Linear(d_model, config.ffn_size)
+        self.linear2 = Linear(config.ffn_size, d_model)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Apply the network to each position."""
-        hidden = self.enter(x)
+        hidden = self.linear1(x)
         if self.config.activation == "relu":
-            return self.leave(relu_dropout(hidden, self.config.dropout, self.training))
-        return self.leave(dropout(F.gelu(hidden), self.config.dropout, self.training))
+            return self.linear2(relu_dropout(hidden, self.config.dropout, self.training))
+        return self.linear2(dropout(F.gelu(hidden), self.config.dropout, self.training))

@@ -11,16 +11,16 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from regard.config import Kinds, config, option
+from regard.config import TaggedUnion, configclass, option
 from regard.types import Float, Tensor
 
-__all__ = ["LearnedConfig", "PositionConfig", "Positions", "SinusoidalConfig"]
+__all__ = ["LearnedPositionConfig", "PositionEncodingConfig", "PositionEncoding", "SinusoidalPositionConfig"]
 
-_ROOM = 256  # minimum number of positions in a cached table
+_MIN_CACHED_POSITIONS = 256  # minimum number of positions in a cached table
 
 
-@config
-class SinusoidalConfig:
+@configclass
+class SinusoidalPositionConfig:
     """Sinusoidal position encoding."""
 
     kind: Literal["sinusoidal"] = option(
@@ -28,14 +28,14 @@ class SinusoidalConfig:
     )
 
 
-@config
-class LearnedConfig:
+@configclass
+class LearnedPositionConfig:
     """Learned position encoding."""
 
     kind: Literal["learned"] = option(
         default="learned", help="Position encoding: one learned vector per position."
     )
-    length: int = option(
+    max_length: int = option(
         default=512,
         help="Number of positions, the maximum number of tokens of a sentence.",
         ge=1,
@@ -43,10 +43,10 @@ class LearnedConfig:
     )
 
 
-PositionConfig = Annotated[SinusoidalConfig | LearnedConfig, Kinds("sinusoidal")]
+PositionEncodingConfig = Annotated[SinusoidalPositionConfig | LearnedPositionConfig, TaggedUnion("sinusoidal")]
 
 
-class Positions(nn.Module):
+class PositionEncoding(nn.Module):
     """The position encoding, sinusoidal or learned.
 
     Args:
@@ -54,18 +54,18 @@ class Positions(nn.Module):
         width: D; must be even for sinusoidal encodings.
 
     Attributes:
-        longest: Number of positions. None if any length is possible.
+        max_length: Number of positions. None if any length is possible.
     """
 
-    def __init__(self, config: PositionConfig, width: int) -> None:
+    def __init__(self, config: PositionEncodingConfig, width: int) -> None:
         """Initialize the learned table from N(0, 1/D); sinusoidal encodings have no parameters."""
         super().__init__()
         self.width = width
-        self.longest = config.length if isinstance(config, LearnedConfig) else None
-        if self.longest is None:
+        self.max_length = config.max_length if isinstance(config, LearnedPositionConfig) else None
+        if self.max_length is None:
             self.register_parameter("table", None)
         else:
-            self.table = nn.Parameter(nn.init.normal_(torch.empty(self.longest, width), 0, width**-0.5))
+            self.table = nn.Parameter(nn.init.normal_(torch.empty(self.max_length, width), 0, width**-0.5))
 
     def forward(self, start: int, count: int, like: Tensor) -> Float[Tensor, "N D"]:
         """Return the encodings of positions `start` to `start + count - 1`.
@@ -80,7 +80,7 @@ class Positions(nn.Module):
         if like.device.type != "cpu":
             return _sinusoids(start, count, self.width, like)
         # Search requests the positions one by one, so whole tables are cached.
-        room = max(_ROOM, 1 << (start + count).bit_length())
+        room = max(_MIN_CACHED_POSITIONS, 1 << (start + count).bit_length())
         table = _tables.get((room, self.width, like.dtype))
         if table is None:
             table = _sinusoids(0, room, self.width, like)

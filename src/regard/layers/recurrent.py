@@ -1,6 +1,6 @@
 """Recurrent layers over whole sequences, and their weights for single steps.
 
-`Recurrence` holds the weights of one layer. `RecurrentLayer` runs it over a sequence in one or both
+`RecurrentWeights` holds the weights of one layer. `RecurrentLayer` runs it over a sequence in one or both
 directions. The matrix multiplications of the inputs are computed for all steps at once, and both directions
 advance together.
 """
@@ -14,62 +14,62 @@ from torch import nn
 from regard.kernels.products import linear
 from regard.layers.cells import CELLS, CellKind, CellState
 from regard.layers.precision import to_compute
-from regard.layers.steps import StepProduct
+from regard.layers.steps import StepLinear
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Direction", "Recurrence", "RecurrentLayer"]
+__all__ = ["Direction", "RecurrentWeights", "RecurrentLayer"]
 
 Direction = Literal["forward", "backward", "bidirectional"]
 
 
-class Recurrence(nn.Module):
+class RecurrentWeights(nn.Module):
     """The weights of one recurrent layer, for one direction or for two directions concatenated.
 
     Args:
         kind: The type of cell.
-        inputs: Width of the input.
-        width: Width of the hidden state of each direction.
-        directions: Number of directions, 1 or 2.
+        input_size: Width of the input.
+        hidden_size: Width of the hidden state of each direction.
+        num_directions: Number of directions, 1 or 2.
     """
 
-    def __init__(self, kind: CellKind, inputs: int, width: int, directions: int = 1) -> None:
+    def __init__(self, kind: CellKind, input_size: int, hidden_size: int, num_directions: int = 1) -> None:
         """Initialize the parameters uniformly in +-1/sqrt(width), like PyTorch's recurrent layers."""
         super().__init__()
-        self.cell, self.inputs, self.width, self.directions = CELLS[kind], inputs, width, directions
-        gates = self.cell.gates * width
-        self.input_weight = nn.Parameter(torch.empty(inputs, directions * gates))
-        self.hidden_weight = nn.Parameter(torch.empty(directions, width, gates))
-        self.bias = nn.Parameter(torch.empty(directions * gates))
-        self.hidden_bias = nn.Parameter(torch.empty(directions, 1, gates)) if kind == "gru" else None
+        self.cell, self.input_size, self.hidden_size, self.num_directions = CELLS[kind], input_size, hidden_size, num_directions
+        gates = self.cell.num_gates * hidden_size
+        self.input_weight = nn.Parameter(torch.empty(input_size, num_directions * gates))
+        self.hidden_weight = nn.Parameter(torch.empty(num_directions, hidden_size, gates))
+        self.bias = nn.Parameter(torch.empty(num_directions * gates))
+        self.hidden_bias = nn.Parameter(torch.empty(num_directions, 1, gates)) if kind == "gru" else None
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -1 / math.sqrt(width), 1 / math.sqrt(width))
+            nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
-    def project(self, x: Float[Tensor, "*B I"], start: int = 0) -> Float[Tensor, "*B G"]:
+    def project_inputs(self, x: Float[Tensor, "*B I"], start: int = 0) -> Float[Tensor, "*B G"]:
         """Compute the inputs' share of the pre-activations, with bias; `start` is the first row of W used."""
         weight = to_compute(self.input_weight[start : start + x.shape[-1]])
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
 
-    def open_inputs(self, start: int, width: int) -> StepProduct:
-        """Prepare the inputs `start` to `start + width - 1` that are only known step by step."""
-        return StepProduct.open(self.input_weight[start : start + width])
+    def prepare_inputs(self, start: int, width: int) -> StepLinear:
+        """Prepare the inputs `start` to `start + hidden_size - 1` that are only known step by step."""
+        return StepLinear.prepare(self.input_weight[start : start + width])
 
-    def open_hidden(self) -> StepProduct:
+    def prepare_hidden(self) -> StepLinear:
         """Prepare the hidden weight, [in, out] for one direction, [2, in, out] for two."""
         weight = self.hidden_weight
-        return StepProduct.open(weight[0] if self.directions == 1 else weight)
+        return StepLinear.prepare(weight[0] if self.num_directions == 1 else weight)
 
     def step(self, from_input: Tensor, from_hidden: Tensor, state: CellState) -> CellState:
         """Advance the cell, given both shares of its pre-activations."""
         if self.hidden_bias is not None:
             bias = self.hidden_bias.to(from_hidden.dtype)
-            from_hidden = from_hidden + (bias[0] if self.directions == 1 else bias)
+            from_hidden = from_hidden + (bias[0] if self.num_directions == 1 else bias)
         return self.cell.step(from_input, from_hidden, state)
 
-    def zeros(self, *shape: int, like: Tensor) -> CellState:
+    def initial_state(self, *shape: int, like: Tensor) -> CellState:
         """Return an initial state of zeros; the LSTM memory is in float32 or better."""
         exact = torch.promote_types(torch.float32, like.dtype)
-        hidden = torch.zeros(*shape, self.width, dtype=like.dtype, device=like.device)
-        return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.states - 1)))
+        hidden = torch.zeros(*shape, self.hidden_size, dtype=like.dtype, device=like.device)
+        return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.num_states - 1)))
 
 
 class RecurrentLayer(nn.Module):
@@ -80,17 +80,17 @@ class RecurrentLayer(nn.Module):
 
     Args:
         kind: The type of cell.
-        inputs: Width of the input.
-        width: Width of the output; with both directions, each has half of it.
+        input_size: Width of the input.
+        output_size: Width of the output; with both directions, each has half of it.
         direction: `forward`, `backward` or `bidirectional`.
     """
 
-    def __init__(self, kind: CellKind, inputs: int, width: int, direction: Direction = "bidirectional") -> None:
+    def __init__(self, kind: CellKind, input_size: int, output_size: int, direction: Direction = "bidirectional") -> None:
         """Create the parameters."""
         super().__init__()
         both = direction == "bidirectional"
         self.direction: Direction = direction
-        self.recurrence = Recurrence(kind, inputs, width // 2 if both else width, 2 if both else 1)
+        self.recurrence = RecurrentWeights(kind, input_size, output_size // 2 if both else output_size, 2 if both else 1)
 
     def forward(
         self, x: Float[Tensor, "B S I"], lengths: Int[Tensor, "B"]
@@ -106,10 +106,10 @@ class RecurrentLayer(nn.Module):
             step, each [B, D], with the directions concatenated.
         """
         batch, steps, _ = x.shape
-        cell, directions = self.recurrence, self.recurrence.directions
+        cell, directions = self.recurrence, self.recurrence.num_directions
         # The order of the tokens for the backward direction.
         reversal = _reversal(lengths, steps)
-        gates = cell.project(x).view(batch, steps, directions, -1)
+        gates = cell.project_inputs(x).view(batch, steps, directions, -1)
         parts = [gates[:, :, k] for k in range(directions)]
         if self.direction != "forward":
             parts[-1] = _reorder(parts[-1], reversal)
@@ -117,9 +117,9 @@ class RecurrentLayer(nn.Module):
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
         if directions == 1:
             inputs = inputs.squeeze(1)
-        hidden_product = cell.open_hidden()
+        hidden_product = cell.prepare_hidden()
         shape = (batch,) if directions == 1 else (directions, batch)
-        state = cell.zeros(*shape, like=gates)
+        state = cell.initial_state(*shape, like=gates)
         states: list[CellState] = []
         for step in inputs.unbind(0):
             state = cell.step(step, hidden_product(state[0]), state)
@@ -128,9 +128,9 @@ class RecurrentLayer(nn.Module):
             torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)
         ]
         # In both directions, the final state is the one after `lengths` steps.
-        last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.width)
+        last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.hidden_size)
         finals = tuple(
-            tensor.gather(0, last)[0].transpose(0, 1).reshape(batch, directions * cell.width)
+            tensor.gather(0, last)[0].transpose(0, 1).reshape(batch, directions * cell.hidden_size)
             for tensor in stacked
         )
         outputs = [stacked[0][:, k].transpose(0, 1) for k in range(directions)]  # each (B, S, width)

@@ -12,23 +12,23 @@ import torch
 
 from regard.types import Int, Tensor
 
-__all__ = ["Rows", "select_rows"]
+__all__ = ["BatchedState", "select_rows"]
 
-R = TypeVar("R", bound="Rows")
+R = TypeVar("R", bound="BatchedState")
 
 
 def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
-    """Select rows of a tensor, of a `Rows`, or of each item of a tuple; other values are unchanged."""
+    """Select rows of a tensor, of a `BatchedState`, or of each item of a tuple; other values are unchanged."""
     if isinstance(value, Tensor):
         return value.index_select(0, index)
-    if isinstance(value, Rows):
+    if isinstance(value, BatchedState):
         return value.select(index)
     if isinstance(value, tuple):
         return tuple(select_rows(item, index) for item in value)
     return value
 
 
-class Rows:
+class BatchedState:
     """Base class of the frozen dataclasses whose rows search repeats, reorders and removes."""
 
     def select(self: R, index: Int[Tensor, "N"]) -> R:
@@ -50,30 +50,30 @@ class Rows:
             return dataclasses.replace(
                 self, **{name: select_rows(part, index) for name, part in parts.items()}
             )
-        whole, rows = self.shared()
+        whole, rows = self.base_and_index()
         # A subclass with lazy fields replaces the class, and the fields stay unset until they are read. A
         # repeated selection composes the indices, so that there is one copy at most.
-        selected = object.__new__(_selected(type(whole)))
-        vars(selected).update({_WHOLE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
+        selected = object.__new__(_lazy_class(type(whole)))
+        vars(selected).update({_BASE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
         return selected
 
-    def shared(self: R) -> tuple[R, Int[Tensor, "B"] | None]:
+    def base_and_index(self: R) -> tuple[R, Int[Tensor, "B"] | None]:
         """Return the object these rows were selected from and their indices, or `self` and None."""
-        return vars(self).get(_WHOLE, self), vars(self).get(_INDEX)
+        return vars(self).get(_BASE, self), vars(self).get(_INDEX)
 
 
-_WHOLE, _INDEX = "_whole", "_index"
+_BASE, _INDEX = "_whole", "_index"
 
 
 @cache
-def _selected(kind: Any) -> Any:
+def _lazy_class(kind: Any) -> Any:
     """Return the subclass of `kind` whose fields are selected lazily; `kind` itself if it is lazy already."""
-    if any(isinstance(part, _Part) for part in vars(kind).values()):
+    if any(isinstance(part, _LazyField) for part in vars(kind).values()):
         return kind
-    return type(kind.__name__, (kind,), {field.name: _Part(field.name) for field in dataclasses.fields(kind)})
+    return type(kind.__name__, (kind,), {field.name: _LazyField(field.name) for field in dataclasses.fields(kind)})
 
 
-class _Part:
+class _LazyField:
     """A lazily selected field: its first access stores the selected tensor as an instance attribute."""
 
     def __init__(self, name: str) -> None:

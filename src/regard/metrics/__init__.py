@@ -1,20 +1,20 @@
 """Metrics of translations and alignments, and significance tests. Does not use models or torch."""
 
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights
-from regard.metrics.counts import Score, SentenceCounts
-from regard.metrics.coverage import drop, rep, repetition
-from regard.metrics.maps import AttentionMap, map_difference, match_maps
+from regard.metrics.counts import CorpusScore, SentenceCounts
+from regard.metrics.coverage import drop, rep, repetition_sigma
+from regard.metrics.maps import AttentionMap, map_difference, match_columns
 from regard.metrics.meteor import meteor
-from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
+from regard.metrics.significance import PairedComparison, Estimate, bootstrap, paired_bootstrap
 from regard.metrics.transduction import accuracy, edit_distance, edits
 from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
     "AlignmentScore",
     "AttentionMap",
-    "Comparison",
+    "PairedComparison",
     "Estimate",
-    "Score",
+    "CorpusScore",
     "SentenceCounts",
     "accuracy",
     "alignment_score",
@@ -26,10 +26,10 @@ __all__ = [
     "edits",
     "links_from_weights",
     "map_difference",
-    "match_maps",
+    "match_columns",
     "meteor",
     "paired_bootstrap",
     "rep",
-    "repetition",
+    "repetition_sigma",
     "ter",
 ]

@@ -17,11 +17,11 @@ from regard.errors import DataError
 
 __all__ = [
     "AlignmentScore",
-    "alignment_error",
+    "aer_from_counts",
     "alignment_score",
     "count_links",
     "is_selection",
-    "join_words",
+    "merge_subwords",
     "links_from_selection",
     "links_from_weights",
 ]
@@ -61,7 +61,7 @@ def alignment_score(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Alignm
 
 
 def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.ndarray, "n 4"]:
-    """Return |A|, |S|, |A & S| and |A & P| of each sentence pair, for `alignment_error` and resampling.
+    """Return |A|, |S|, |A & S| and |A & P| of each sentence pair, for `aer_from_counts` and resampling.
 
     Args:
         links: Links of each sentence pair.
@@ -82,7 +82,7 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
-def alignment_error(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
+def aer_from_counts(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
     """Return the AER of rows of summed counts (see `count_links`), for `regard.metrics.significance`."""
     found, sure, found_sure, found_possible = summed.T
     total = found + sure
@@ -98,7 +98,7 @@ def links_from_weights(
 ) -> Links:
     """Link each target word to the source word with the highest attention, Ghader & Monz (2017).
 
-    Weights of subword tokens are joined first (`join_words`). Of equal weights, the first is used. A target
+    Weights of subword tokens are joined first (`merge_subwords`). Of equal weights, the first is used. A target
     word is not linked if it has no attention to any word, or more to the sink than to any word. Symbols that
     a tokenizer adds to every line (`</s>`) are ignored, because pre-trained models attend to them regardless
     of the word.
@@ -112,7 +112,7 @@ def links_from_weights(
     Raises:
         DataError: if the number of word indices differs from the number of tokens.
     """
-    joined = join_words(weights, source_words, target_words)
+    joined = merge_subwords(weights, source_words, target_words)
     if joined.shape[1] == 0:
         return frozenset()
     best, highest = joined.argmax(axis=1), joined.max(axis=1)
@@ -120,7 +120,7 @@ def links_from_weights(
     if source_words is not None and -1 in source_words:
         # Treat the sink as the only source word to sum the attention to it.
         sinks = [0 if word == -1 else -1 for word in source_words]
-        linked &= highest >= join_words(weights, sinks, target_words)[:, 0]
+        linked &= highest >= merge_subwords(weights, sinks, target_words)[:, 0]
     return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))
 
 
@@ -147,11 +147,11 @@ def links_from_selection(
     Raises:
         DataError: if the number of word indices differs from the number of tokens.
     """
-    joined = join_words(weights, source_words, target_words)
+    joined = merge_subwords(weights, source_words, target_words)
     return frozenset((int(s), int(t)) for t, s in np.argwhere(joined > 0))
 
 
-def join_words(
+def merge_subwords(
     weights: Float[np.ndarray, "T S"],
     source_words: Sequence[int] | None = None,
     target_words: Sequence[int] | None = None,

@@ -13,7 +13,7 @@ Here, with alpha_tj the attention of time step t to source token j:
 
 Entropy and support are computed on tokens for each head and then averaged over heads. They and accuracy
 include the time step of the end symbol. Coverage and links are computed on words
-(`regard.metrics.alignment.join_words`) from the mean of the heads, without the end symbol's step and the
+(`regard.metrics.alignment.merge_subwords`) from the mean of the heads, without the end symbol's step and the
 sink.
 """
 
@@ -27,23 +27,23 @@ from jaxtyping import Bool, Float
 
 from regard.data.links import GoldLinks, Links, format_links
 from regard.errors import DataError
-from regard.metrics.alignment import AlignmentScore, alignment_score, join_words, links_from_weights
+from regard.metrics.alignment import AlignmentScore, alignment_score, merge_subwords, links_from_weights
 
 __all__ = [
-    "AttentionFigures",
-    "Bins",
+    "AttentionStatistics",
+    "Histogram",
     "SentenceAttention",
     "coverage",
     "entropy",
-    "look",
-    "score_sentences",
-    "summarise",
+    "attention_statistics",
+    "score_links",
+    "summarize",
     "support",
 ]
 
-_DIGITS = 6  # decimals before binning, so that values on a bin edge do not depend on rounding errors
+_DECIMALS = 6  # decimals before binning, so that values on a bin edge do not depend on rounding errors
 _COVERAGE_BIN = 0.05
-_NORMAL = 1.96  # standard errors on either side of a 95 % interval
+_Z_95 = 1.96  # standard errors on either side of a 95 % interval
 
 
 def entropy(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
@@ -82,7 +82,7 @@ class SentenceAttention:
     Attributes:
         entropies: Entropy of each time step, in nats.
         support: Number of source tokens with nonzero weight at each time step.
-        right: Whether the top-scoring token of each time step is the reference token.
+        correct: Whether the top-scoring token of each time step is the reference token.
         coverage: Coverage of the sentence, 0 to 1.
         links: For each target word the source word with the highest attention.
         selected: For each target word all selected source words. None if the attention is not a selection.
@@ -90,7 +90,7 @@ class SentenceAttention:
 
     entropies: Float[np.ndarray, "T"]
     support: Float[np.ndarray, "T"]
-    right: Bool[np.ndarray, "T"]
+    correct: Bool[np.ndarray, "T"]
     coverage: float
     links: Links
     selected: Links | None = None
@@ -99,17 +99,17 @@ class SentenceAttention:
         """Return all values as JSON types: one value per time step in order, links counted from 0."""
         selected = {} if self.selected is None else {"selected": format_links(self.selected)}
         return selected | {
-            "coverage": round(self.coverage, _DIGITS),
-            "entropy": [round(value, _DIGITS) for value in self.entropies.tolist()],
-            "support": [round(value, _DIGITS) for value in self.support.tolist()],
-            "right": self.right.tolist(),
+            "coverage": round(self.coverage, _DECIMALS),
+            "entropy": [round(value, _DECIMALS) for value in self.entropies.tolist()],
+            "support": [round(value, _DECIMALS) for value in self.support.tolist()],
+            "right": self.correct.tolist(),
             "links": format_links(self.links),
         }
 
 
-def look(
+def attention_statistics(
     weights: Float[np.ndarray, "T H S"],
-    right: Bool[np.ndarray, "T"],
+    correct: Bool[np.ndarray, "T"],
     source_words: Sequence[int],
     target_words: Sequence[int],
     links: Links | None = None,
@@ -119,7 +119,7 @@ def look(
 
     Args:
         weights: Attention of each time step, including that of the end symbol, to each source token.
-        right: Whether the top-scoring token of each time step is the reference token.
+        correct: Whether the top-scoring token of each time step is the reference token.
         source_words: Word index of each source token, counted from 0; -1 for the sink.
         target_words: Word index of each target token, without the end symbol.
         links: Word links. Default: those of the weights.
@@ -129,26 +129,26 @@ def look(
     return SentenceAttention(
         entropies=entropy(weights).mean(axis=1),
         support=support(weights).mean(axis=1),
-        right=right,
-        coverage=coverage(join_words(own, source_words, target_words)),
+        correct=correct,
+        coverage=coverage(merge_subwords(own, source_words, target_words)),
         links=links_from_weights(own, source_words, target_words) if links is None else links,
         selected=selected,
     )
 
 
 @dataclass(frozen=True)
-class Bins:
+class Histogram:
     """A histogram. The last bin includes its upper edge.
 
     Attributes:
         edges: Bin edges in ascending order, one more than the number of bins.
         counts: Number of values in each bin.
-        right: Number of correct predictions in each bin. None if this does not apply.
+        num_correct: Number of correct predictions in each bin. None if this does not apply.
     """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
-    right: tuple[int, ...] | None = None
+    num_correct: tuple[int, ...] | None = None
 
     @property
     def shares(self) -> Float[np.ndarray, "N"]:
@@ -159,22 +159,22 @@ class Bins:
     def accuracy(self) -> Float[np.ndarray, "N"]:
         """Return the share of correct predictions in each bin; NaN for empty bins."""
         counts = np.array(self.counts, dtype=np.float64)
-        right = np.array(self.right or np.zeros(len(counts)), dtype=np.float64)
+        right = np.array(self.num_correct or np.zeros(len(counts)), dtype=np.float64)
         return np.divide(right, counts, out=np.full_like(counts, np.nan), where=counts > 0)
 
     @property
-    def interval(self) -> Float[np.ndarray, "N 2"]:
+    def accuracy_interval(self) -> Float[np.ndarray, "N 2"]:
         """Return the 95 % interval of each bin's accuracy (Wilson 1927), assuming independent steps."""
         counts = np.array(self.counts, dtype=np.float64)
         n, share = np.where(counts > 0, counts, np.nan), self.accuracy
         # The Wilson interval is also valid for small counts and for shares of 0 or 1.
-        middle = share + _NORMAL**2 / (2 * n)
-        reach = _NORMAL * np.sqrt(share * (1 - share) / n + _NORMAL**2 / (4 * n**2))
-        return np.stack([middle - reach, middle + reach], axis=1) / (1 + _NORMAL**2 / n)[:, None]
+        middle = share + _Z_95**2 / (2 * n)
+        reach = _Z_95 * np.sqrt(share * (1 - share) / n + _Z_95**2 / (4 * n**2))
+        return np.stack([middle - reach, middle + reach], axis=1) / (1 + _Z_95**2 / n)[:, None]
 
 
 @dataclass(frozen=True)
-class AttentionFigures:
+class AttentionStatistics:
     """Attention statistics of one model over a text.
 
     Attributes:
@@ -196,8 +196,8 @@ class AttentionFigures:
     entropy: float
     support: float
     coverage: float
-    entropies: Bins
-    coverages: Bins
+    entropies: Histogram
+    coverages: Histogram
     alignment: AlignmentScore | None = None
     selection: AlignmentScore | None = None
 
@@ -216,7 +216,7 @@ class AttentionFigures:
         return figures
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "AttentionFigures":
+    def from_record(cls, record: dict[str, Any]) -> "AttentionStatistics":
         """Create statistics from the output of `record`.
 
         Raises:
@@ -224,7 +224,7 @@ class AttentionFigures:
         """
         try:
             entropies, coverages = (
-                Bins(**{name: tuple(values) for name, values in record[key].items()})
+                Histogram(**{name: tuple(values) for name, values in record[key].items()})
                 for key in ("entropies", "coverages")
             )
             single = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
@@ -240,12 +240,12 @@ class AttentionFigures:
             raise DataError("the record does not contain attention statistics of a model") from None
 
 
-def summarise(
+def summarize(
     sentences: Sequence[SentenceAttention],
     alignment: AlignmentScore | None = None,
     width: float = 0.2,
     selection: AlignmentScore | None = None,
-) -> AttentionFigures:
+) -> AttentionStatistics:
     """Compute the attention statistics of a text.
 
     Args:
@@ -264,8 +264,8 @@ def summarise(
         for name in ("entropies", "support", "right")
     )
     covered = np.array([one.coverage for one in sentences])
-    bins = max(math.ceil(round(float(entropies.max()) / width, _DIGITS)), 1)
-    return AttentionFigures(
+    bins = max(math.ceil(round(float(entropies.max()) / width, _DECIMALS)), 1)
+    return AttentionStatistics(
         sentences=len(sentences),
         steps=len(right),
         accuracy=float(right.mean()),
@@ -279,7 +279,7 @@ def summarise(
     )
 
 
-def score_sentences(
+def score_links(
     sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]
 ) -> tuple[AlignmentScore, AlignmentScore | None]:
     """Score the links of a text, and its selected sets if the attention of all sentences is a selection.
@@ -301,11 +301,11 @@ def score_sentences(
 
 def _histogram(
     values: Float[np.ndarray, "N"], width: float, bins: int, right: Bool[np.ndarray, "N"] | None = None
-) -> Bins:
+) -> Histogram:
     """Count nonnegative values in a number of bins of equal width."""
-    edges = np.round(np.arange(bins + 1) * width, 2 * _DIGITS)
-    place = np.searchsorted(edges, np.round(values, _DIGITS), side="right") - 1
+    edges = np.round(np.arange(bins + 1) * width, 2 * _DECIMALS)
+    place = np.searchsorted(edges, np.round(values, _DECIMALS), side="right") - 1
     place = place.clip(0, bins - 1)
     counts = np.bincount(place, minlength=bins)
     found = None if right is None else tuple(np.bincount(place[right], minlength=bins).tolist())
-    return Bins(tuple(edges.tolist()), tuple(counts.tolist()), found)
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), found)

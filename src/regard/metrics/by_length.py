@@ -18,7 +18,7 @@ from regard.errors import DataError, UsageError
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_text_repetitions
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
-from regard.metrics.translation import count, split_words
+from regard.metrics.translation import count_statistics, split_words
 
 __all__ = [
     "Bucket",
@@ -26,7 +26,7 @@ __all__ = [
     "LengthScores",
     "count_lengths",
     "count_system",
-    "cut_by_length",
+    "bucket_by_length",
     "score_by_length",
 ]
 
@@ -38,12 +38,12 @@ class Bucket:
     Attributes:
         low: Minimum number of words.
         high: Maximum number of words. None for no limit.
-        rows: Indices of the sentences, counted from 0, in order.
+        sentence_ids: Indices of the sentences, counted from 0, in order.
     """
 
     low: int
     high: int | None
-    rows: Int[np.ndarray, "n"]
+    sentence_ids: Int[np.ndarray, "n"]
 
     @property
     def label(self) -> str:
@@ -108,32 +108,32 @@ def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
     return [len(words) for words in split_words(lines, tokenize)]
 
 
-def cut_by_length(lengths: Sequence[int], width: int = 10, closed: int = 6) -> list[Bucket]:
+def bucket_by_length(lengths: Sequence[int], width: int = 10, num_bounded: int = 6) -> list[Bucket]:
     """Assign each sentence to the bucket of its length.
 
     Args:
         lengths: Number of words of each sentence. Empty sentences belong to the first bucket.
         width: Number of lengths per bucket.
-        closed: Number of buckets before the last one, which has no upper limit.
+        num_bounded: Number of buckets before the last one, which has no upper limit.
 
     Raises:
         UsageError: if the width is below 1 or the number of buckets below 0.
         DataError: if there is no sentence.
     """
-    if width < 1 or closed < 0:
-        raise UsageError(f"{closed} buckets of width {width}; expected at least 0 buckets of width 1 or more")
+    if width < 1 or num_bounded < 0:
+        raise UsageError(f"{num_bounded} buckets of width {width}; expected at least 0 buckets of width 1 or more")
     if not lengths:
         raise DataError("lengths: expected at least one sentence")
-    places = ((np.asarray(lengths) - 1) // width).clip(0, closed)  # (n,)
+    places = ((np.asarray(lengths) - 1) // width).clip(0, num_bounded)  # (n,)
     # The label of the first bucket includes 0 only if there is an empty sentence.
     shortest = min(1, min(lengths))
     return [
         Bucket(
             low=b * width + 1 if b else shortest,
-            high=(b + 1) * width if b < closed else None,
-            rows=np.flatnonzero(places == b),
+            high=(b + 1) * width if b < num_bounded else None,
+            sentence_ids=np.flatnonzero(places == b),
         )
-        for b in range(closed + 1)
+        for b in range(num_bounded + 1)
     ]
 
 
@@ -158,7 +158,7 @@ def count_system(
         UsageError: if the tokenizer is unknown or needs a package that is not installed.
     """
     counts = {
-        "bleu": count("bleu", outputs, [references], tokenize, lowercase),
+        "bleu": count_statistics("bleu", outputs, [references], tokenize, lowercase),
         "rep": count_text_repetitions(outputs, references, tokenize, lowercase),
     }
     return counts if links is None else counts | {"drop": count_drops(*links)}
@@ -167,7 +167,7 @@ def count_system(
 def score_by_length(
     counts: SentenceCounts,
     buckets: Sequence[Bucket],
-    first: SentenceCounts | None = None,
+    baseline: SentenceCounts | None = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> LengthScores:
@@ -175,16 +175,16 @@ def score_by_length(
 
     Args:
         counts: Counts of a system's sentences.
-        buckets: Buckets from `cut_by_length`.
-        first: Counts of the system to compare with.
+        buckets: Buckets from `bucket_by_length`.
+        baseline: Counts of the system to compare with.
         resamples: Number of bootstrap samples per bucket.
         seed: Random seed of the bootstrap.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences differ.
     """
-    sentences = sum(len(bucket.rows) for bucket in buckets)
-    for each in (counts, *(() if first is None else (first,))):
+    sentences = sum(len(bucket.sentence_ids) for bucket in buckets)
+    for each in (counts, *(() if baseline is None else (baseline,))):
         if len(each.rows) != sentences:
             raise DataError(
                 f"counts of {len(each.rows)} sentences, but lengths of {sentences}: the numbers must be equal"
@@ -194,16 +194,16 @@ def score_by_length(
         own = counts.rows[rows]
         if len(rows) == 1:
             return BucketScore(float(counts.aggregate(own)[0]))
-        if first is None:
+        if baseline is None:
             found = bootstrap(own, counts.aggregate, resamples, seed)
             return BucketScore(found.value, (found.low, found.high))
-        pair = paired_bootstrap(first.rows[rows], own, counts.aggregate, resamples, seed)
+        pair = paired_bootstrap(baseline.rows[rows], own, counts.aggregate, resamples, seed)
         interval = (pair.other.low, pair.other.high)
         return BucketScore(pair.other.value, interval, pair.difference, pair.p_value)
 
     return LengthScores(
         name=counts.name,
         signature=counts.signature,
-        buckets=tuple(score(bucket.rows) if len(bucket.rows) else None for bucket in buckets),
+        buckets=tuple(score(bucket.sentence_ids) if len(bucket.sentence_ids) else None for bucket in buckets),
         total=score(np.arange(sentences)),
     )

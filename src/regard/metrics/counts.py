@@ -10,11 +10,11 @@ from jaxtyping import Float
 from regard.errors import DataError
 from regard.metrics.significance import Aggregate
 
-__all__ = ["Score", "SentenceCounts", "check_lengths"]
+__all__ = ["CorpusScore", "SentenceCounts", "check_references"]
 
 
 @dataclass(frozen=True)
-class Score:
+class CorpusScore:
     """Score of a corpus.
 
     Attributes:
@@ -45,17 +45,17 @@ class SentenceCounts:
     rows: Float[np.ndarray, "n k"]
     aggregate: Aggregate
 
-    def total(self) -> Score:
+    def corpus_score(self) -> CorpusScore:
         """Return the score of the whole corpus."""
         summed = self.rows.sum(axis=0, keepdims=True)
-        return Score(self.name, float(self.aggregate(summed)[0]), self.signature)
+        return CorpusScore(self.name, float(self.aggregate(summed)[0]), self.signature)
 
-    def each(self) -> Float[np.ndarray, "n"]:
+    def sentence_scores(self) -> Float[np.ndarray, "n"]:
         """Return the score of each sentence, computed as if it were the whole corpus."""
         return self.aggregate(self.rows)
 
 
-def check_lengths(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
+def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
     """Check that there is at least one output and that all sets of references have the same length.
 
     Args:

@@ -21,24 +21,24 @@ from jaxtyping import Float
 
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
-from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.translation import split_words
 
 __all__ = [
-    "REPETITION",
+    "DEFAULT_REPETITION",
     "count_drops",
     "count_repetitions",
     "count_text_repetitions",
-    "doubled_words",
+    "immediate_repetitions",
     "drop",
     "dropped_words",
     "percentage",
     "rep",
     "repeated_ngrams",
-    "repetition",
+    "repetition_sigma",
 ]
 
-REPETITION = (2, 1.0, 2.0)
+DEFAULT_REPETITION = (2, 1.0, 2.0)
 """Values of n, lambda1 and lambda2 in Malaviya et al. (2018)."""
 
 
@@ -48,7 +48,7 @@ def rep(
     n: int = 2,
     lambda1: float = 1.0,
     lambda2: float = 2.0,
-) -> Score:
+) -> CorpusScore:
     """Compute REP of a corpus: repetitions that are not in the references, per 100 reference words.
 
     Lower is better.
@@ -64,15 +64,15 @@ def rep(
         DataError: if the lengths differ or there is no sentence.
         UsageError: if n is below 1 or a weight below 0.
     """
-    return count_repetitions(outputs, references, n, lambda1, lambda2).total()
+    return count_repetitions(outputs, references, n, lambda1, lambda2).corpus_score()
 
 
-def repetition(
+def repetition_sigma(
     output: Sequence[str], reference: Sequence[str], n: int = 2, lambda1: float = 1.0, lambda2: float = 2.0
 ) -> float:
     """Return sigma of one sentence, without normalization. The arguments are those of `rep`."""
     ngrams = sum(repeated_ngrams(output, reference, n).values())
-    doubles = sum(doubled_words(output, reference).values())
+    doubles = sum(immediate_repetitions(output, reference).values())
     return lambda1 * ngrams + lambda2 * doubles
 
 
@@ -87,7 +87,7 @@ def repeated_ngrams(output: Sequence[str], reference: Sequence[str], n: int = 2)
     return Counter({ngram: times for ngram, times in generated.items() if times >= 2}) - expected
 
 
-def doubled_words(output: Sequence[str], reference: Sequence[str]) -> Counter[str]:
+def immediate_repetitions(output: Sequence[str], reference: Sequence[str]) -> Counter[str]:
     """Return words that are immediately repeated more often in the output than in the reference.
 
     The values are the differences of the counts.
@@ -108,9 +108,9 @@ def count_repetitions(
     for name, weight in (("lambda1", lambda1), ("lambda2", lambda2)):
         if not weight >= 0:
             raise UsageError(f"{name} is {weight}, but must be at least 0")
-    check_lengths(outputs, [references])
+    check_references(outputs, [references])
     rows = [
-        (repetition(output, reference, n, lambda1, lambda2), len(reference))
+        (repetition_sigma(output, reference, n, lambda1, lambda2), len(reference))
         for output, reference in zip(outputs, references, strict=True)
     ]
     signature = f"n:{n}|lambda1:{lambda1:g}|lambda2:{lambda2:g}"
@@ -122,7 +122,7 @@ def count_text_repetitions(
     references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
-    repetition: tuple[int, float, float] = REPETITION,
+    repetition: tuple[int, float, float] = DEFAULT_REPETITION,
 ) -> SentenceCounts:
     """Return the counts of `count_repetitions` for text that is split into words as BLEU does.
 
@@ -131,7 +131,7 @@ def count_text_repetitions(
         references: One reference per output.
         tokenize: A `regard.metrics.translation.Tokenizer`.
         lowercase: Whether to ignore case.
-        repetition: n, lambda1 and lambda2.
+        repetition_sigma: n, lambda1 and lambda2.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -144,7 +144,7 @@ def count_text_repetitions(
     return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
 
 
-def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Score:
+def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> CorpusScore:
     """Compute DROP of a corpus: the percentage of reference-linked source words that the outputs drop.
 
     Args:
@@ -154,7 +154,7 @@ def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Sco
     Raises:
         DataError: if the lengths differ or there is no sentence.
     """
-    return count_drops(reference_links, output_links).total()
+    return count_drops(reference_links, output_links).corpus_score()
 
 
 def dropped_words(reference_links: Links, output_links: Links) -> list[int]:

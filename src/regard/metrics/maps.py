@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import DataError
-from regard.metrics.alignment import join_words
+from regard.metrics.alignment import merge_subwords
 
-__all__ = ["SINK_LABEL", "AttentionMap", "map_difference", "match_maps"]
+__all__ = ["SINK_LABEL", "AttentionMap", "map_difference", "match_columns"]
 
 SINK_LABEL = "<sink>"
 
@@ -56,7 +56,7 @@ class AttentionMap:
         source_words: Sequence[int],
         target_words: Sequence[int],
     ) -> "AttentionMap":
-        """Create a map between words from the attention between tokens (see `join_words`).
+        """Create a map between words from the attention between tokens (see `merge_subwords`).
 
         Args:
             weights: Attention of each target token to each source token.
@@ -69,7 +69,7 @@ class AttentionMap:
         sink = bool((own < 0).any())
         joined = np.zeros((len(target), len(source) + sink))
         # The sink becomes an additional word after the last one.
-        some = join_words(weights, np.where(own < 0, len(source), own).tolist(), target_words)
+        some = merge_subwords(weights, np.where(own < 0, len(source), own).tolist(), target_words)
         joined[: some.shape[0], : some.shape[1]] = some
         return cls(tuple(source), tuple(target), joined)
 
@@ -90,7 +90,7 @@ class AttentionMap:
         return replace(self, weights=np.pad(self.weights, ((0, 0), (0, 1))))
 
 
-def match_maps(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
+def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
     """Return the maps of several systems with equal columns: with a sink if any of them has one.
 
     Args:
@@ -108,14 +108,14 @@ def match_maps(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
             if own != theirs:
                 raise DataError(
                     f"the maps of {first} and {name} have different words and cannot be subtracted: "
-                    + _apart(side, (own, theirs), (first, name))
+                    + _first_difference(side, (own, theirs), (first, name))
                 )
     if any(one.has_sink for one in maps.values()):
         return {name: one.with_sink() for name, one in maps.items()}
     return dict(maps)
 
 
-def _apart(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[str, str]) -> str:
+def _first_difference(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[str, str]) -> str:
     """Describe the first word that differs."""
     for place, both in enumerate(zip_longest(*words), 1):
         if both[0] != both[1]:
@@ -138,5 +138,5 @@ def map_difference(
     Raises:
         DataError: if the words differ.
     """
-    own, theirs = match_maps(dict(zip(names, (one, other), strict=True))).values()
+    own, theirs = match_columns(dict(zip(names, (one, other), strict=True))).values()
     return replace(own, weights=own.weights.astype(np.float64) - theirs.weights.astype(np.float64))

@@ -24,11 +24,11 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.files import file_digest
-from regard.data.spacing import join_spaces
+from regard.data.spacing import normalize_whitespace
 from regard.errors import UsageError
-from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 
-__all__ = ["count_meteor", "find_jar", "find_java", "meteor", "score_counts"]
+__all__ = ["count_meteor", "find_jar", "find_java", "meteor", "meteor_from_counts"]
 
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 # Weights of exact, stem, synonym and paraphrase matches.
@@ -54,7 +54,7 @@ def meteor(
     references: Sequence[Sequence[str]],
     normalize: bool = True,
     language: str = "en",
-) -> Score:
+) -> CorpusScore:
     """Compute METEOR of a corpus, from 0 to 100; higher is better.
 
     Args:
@@ -69,7 +69,7 @@ def meteor(
         UsageError: if the language is not English, or if Java or the program is missing, not the authors',
             fails or does not end.
     """
-    return count_meteor(hypotheses, references, normalize, language).total()
+    return count_meteor(hypotheses, references, normalize, language).corpus_score()
 
 
 def count_meteor(
@@ -81,15 +81,15 @@ def count_meteor(
     """Return the program's counts of each sentence. The arguments and errors are those of `meteor`."""
     if language != "en":
         raise UsageError(f"METEOR is available for English only: expected language 'en', got {language!r}")
-    check_lengths(hypotheses, references)
+    check_references(hypotheses, references)
     lines = [
-        " ||| ".join(("SCORE", *map(_harmless, truths), _harmless(hypothesis)))
+        " ||| ".join(("SCORE", *map(_escape_separators, truths), _escape_separators(hypothesis)))
         for hypothesis, *truths in zip(hypotheses, *references, strict=True)
     ]
-    rows = _single_chunks_removed(_run(lines, normalize))
+    rows = _zero_single_chunks(_run(lines, normalize))
     norm = "yes" if normalize else "no"
     signature = f"nrefs:{len(references)}|lang:{language}|norm:{norm}|task:rank|version:1.5"
-    return SentenceCounts("METEOR", signature, rows, score_counts)
+    return SentenceCounts("METEOR", signature, rows, meteor_from_counts)
 
 
 def find_java() -> str:
@@ -141,9 +141,9 @@ def _paraphrases(jar: Path) -> Path:
     return jar.with_name("data") / "paraphrase-en.gz"
 
 
-def _harmless(text: str) -> str:
+def _escape_separators(text: str) -> str:
     """Return text on one line without `|||`, which separates the fields of the program's input."""
-    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), join_spaces(text))
+    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), normalize_whitespace(text))
 
 
 def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
@@ -182,7 +182,7 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
     return rows
 
 
-def _single_chunks_removed(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray, "n 23"]:
+def _zero_single_chunks(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray, "n 23"]:
     """Set the number of chunks to 0 where output and reference match entirely, as the program does."""
     output, reference = rows[:, 4:_CHUNKS:2].sum(axis=1), rows[:, 5:_CHUNKS:2].sum(axis=1)
     whole = (output == rows[:, 0]) & (reference == rows[:, 1]) & (rows[:, _CHUNKS] == 1)
@@ -191,7 +191,7 @@ def _single_chunks_removed(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray,
     return counts
 
 
-def score_counts(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:
+def meteor_from_counts(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:
     """Return METEOR of rows of summed counts."""
     content_share = np.array([_DELTA, 1 - _DELTA])
     matches = summed[:, 4:_CHUNKS].reshape(-1, 4, 2, 2)  # (r, kind, content or function, output or reference)

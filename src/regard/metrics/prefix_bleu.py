@@ -18,25 +18,25 @@ __all__ = ["prefix_bleu"]
 
 def prefix_bleu(
     produced: Int[np.ndarray, "B T"],
-    steps: Int[np.ndarray, "B"],
+    produced_lengths: Int[np.ndarray, "B"],
     reference: Int[np.ndarray, "B N"],
-    lengths: Int[np.ndarray, "B"],
-    end: int,
-    unknown: int,
+    reference_lengths: Int[np.ndarray, "B"],
+    eos_id: int,
+    unk_id: int,
 ) -> Float[np.ndarray, "B T"]:
     """Compute R after each of the first t tokens, t = 1, 2..., stored at the position of token t.
 
     Args:
         produced: Token ids of translations.
-        steps: Number of tokens in each row, without padding.
+        produced_lengths: Number of tokens in each row, without padding.
         reference: Token ids of the references, including end symbols.
-        lengths: Number of tokens in each reference, without padding.
-        end: Id of the end symbol, which is not counted as a token.
-        unknown: Id of the unknown token.
+        reference_lengths: Number of tokens in each reference, without padding.
+        eos_id: Id of the end symbol, which is not counted as a token.
+        unk_id: Id of the unknown token.
 
     Returns:
         [B, T] in float64; 0 at padding.
     """
     found = np.zeros(produced.shape)
-    fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown)
+    fill_prefix_bleu(found, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id)
     return found

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from regard.errors import DataError
 
-__all__ = ["Aggregate", "Comparison", "Estimate", "bootstrap", "paired_bootstrap"]
+__all__ = ["Aggregate", "PairedComparison", "Estimate", "bootstrap", "paired_bootstrap"]
 
 Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
 
@@ -41,7 +41,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """Comparison of two systems on the same sentences.
 
     Attributes:
@@ -76,9 +76,9 @@ def bootstrap(
         DataError: if there is no sentence.
     """
     runs = _runs(rows)
-    sampled = [counts @ runs for counts in _draws(runs.shape[1], resamples, seed)]
-    shares = _shares(len(runs), resamples, seed)
-    return _estimate(_score(runs, aggregate), _means(sampled, shares, aggregate))
+    sampled = [counts @ runs for counts in _resample_counts(runs.shape[1], resamples, seed)]
+    shares = _run_weights(len(runs), resamples, seed)
+    return _estimate(_score(runs, aggregate), _mean_scores(sampled, shares, aggregate))
 
 
 def paired_bootstrap(
@@ -87,7 +87,7 @@ def paired_bootstrap(
     aggregate: Aggregate,
     resamples: int = 1000,
     seed: int = 0,
-) -> Comparison:
+) -> PairedComparison:
     """Compare two systems by paired bootstrap resampling, Koehn (2004).
 
     Koehn counts the resampled test sets on which the system with the better score on the actual test set is
@@ -112,15 +112,15 @@ def paired_bootstrap(
                 f"paired bootstrap: {one} {what} of one system but {two} of the other; expected equal numbers"
             )
     # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
-    sampled = [(counts @ ours, counts @ theirs) for counts in _draws(ours.shape[1], resamples, seed)]
-    shares = _shares(len(ours), resamples, seed)
-    first_scores = _means([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
-    other_scores = _means([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
+    sampled = [(counts @ ours, counts @ theirs) for counts in _resample_counts(ours.shape[1], resamples, seed)]
+    shares = _run_weights(len(ours), resamples, seed)
+    first_scores = _mean_scores([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
+    other_scores = _mean_scores([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
     first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
     difference = other_score - first_score
     # Number of resamples in which the sign of the difference is reversed or the difference is zero.
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
-    return Comparison(
+    return PairedComparison(
         first=_estimate(first_score, first_scores),
         other=_estimate(other_score, other_scores),
         difference=_estimate(difference, other_scores - first_scores),
@@ -138,27 +138,27 @@ def _runs(rows: Float[np.ndarray, "*r n k"]) -> Float[np.ndarray, "r n k"]:
     return runs
 
 
-def _draws(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
+def _resample_counts(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
     """Yield the number of occurrences of each sentence in each resampled test set."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         yield np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
 
 
-def _shares(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
+def _run_weights(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
     """Return the share of each run in each resample."""
     if runs == 1:
         return np.ones((resamples, 1))
-    # A different seed than in `_draws`, so that runs and sentences are sampled independently.
+    # A different seed than in `_resample_counts`, so that runs and sentences are sampled independently.
     picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
     return (picked[:, :, None] == np.arange(runs)).mean(axis=1)
 
 
-def _means(
-    drawn: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
+def _mean_scores(
+    summed: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
 ) -> Float[np.ndarray, "d"]:
     """Return the mean score of the sampled runs in each resample."""
-    scores = aggregate(np.concatenate(drawn)).reshape(shares.shape)
+    scores = aggregate(np.concatenate(summed)).reshape(shares.shape)
     return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
 
 

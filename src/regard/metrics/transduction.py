@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.spacing import join_spaces
+from regard.data.spacing import normalize_whitespace
 from regard.errors import UsageError
-from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.coverage import percentage
 
-__all__ = ["TRANSDUCTION", "accuracy", "count_transduction", "edit_distance", "edits", "mean_edits"]
+__all__ = ["TRANSDUCTION_METRICS", "accuracy", "count_transduction", "edit_distance", "edits", "mean_edits"]
 
-TRANSDUCTION = ("accuracy", "edits")
+TRANSDUCTION_METRICS = ("accuracy", "edits")
 
 
-def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
     """Compute the percentage of outputs that equal a reference ("0/1 accuracy").
 
     Args:
@@ -32,12 +32,12 @@ def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowerc
     Raises:
         DataError: if the lengths differ or there is no output.
     """
-    return count_transduction("accuracy", outputs, references, lowercase).total()
+    return count_transduction("accuracy", outputs, references, lowercase).corpus_score()
 
 
-def edits(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+def edits(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
     """Compute the mean edit distance in characters; lower is better. See `accuracy` for the arguments."""
-    return count_transduction("edits", outputs, references, lowercase).total()
+    return count_transduction("edits", outputs, references, lowercase).corpus_score()
 
 
 def count_transduction(
@@ -55,9 +55,9 @@ def count_transduction(
         DataError: if the lengths differ or there is no output.
         UsageError: if the name is unknown.
     """
-    if name not in TRANSDUCTION:
-        raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION)}")
-    check_lengths(outputs, references)
+    if name not in TRANSDUCTION_METRICS:
+        raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
+    check_references(outputs, references)
     distance: Callable[[str, str], int] = edit_distance if name == "edits" else _same
     choose = min if name == "edits" else max
     plain_outputs = _plain(outputs, lowercase)
@@ -91,7 +91,7 @@ def _same(first: str, second: str) -> int:
 
 def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
     """Return lines with normalized white space, in lower case if requested."""
-    lines = [join_spaces(line) for line in lines]
+    lines = [normalize_whitespace(line) for line in lines]
     return [line.lower() for line in lines] if lowercase else lines
 
 

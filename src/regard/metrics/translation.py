@@ -1,6 +1,6 @@
 """BLEU, chrF and TER of a corpus with sacreBLEU (Post 2018), including signatures.
 
-`count` returns n-gram matches, lengths and edits per sentence, for resampling
+`count_statistics` returns n-gram matches, lengths and edits per sentence, for resampling
 (`regard.metrics.significance`).
 """
 
@@ -15,17 +15,17 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from regard.errors import UsageError
-from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.significance import Aggregate
 
 __all__ = [
     "MetricName",
-    "Tokenizer",
-    "aggregate",
-    "as_tokenizer",
+    "BleuTokenizer",
+    "make_aggregate",
+    "check_tokenizer",
     "bleu",
     "chrf",
-    "count",
+    "count_statistics",
     "looks_tokenized",
     "split_words",
     "ter",
@@ -34,19 +34,19 @@ __all__ = [
 MetricName = Literal["bleu", "chrf", "ter"]
 
 # Tokenizers of sacreBLEU that do not need a download.
-Tokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+BleuTokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 
 
-def as_tokenizer(name: str) -> Tokenizer:
-    """Return the name as a `Tokenizer`.
+def check_tokenizer(name: str) -> BleuTokenizer:
+    """Return the name as a `BleuTokenizer`.
 
     Raises:
         UsageError: if there is no such tokenizer.
     """
-    for known in get_args(Tokenizer):
+    for known in get_args(BleuTokenizer):
         if name == known:
             return known
-    raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(get_args(Tokenizer))}")
+    raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(get_args(BleuTokenizer))}")
 
 
 # The threshold of sacreBLEU's warning that the text was not detokenized.
@@ -56,9 +56,9 @@ _TOKENIZED_LINES = 100
 def bleu(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
-    tokenize: Tokenizer = "13a",
+    tokenize: BleuTokenizer = "13a",
     lowercase: bool = False,
-) -> Score:
+) -> CorpusScore:
     """Compute corpus BLEU (Papineni et al. 2002) with sacreBLEU's default smoothing.
 
     Args:
@@ -72,10 +72,10 @@ def bleu(
         DataError: if the lengths differ or there is no sentence.
         UsageError: if the tokenizer needs a package that is not installed.
     """
-    return count("bleu", hypotheses, references, tokenize, lowercase).total()
+    return count_statistics("bleu", hypotheses, references, tokenize, lowercase).corpus_score()
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
     """Compute corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, with beta = 2.
 
     Args:
@@ -86,10 +86,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowerca
     Raises:
         DataError: if the lengths differ or there is no sentence.
     """
-    return count("chrf", hypotheses, references, lowercase=lowercase).total()
+    return count_statistics("chrf", hypotheses, references, lowercase=lowercase).corpus_score()
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
     """Compute the translation edit rate (Snover et al. 2006); lower is better. Case is ignored.
 
     Args:
@@ -99,10 +99,10 @@ def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score
     Raises:
         DataError: if the lengths differ or there is no sentence.
     """
-    return count("ter", hypotheses, references).total()
+    return count_statistics("ter", hypotheses, references).corpus_score()
 
 
-def count(
+def count_statistics(
     metric: str,
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -115,14 +115,14 @@ def count(
         metric: A `MetricName`.
         hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: A `Tokenizer`, for BLEU only.
+        tokenize: A `BleuTokenizer`, for BLEU only.
         lowercase: Whether BLEU and chrF ignore case. TER always does.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
         UsageError: if the metric or the tokenizer is unknown or needs a package that is not installed.
     """
-    check_lengths(hypotheses, references)
+    check_references(hypotheses, references)
     scorer = _scorer(metric, tokenize, lowercase)
     # sacreBLEU has no public API for the counts of a sentence. All of its metrics define these two methods.
     counts = scorer._extract_corpus_statistics(hypotheses, references)
@@ -131,8 +131,8 @@ def count(
     return SentenceCounts(name, str(scorer.get_signature()), rows, _aggregate(scorer))
 
 
-def aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
-    """Return the function from rows of summed counts to scores. The arguments are those of `count`."""
+def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
+    """Return the function from rows of summed counts to scores. The arguments are those of `count_statistics`."""
     return _aggregate(_scorer(metric, tokenize, lowercase))
 
 
@@ -150,7 +150,7 @@ def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = F
 
     Args:
         lines: Sentences.
-        tokenize: A `Tokenizer`.
+        tokenize: A `BleuTokenizer`.
         lowercase: Whether to convert words to lower case.
 
     Raises:
@@ -178,8 +178,8 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
 
 def _bleu(tokenize: str, lowercase: bool) -> BLEU:
     """Return sacreBLEU's BLEU, and convert its errors."""
-    if tokenize not in get_args(Tokenizer):
-        raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(Tokenizer))}")
+    if tokenize not in get_args(BleuTokenizer):
+        raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(BleuTokenizer))}")
     try:
         # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)

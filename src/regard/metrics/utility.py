@@ -59,7 +59,7 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     any_match = np.zeros_like(logs, dtype=bool)
     for n in range(1, _ORDERS + 1):
         counts = _counts([_ngrams(words, n) for words in sentences])
-        matches, totals = _shared(counts, counts), counts.sum(axis=1, keepdims=True, dtype=np.float64)
+        matches, totals = _clipped_matches(counts, counts), counts.sum(axis=1, keepdims=True, dtype=np.float64)
         # As in sacreBLEU, each order without a match halves the smoothed number of matches.
         any_match |= matches > 0
         smooth += matches == 0
@@ -75,7 +75,7 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
     precision, recall, orders = np.zeros((3, len(sentences), len(sentences)))
     for n in range(1, _CHARACTERS + 1):
         counts = _counts([_ngrams(sentence, n) for sentence in sentences])
-        matches, totals = _shared(counts, counts), counts.sum(axis=1, dtype=np.float64)
+        matches, totals = _clipped_matches(counts, counts), counts.sum(axis=1, dtype=np.float64)
         both = (totals[:, np.newaxis] > 0) & (totals > 0)
         precision += np.where(both, matches / np.maximum(totals, 1)[:, np.newaxis], 0.0)
         recall += np.where(both, matches / np.maximum(totals, 1), 0.0)
@@ -91,7 +91,7 @@ def _rep(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     pairs = _counts([_ngrams(words, 2) for words in sentences])
     again = np.where(pairs >= 2, pairs, 0)
     doubled = _counts([[pair for pair in _ngrams(words, 2) if pair[0] == pair[1]] for words in sentences])
-    sigma = _excess(again, pairs) + 2 * _excess(doubled, doubled)
+    sigma = _excess_counts(again, pairs) + 2 * _excess_counts(doubled, doubled)
     return 100 - 100 * sigma / np.maximum(lengths, 1)
 
 
@@ -110,7 +110,7 @@ def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]
     return counts
 
 
-def _shared(first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
+def _clipped_matches(first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
     """Return the sum of the minimum counts for each pair of rows."""
     found = np.zeros((len(first), len(second)))
     maximum = np.minimum(first.max(axis=0, initial=0), second.max(axis=0, initial=0))
@@ -122,6 +122,6 @@ def _shared(first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]) -
     return found
 
 
-def _excess(said: Float[np.ndarray, "n g"], wanted: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
+def _excess_counts(counts: Float[np.ndarray, "n g"], reference_counts: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
     """Return the sum of the differences by which counts exceed others."""
-    return said.sum(axis=1, keepdims=True, dtype=np.float64) - _shared(said, wanted)
+    return counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)

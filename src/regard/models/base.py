@@ -1,6 +1,6 @@
 """The interface of a translation model, as training and search use it.
 
-Training calls the model with a batch (teacher forcing) and receives an `Outcome`. Search calls `begin` once,
+Training calls the model with a batch (teacher forcing) and receives an `ForwardOutput`. Search calls `begin` once,
 then alternates between `step`, which predicts the next token, and `observe`, which updates the state
 with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
 mechanism can be combined with any model.
@@ -14,33 +14,33 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Ending, Memory, Objective, Reading, Reward
-from regard.data.batch import Batch, Sequences
+from regard.attention.base import EosConstraint, Memory, Objective, AttentionStep, Reward
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS
-from regard.errors import InfeasibleBounds
-from regard.layers.rows import Rows
+from regard.errors import InfeasibleBoundsError
+from regard.layers.rows import BatchedState
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "Chosen",
-    "Constraints",
-    "Look",
+    "TokenScorer",
+    "GenerationConstraints",
+    "OutputAttentions",
     "Memories",
-    "Outcome",
+    "ForwardOutput",
     "Prediction",
     "TranslationModel",
-    "marginalise",
-    "real_steps",
-    "used_up",
+    "marginalize",
+    "target_step_mask",
+    "name_infeasible_sentence",
 ]
 
 Memories = tuple[Memory, ...]  # one per layer that attends to the source
-Chosen = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
-Look = Literal["nothing", "source", "all"]
+TokenScorer = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
+OutputAttentions = Literal["nothing", "source", "all"]
 """The attention weights to return: none, cross-attention only, or cross-attention and self-attention."""
 
 
-def marginalise(
+def marginalize(
     log_weights: Float[Tensor, "*B K"], log_likelihoods: Float[Tensor, "*B K"]
 ) -> Float[Tensor, "*B"]:
     """Return log p(y) = logsumexp_k (log w_k + log p(y | context k)), in nats."""
@@ -51,50 +51,50 @@ def marginalise(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ForwardOutput:
     """The result of teacher forcing. All log-probabilities are in nats.
 
     Attributes:
         log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference. Zero at target padding;
             may be zero for contexts that are padding.
-        average: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing. Zero
+        mean_log_probs: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing. Zero
             at padding, and everywhere if it was not requested.
         log_weights: [B, T, K], the log-weights of the contexts.
         log_policy: [B, T, K], the log-probability of the sampled source positions.
         penalty: [B, T], the mechanism's penalty, e.g. a KL divergence.
         mask: [B, T], True at real target tokens, the end symbol included.
-        weights: For each layer with cross-attention, [B, T, H, S]: the attention weights before the target
+        cross_attentions: For each layer with cross-attention, [B, T, H, S]: the attention weights before the target
             token is known. May be empty if attention was not requested.
-        beliefs: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
+        posteriors: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
             the target token (`State.belief`).
         advantage: [B, T], the return of the sampled action minus its baseline, under the objective
             `reinforce`. If None, the reward is log p(y_t | context).
-        likeliest: [B, T], the top-scoring token of each step. Computed only in training, if the model's
+        top_tokens: [B, T], the top-scoring token of each step. Computed only in training, if the model's
             reward needs it.
-        expected: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
-        encoder: For each encoder layer with self-attention, [B, H, S, S], if all attention was requested;
+        baseline: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
+        encoder_attentions: For each encoder layer with self-attention, [B, H, S, S], if all attention was requested;
             [b, h, i, j] is the weight of key j for query i.
-        decoder: The same for the decoder's self-attention, [B, H, T, T].
+        decoder_attentions: The same for the decoder's self-attention, [B, H, T, T].
     """
 
     log_likelihoods: Float[Tensor, "B T K"]
-    average: Float[Tensor, "B T K"]
+    mean_log_probs: Float[Tensor, "B T K"]
     log_weights: Float[Tensor, "B T K"]
     log_policy: Float[Tensor, "B T K"]
     penalty: Float[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
-    weights: tuple[Float[Tensor, "B T _ S"], ...]  # the number of heads may differ between layers
-    beliefs: tuple[Float[Tensor, "B T _ S"], ...]
+    cross_attentions: tuple[Float[Tensor, "B T _ S"], ...]  # the number of heads may differ between layers
+    posteriors: tuple[Float[Tensor, "B T _ S"], ...]
     advantage: Float[Tensor, "B T"] | None = None
-    likeliest: Int[Tensor, "B T"] | None = None
-    expected: Float[Tensor, "B T"] | None = None
-    encoder: tuple[Float[Tensor, "B _ S S"], ...] = ()
-    decoder: tuple[Float[Tensor, "B _ T T"], ...] = ()
+    top_tokens: Int[Tensor, "B T"] | None = None
+    baseline: Float[Tensor, "B T"] | None = None
+    encoder_attentions: tuple[Float[Tensor, "B _ S S"], ...] = ()
+    decoder_attentions: tuple[Float[Tensor, "B _ T T"], ...] = ()
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
         """The log-probability log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
-        return marginalise(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
+        return marginalize(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
 
 
 @dataclass(frozen=True)
@@ -104,41 +104,41 @@ class Prediction:
     Attributes:
         log_probs: [B, V], the log-probabilities, marginalized over the contexts, in nats. With several
             contexts, values are clamped to the log of the smallest normal number (-87 in float32).
-        by_context: A function of rows [N] and tokens [N] that returns log p(token | context k), [N, K],
+        context_log_probs: A function of rows [N] and tokens [N] that returns log p(token | context k), [N, K],
             clamped in the same way. None if there is only one context.
-        readings: One attention step per layer with cross-attention.
+        attention_steps: One attention step per layer with cross-attention.
         state: The decoder's state before it is updated with the chosen token.
-        ending: Where the end symbol is required or allowed. If None, it is allowed everywhere.
+        eos_constraint: Where the end symbol is required or allowed. If None, it is allowed everywhere.
     """
 
     log_probs: Float[Tensor, "B V"]
-    by_context: Chosen | None
-    readings: tuple[Reading, ...]
-    state: Rows
-    ending: Ending | None = None
+    context_log_probs: TokenScorer | None
+    attention_steps: tuple[AttentionStep, ...]
+    state: BatchedState
+    eos_constraint: EosConstraint | None = None
 
-    def likelihood(self, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Float[Tensor, "N K"]:
+    def token_log_probs(self, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Float[Tensor, "N K"]:
         """Return log p(token | context k) of the given tokens, each in the given row."""
-        if self.by_context is None:
+        if self.context_log_probs is None:
             return self.log_probs[rows, tokens].unsqueeze(1)
-        return self.by_context(rows, tokens)
+        return self.context_log_probs(rows, tokens)
 
 
 @dataclass(frozen=True)
-class Constraints:
+class GenerationConstraints:
     """Constraints on the generated tokens that a model directory prescribes. All tokens are our ids.
 
     Attributes:
-        before: The prefix of every translation; search starts with its last token.
-        never: Tokens that are never generated.
-        never_first: Tokens that are never generated at the first time step.
-        sequences: Sequences of two or more tokens that are never generated.
+        prefix: The prefix of every translation; search starts with its last token.
+        suppressed: Tokens that are never generated.
+        suppressed_first: Tokens that are never generated at the first time step.
+        banned_sequences: Sequences of two or more tokens that are never generated.
     """
 
-    before: tuple[int, ...] = (BOS,)
-    never: tuple[int, ...] = ()
-    never_first: tuple[int, ...] = ()
-    sequences: tuple[tuple[int, ...], ...] = ()
+    prefix: tuple[int, ...] = (BOS,)
+    suppressed: tuple[int, ...] = ()
+    suppressed_first: tuple[int, ...] = ()
+    banned_sequences: tuple[tuple[int, ...], ...] = ()
 
 
 class TranslationModel(nn.Module, ABC):
@@ -153,14 +153,14 @@ class TranslationModel(nn.Module, ABC):
     reward: Reward | None = None
 
     @property
-    def longest(self) -> int | None:
+    def max_length(self) -> int | None:
         """Maximum number of tokens per sentence, including a sink or end symbol. None means no maximum."""
         return None
 
     @property
-    def constraints(self) -> Constraints:
+    def constraints(self) -> GenerationConstraints:
         """The prefix of every translation, and the tokens that must not be generated."""
-        return Constraints()
+        return GenerationConstraints()
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the names of the pre-trained parameters, grouped by layer, from the output to the input.
@@ -170,22 +170,22 @@ class TranslationModel(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the targets (teacher forcing).
 
         Args:
             batch: Sources and targets.
-            average: Whether to compute `Outcome.average`.
-            look: The attention weights to return. A model may return more.
+            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
+            output_attentions: The attention weights to return. A model may return more.
         """
 
     @abstractmethod
     def begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, Rows]:
+    ) -> tuple[Memories, BatchedState]:
         """Encode the source sentences for search.
 
         Args:
@@ -199,7 +199,7 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the token that follows `tokens`.
 
         Args:
@@ -209,7 +209,7 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Rows:
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> BatchedState:
         """Return the decoder's state of the hypotheses that are continued.
 
         Args:
@@ -223,12 +223,12 @@ class TranslationModel(nn.Module, ABC):
         """Return the floating-point operations of one training step (forward and backward) on a batch."""
 
 
-def real_steps(batch: Batch) -> Bool[Tensor, "B T"] | None:
+def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:
     """Return the target mask for `Memory.steps`, or None if no fertilities bound the attention."""
-    return None if batch.upper is None or batch.target is None else batch.target.mask
+    return None if batch.upper_bounds is None or batch.target is None else batch.target.mask
 
 
-def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> InfeasibleBounds:
+def name_infeasible_sentence(batch: Batch, error: InfeasibleBoundsError, step: int | None = None) -> InfeasibleBoundsError:
     """Return the error with a message that names the sentence.
 
     Args:
@@ -239,7 +239,7 @@ def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> I
     # `batch.rows` maps rows of the batch to the prepared text; messages count sentences from 1.
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
     place = "" if step is None else f", time step {step} (counted from 0)"
-    return InfeasibleBounds(
+    return InfeasibleBoundsError(
         f"sentence {sentence} of the prepared text{place}: the remaining fertilities of the source words sum "
         "to less than one; set data.fertility.sink = true, or increase the fertilities",
         error.row,

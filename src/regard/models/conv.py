@@ -17,48 +17,48 @@ from torch import nn
 
 from regard.attention.base import Attention, Memory, Reference
 from regard.attention.registry import build_attention
-from regard.data.batch import Batch, Sequences
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
-from regard.layers.convolution import NormalisedLinear, OpenLinear
+from regard.layers.convolution import WeightNormLinear, PreparedLinear
 from regard.layers.dropout import dropout
-from regard.layers.position import Positions
+from regard.layers.position import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps
-from regard.models.conv_config import ConvConfig, check
+from regard.layers.rows import BatchedState, select_rows
+from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask
+from regard.models.conv_config import ConvConfig, check_conv
 from regard.models.conv_layers import (
-    HALF,
+    SQRT_HALF,
     ConvDecoderLayer,
     ConvEncoderLayer,
     OpenDecoderLayer,
-    Past,
+    ConvCache,
     scale_gradient,
 )
-from regard.models.output import Layer
-from regard.models.stack import Asking, SourceStack, StackState, observed
+from regard.models.output import OutputLayer
+from regard.models.stack import LayerQuery, DecoderStack, StackState, update_attention
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvModel"]
 
-SPREAD = 0.1
+EMBEDDING_STD = 0.1
 """Standard deviation of the initial embeddings (Section 3.5)."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenConvDecoder:
     """The decoder's layers with normalized weights, computed once per forward pass or per search.
 
     Attributes:
-        enter: The projection from the embeddings to the lowest layer.
+        input_proj: The projection from the embeddings to the lowest layer.
         layers: The layers.
-        leave: The projection from the last layer to the input of the output layer.
+        output_proj: The projection from the last layer to the input of the output layer.
         output: The output layer.
     """
 
-    enter: OpenLinear
+    input_proj: PreparedLinear
     layers: tuple[OpenDecoderLayer, ...]
-    leave: OpenLinear
-    output: Layer
+    output_proj: PreparedLinear
+    output: OutputLayer
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class ConvState(StackState):
     """
 
     length: int
-    opened: Opened
+    opened: OpenConvDecoder
 
 
 @dataclass(frozen=True)
-class _Pending(Rows):
+class _PendingState(BatchedState):
     """The state of the decoder before it is updated with the token of a step."""
 
-    caches: tuple[Rows, ...]
+    caches: tuple[BatchedState, ...]
     length: int
-    opened: Opened
+    opened: OpenConvDecoder
 
 
 class ConvModel(TranslationModel):
@@ -98,67 +98,67 @@ class ConvModel(TranslationModel):
     def __init__(self, config: ConvConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        check(config, source_size, target_size)
+        check_conv(config, source_size, target_size)
         self.config = config
-        embedding, kept = config.embedding, 1 - config.dropout
+        embedding, kept = config.embedding_size, 1 - config.dropout
         self.source_embedding = self._embedding(source_size)
         self.target_embedding = (
-            self.source_embedding if config.tied == "all" else self._embedding(target_size)
+            self.source_embedding if config.tie_embeddings == "all" else self._embedding(target_size)
         )
         self.source_positions = self._positions()
         self.target_positions = self._positions()
         side = config.encoder
-        self.encoder_enter = NormalisedLinear(embedding, side.width, kept)
+        self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, kept)
         self.encoder = nn.ModuleList(
-            ConvEncoderLayer(side.width, side.kernel, config.dropout) for _ in range(side.layers)
+            ConvEncoderLayer(side.hidden_size, side.kernel_size, config.dropout) for _ in range(side.num_layers)
         )
-        self.encoder_leave = NormalisedLinear(side.width, embedding)
+        self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
-        self.decoder_enter = NormalisedLinear(embedding, side.width, kept)
+        self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, kept)
         self.decoder = nn.ModuleList(
             ConvDecoderLayer(
-                side.width,
-                side.kernel,
+                side.hidden_size,
+                side.kernel_size,
                 embedding,
                 config.dropout,
                 build_attention(one, embedding, embedding, embedding),
             )
             for one in config.source_attentions
         )
-        self.decoder_leave = NormalisedLinear(side.width, embedding)
+        self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
         self.output = (
-            NormalisedLinear(embedding, target_size, kept, bias=False) if config.tied == "none" else None
+            WeightNormLinear(embedding, target_size, kept, bias=False) if config.tie_embeddings == "none" else None
         )
         # The last layer's mechanism determines how the model is trained.
-        last = self._layers()[-1].source
+        last = self._layers()[-1].cross_attention
         self.objective, self.reward = last.objective, last.reward
 
     def _embedding(self, size: int) -> nn.Embedding:
-        made = nn.Embedding(size, self.config.embedding, padding_idx=PAD)
-        nn.init.normal_(made.weight, 0, SPREAD)
+        made = nn.Embedding(size, self.config.embedding_size, padding_idx=PAD)
+        nn.init.normal_(made.weight, 0, EMBEDDING_STD)
         with torch.no_grad():
             made.weight[PAD] = 0
         return made
 
-    def _positions(self) -> Positions:
-        made = Positions(self.config.positions, self.config.embedding)
-        nn.init.normal_(made.table, 0, SPREAD)
+    def _positions(self) -> PositionEncoding:
+        made = PositionEncoding(self.config.position_encoding, self.config.embedding_size)
+        nn.init.normal_(made.table, 0, EMBEDDING_STD)
         return made
 
     def _layers(self) -> list[ConvDecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, ConvDecoderLayer)]
 
     @property
-    def longest(self) -> int | None:
-        """Maximum number of tokens, given by the learned positions; see `TranslationModel.longest`."""
-        return self.source_positions.longest
+    def max_length(self) -> int | None:
+        """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
+        return self.source_positions.max_length
 
     def _dropout(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout, self.training)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: Positions, tokens: Int[Tensor, "B T"], start: int = 0
+        self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
     ) -> Float[Tensor, "B T E"]:
         """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
         found = embedding(tokens)
@@ -168,7 +168,7 @@ class ConvModel(TranslationModel):
 
     def _memories(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None,
         lower: Float[Tensor, "B S"] | None,
         steps: Bool[Tensor, "B T"] | None = None,
@@ -176,28 +176,28 @@ class ConvModel(TranslationModel):
         """Encode the sources and return the memory of each layer, not prepared."""
         embedded = self._embed(self.source_embedding, self.source_positions, source.tokens)
         mask = source.mask
-        x = self.encoder_enter(embedded).to(embedded.dtype)
+        x = self.encoder_input_proj(embedded).to(embedded.dtype)
         for layer in self.encoder:
             x = layer(x, mask)
-        keys = self.encoder_leave(x)
+        keys = self.encoder_output_proj(x)
         # Each layer that attends adds to this gradient; see `shared_gradient` (Section 3.3).
-        if self.config.shared_gradient:
-            keys = scale_gradient(keys, 1 / (2 * self.config.decoder.layers))
-        values = (keys + embedded) * HALF
-        plain = Memory(values, mask, upper, lower, compared=keys, steps=steps)
+        if self.config.scale_encoder_gradient:
+            keys = scale_gradient(keys, 1 / (2 * self.config.decoder.num_layers))
+        values = (keys + embedded) * SQRT_HALF
+        plain = Memory(values, mask, upper, lower, key_states=keys, target_mask=steps)
         # The scale of Section 3.4: sqrt(source length).
         root = source.lengths.to(values.dtype).sqrt().view(-1, 1, 1)
         scaled = replace(plain, states=values * root)
-        return tuple(scaled if _averages(layer.source) else plain for layer in self._layers())
+        return tuple(scaled if _averages(layer.cross_attention) else plain for layer in self._layers())
 
     def begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, ConvState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        sources = [layer.source for layer in self._layers()]
+        sources = [layer.cross_attention for layer in self._layers()]
         bare = self._memories(source, upper, lower)
         memories = tuple(one.prepare(memory) for one, memory in zip(sources, bare, strict=True))
         started = tuple(one.start(memory) for one, memory in zip(sources, memories, strict=True))
@@ -207,26 +207,26 @@ class ConvModel(TranslationModel):
 
     # --- search ---------------------------------------------------------------------------------------
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenConvDecoder:
         """Compute the decoder's normalized weights."""
         # With tied embeddings there is no output matrix.
         weight = self.target_embedding.weight if self.output is None else self.output.weight.t()
         dtype = compute_dtype(weight)
-        return Opened(
-            self.decoder_enter.open(),
+        return OpenConvDecoder(
+            self.decoder_input_proj.prepare(),
             tuple(layer.open() for layer in self._layers()),
-            self.decoder_leave.open(),
+            self.decoder_output_proj.prepare(),
             (weight.to(dtype), self.output_bias.to(dtype)),
         )
 
-    def _stack(self, opened: Opened) -> SourceStack:
-        return SourceStack(
-            [layer.source for layer in self._layers()],
-            lambda hidden: self._dropout(opened.leave(hidden)),
+    def _stack(self, opened: OpenConvDecoder) -> DecoderStack:
+        return DecoderStack(
+            [layer.cross_attention for layer in self._layers()],
+            lambda hidden: self._dropout(opened.output_proj(hidden)),
             opened.output,
         )
 
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, ConvState)
         opened, caches = state.opened, state.caches
@@ -234,45 +234,45 @@ class ConvModel(TranslationModel):
             self.target_embedding, self.target_positions, tokens.unsqueeze(1), state.length
         )[:, 0]
 
-        def half(i: int, x: Float[Tensor, "B D"]) -> tuple[Asking, Rows]:
+        def half(i: int, x: Float[Tensor, "B D"]) -> tuple[LayerQuery, BatchedState]:
             past = caches[i]
-            assert isinstance(past, Past)
+            assert isinstance(past, ConvCache)
             return opened.layers[i].step(x, past, embedded)
 
         stack = self._stack(opened)
-        x = opened.enter(embedded).to(embedded.dtype)
+        x = opened.input_proj(embedded).to(embedded.dtype)
         advanced = stack.advance(x, memories, state.attentions, half)
-        return stack.predict(advanced, _Pending(advanced.caches, state.length + 1, opened))
+        return stack.predict(advanced, _PendingState(advanced.caches, state.length + 1, opened))
 
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> ConvState:
-        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> ConvState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state
-        assert isinstance(pending, _Pending)
-        attentions = observed(prediction, rows, tokens, self._layers()[-1].source.observes)
+        assert isinstance(pending, _PendingState)
+        attentions = update_attention(prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens)
         return ConvState(select_rows(pending.caches, rows), attentions, pending.length, pending.opened)
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets, opened = batch.target.tokens, self._open()
-        memories = self._memories(batch.source, batch.upper, batch.lower, real_steps(batch))
+        memories = self._memories(batch.source, batch.upper_bounds, batch.lower_bounds, target_step_mask(batch))
         # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
-        if self.training and self._layers()[-1].source.reads_reference:
+        if self.training and self._layers()[-1].cross_attention.uses_reference:
             words = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(words, batch.target.mask)
         return self._stack(opened).outcome(
-            opened.enter(embedded).to(embedded.dtype),
+            opened.input_proj(embedded).to(embedded.dtype),
             memories,
-            lambda i, x: opened.layers[i].over(x, self._dropout(x), embedded),
+            lambda i, x: opened.layers[i].query(x, self._dropout(x), embedded),
             batch,
-            average=average,
-            look=look,
-            likeliest=self.training and self.reward is not None,
+            average=mean_log_probs,
+            output_attentions=output_attentions,
+            top_tokens=self.training and self.reward is not None,
             reference=reference,
         )
 
@@ -287,13 +287,13 @@ class ConvModel(TranslationModel):
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         config, layers = self.config, self._layers()
         side = config.encoder
-        made = words * side.layers * 2 * side.kernel * side.width**2
-        made += 2 * words * side.width * config.embedding
+        made = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
+        made += 2 * words * side.hidden_size * config.embedding_size
         made += tokens * sum(layer.multiply_adds() for layer in layers)
-        made += tokens * config.embedding * (2 * config.decoder.width + len(self.output_bias))
-        return 6.0 * (made + sum(layer.source.multiply_adds(words, tokens, pairs) for layer in layers))
+        made += tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
+        return 6.0 * (made + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers))
 
 
 def _averages(source: Attention) -> bool:
     """Return whether the contexts of a mechanism are averages of the memory's states."""
-    return not (source.observes or source.projects)
+    return not (source.observes_tokens or source.has_projections)

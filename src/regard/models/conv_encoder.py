@@ -15,29 +15,29 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.layers.cells import CellState
-from regard.layers.convolution import windows
+from regard.layers.convolution import concatenate_windows
 from regard.layers.linear import Linear
-from regard.layers.position import LearnedConfig, Positions
+from regard.layers.position import LearnedPositionConfig, PositionEncoding
 from regard.layers.precision import compute_dtype
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvEncoder", "ConvEncoderConfig"]
 
 
-@config
+@configclass
 class ConvEncoderConfig:
     """A convolutional encoder with two stacks."""
 
     kind: Literal["conv"] = option(default="conv", help="The encoder: two stacks of convolutions.")
-    layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
-    value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
-    width: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)
-    kernel: int = option(
+    num_layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
+    num_value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
+    hidden_size: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)
+    kernel_size: int = option(
         default=3, help="Kernel size of the convolutions, in tokens; an odd number.", ge=1, le=255
     )
-    positions: LearnedConfig = option(default=LearnedConfig, help="Position encoding.")
+    position_encoding: LearnedPositionConfig = option(default=LearnedPositionConfig, help="Position encoding.")
 
 
 class ConvStack(nn.Module):
@@ -52,11 +52,11 @@ class ConvStack(nn.Module):
     def __init__(self, inputs: int, config: ConvEncoderConfig, layers: int) -> None:
         """Build the layers, with an input projection if the sizes differ."""
         super().__init__()
-        width = config.width
+        width = config.hidden_size
         # Padding on each side that preserves the length.
-        self.each_side = config.kernel // 2
-        self.enter = Linear(inputs, width) if inputs != width else None
-        self.layers = nn.ModuleList(Linear(config.kernel * width, width) for _ in range(layers))
+        self.padding = config.kernel_size // 2
+        self.input_proj = Linear(inputs, width) if inputs != width else None
+        self.layers = nn.ModuleList(Linear(config.kernel_size * width, width) for _ in range(layers))
 
     def forward(self, x: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Return the states of the highest layer.
@@ -66,12 +66,12 @@ class ConvStack(nn.Module):
             mask: True at real tokens. The convolutions see zeros at padding.
         """
         hidden = ~mask.unsqueeze(-1)
-        x = x if self.enter is None else self.enter(x)
+        x = x if self.input_proj is None else self.input_proj(x)
         x = x.to(compute_dtype(x))
         for layer in self.layers:
             # In every layer, since a convolution writes into neighboring padding.
             x = x.masked_fill(hidden, 0.0)
-            x = torch.tanh(layer(windows(x, self.each_side, self.each_side)) + x)
+            x = torch.tanh(layer(concatenate_windows(x, self.padding, self.padding)) + x)
         return x
 
 
@@ -86,9 +86,9 @@ class ConvEncoder(nn.Module):
     def __init__(self, config: ConvEncoderConfig, inputs: int) -> None:
         """Build the stacks."""
         super().__init__()
-        self.positions = Positions(config.positions, inputs)
-        self.keys = ConvStack(inputs, config, config.layers)
-        self.values = ConvStack(inputs, config, config.value_layers)
+        self.positions = PositionEncoding(config.position_encoding, inputs)
+        self.keys = ConvStack(inputs, config, config.num_layers)
+        self.values = ConvStack(inputs, config, config.num_value_layers)
 
     def forward(
         self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]

@@ -23,17 +23,17 @@ from torch.nn import functional as F
 
 from regard.attention.base import Attention
 from regard.kernels.autograd import apply, first_order
-from regard.layers.convolution import NormalisedLinear, OpenLinear, windows
+from regard.layers.convolution import WeightNormLinear, PreparedLinear, concatenate_windows
 from regard.layers.dropout import dropout
-from regard.layers.rows import Rows
-from regard.models.stack import Asking
+from regard.layers.rows import BatchedState
+from regard.models.stack import LayerQuery
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["HALF", "ConvDecoderLayer", "ConvEncoderLayer", "Past", "scale_gradient"]
+__all__ = ["SQRT_HALF", "ConvDecoderLayer", "ConvEncoderLayer", "ConvCache", "scale_gradient"]
 
-HALF = math.sqrt(0.5)
+SQRT_HALF = math.sqrt(0.5)
 """Preserves the variance of a sum of two terms."""
-GATED = 4.0
+GLU_GAIN = 4.0
 """Variance of the weights before a gated linear unit, which reduces the variance to about a quarter."""
 
 
@@ -55,7 +55,7 @@ def scale_gradient(x: Float[Tensor, "*B"], scale: float) -> Float[Tensor, "*B"]:
 
 
 @dataclass(frozen=True)
-class Past(Rows):
+class ConvCache(BatchedState):
     """The cache of a decoder layer: the latest inputs of its convolution.
 
     Attributes:
@@ -65,9 +65,9 @@ class Past(Rows):
     inputs: Float[Tensor, "B _ D"]
 
 
-def _convolution(width: int, kernel: int, dropout: float) -> NormalisedLinear:
+def _convolution(width: int, kernel: int, dropout: float) -> WeightNormLinear:
     # Twice the width, because the gated linear unit halves it.
-    return NormalisedLinear(kernel * width, 2 * width, GATED * (1 - dropout))
+    return WeightNormLinear(kernel * width, 2 * width, GLU_GAIN * (1 - dropout))
 
 
 class ConvEncoderLayer(nn.Module):
@@ -94,9 +94,9 @@ class ConvEncoderLayer(nn.Module):
         """
         # Padding must be zero, since the windows of real tokens at the end overlap it.
         real = dropout(x, self.dropout, self.training).masked_fill(~mask.unsqueeze(-1), 0.0)
-        convolve, each_side = self.convolution.open(), self.kernel // 2
-        found = convolve(windows(real.to(convolve.weight.dtype), each_side, each_side))
-        return (F.glu(found, dim=-1) + x) * HALF
+        convolve, each_side = self.convolution.prepare(), self.kernel // 2
+        found = convolve(concatenate_windows(real.to(convolve.weight.dtype), each_side, each_side))
+        return (F.glu(found, dim=-1) + x) * SQRT_HALF
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,19 @@ class OpenDecoderLayer:
 
     Attributes:
         convolve: The convolution, whose output is [A; B].
-        ask: W_d.
-        answer: W_c.
+        query_proj: W_d.
+        context_proj: W_c.
         kernel: Kernel size.
     """
 
-    convolve: OpenLinear
-    ask: OpenLinear
-    answer: OpenLinear
+    convolve: PreparedLinear
+    query_proj: PreparedLinear
+    context_proj: PreparedLinear
     kernel: int
 
-    def over(
+    def query(
         self, x: Float[Tensor, "B T D"], seen: Float[Tensor, "B T D"], embedded: Float[Tensor, "B T E"]
-    ) -> Asking:
+    ) -> LayerQuery:
         """Compute the first half of the layer for a whole target.
 
         Args:
@@ -126,16 +126,16 @@ class OpenDecoderLayer:
             embedded: The embeddings of the previous tokens.
         """
         # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
-        return self._asking(x, windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded)
+        return self._query(x, concatenate_windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded)
 
     def step(
-        self, x: Float[Tensor, "B D"], past: Past, embedded: Float[Tensor, "B E"]
-    ) -> tuple[Asking, Past]:
+        self, x: Float[Tensor, "B D"], past: ConvCache, embedded: Float[Tensor, "B E"]
+    ) -> tuple[LayerQuery, ConvCache]:
         """Compute the first half of the layer for one more token, and the updated cache."""
         inputs = torch.cat([past.inputs, x.to(past.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
-        return self._asking(x, inputs.flatten(1), embedded), Past(inputs[:, 1:])
+        return self._query(x, inputs.flatten(1), embedded), ConvCache(inputs[:, 1:])
 
-    def begin(self, batch: int, like: Tensor) -> Past:
+    def begin(self, batch: int, like: Tensor) -> ConvCache:
         """Return an empty cache.
 
         Args:
@@ -144,20 +144,20 @@ class OpenDecoderLayer:
         """
         weight = self.convolve.weight
         width = weight.shape[0] // self.kernel
-        return Past(torch.zeros(batch, self.kernel - 1, width, dtype=weight.dtype, device=like.device))
+        return ConvCache(torch.zeros(batch, self.kernel - 1, width, dtype=weight.dtype, device=like.device))
 
-    def _asking(
+    def _query(
         self, x: Float[Tensor, "*B D"], seen: Float[Tensor, "*B W"], embedded: Float[Tensor, "*B E"]
-    ) -> Asking:
+    ) -> LayerQuery:
         found = F.glu(self.convolve(seen), dim=-1)
-        queries = (self.ask(found) + embedded) * HALF
+        queries = (self.query_proj(found) + embedded) * SQRT_HALF
         # The residual of H' is independent of the contexts: s (s H + X).
-        return Asking((found * HALF + x) * HALF, queries, self._finish)
+        return LayerQuery((found * SQRT_HALF + x) * SQRT_HALF, queries, self._finish)
 
     def _finish(self, kept: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]) -> Float[Tensor, "*B D"]:
         """Return H', where `kept` is s (s H + X)."""
         # 0.5 = s * s, because the context is inside two scaled sums.
-        return kept + self.answer(contexts) * 0.5
+        return kept + self.context_proj(contexts) * 0.5
 
 
 class ConvDecoderLayer(nn.Module):
@@ -168,7 +168,7 @@ class ConvDecoderLayer(nn.Module):
         kernel: Kernel size.
         embedding: E, the size of the embeddings, the queries and the contexts.
         dropout: Dropout probability on the input of the convolution.
-        source: The attention mechanism.
+        cross_attention: The attention mechanism.
     """
 
     def __init__(self, width: int, kernel: int, embedding: int, dropout: float, source: Attention) -> None:
@@ -176,15 +176,15 @@ class ConvDecoderLayer(nn.Module):
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         self.convolution = _convolution(width, kernel, dropout)
-        self.source = source
-        self.query = NormalisedLinear(width, embedding)
-        self.context = NormalisedLinear(embedding, width)
+        self.cross_attention = source
+        self.query_proj = WeightNormLinear(width, embedding)
+        self.context_proj = WeightNormLinear(embedding, width)
 
     def open(self) -> OpenDecoderLayer:
         """Compute the normalized weights."""
-        return OpenDecoderLayer(self.convolution.open(), self.query.open(), self.context.open(), self.kernel)
+        return OpenDecoderLayer(self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel)
 
     def multiply_adds(self) -> int:
         """Return the multiply-adds per token, without those of the attention mechanism."""
-        parts = (self.convolution, self.query, self.context)
-        return sum(part.direction.numel() for part in parts)
+        parts = (self.convolution, self.query_proj, self.context_proj)
+        return sum(part.weight_v.numel() for part in parts)

@@ -12,26 +12,26 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, Reading, Reference, State, stack_readings
+from regard.attention.base import Memory, AttentionStep, Reference, State, stack_steps
 from regard.attention.registry import build_attention
-from regard.data.batch import Batch, Sequences
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
-from regard.errors import ConfigError, InfeasibleBounds
+from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
-from regard.layers.position import Positions
+from regard.layers.position import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.rows import Rows
-from regard.layers.steps import StepProduct
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps, used_up
+from regard.layers.rows import BatchedState
+from regard.layers.steps import StepLinear
+from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask, name_infeasible_sentence
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
-from regard.models.lstm_config import LstmConfig, check
-from regard.models.output import likeliest_tokens, predict, readable, real_tokens, score_tokens, spread
-from regard.models.readout import ReadMemory, SourceReadout
+from regard.models.lstm_config import RnnConfig, check_lstm
+from regard.models.output import top_tokens, predict, scored_contexts, select_real_tokens, score_tokens, scatter_real_tokens
+from regard.models.readout import ReadoutMemory, SourceReadout
 from regard.models.recurrent import (
-    Bridge,
-    DecoderLayers,
-    OpenLayers,
+    StateInit,
+    RecurrentDecoder,
+    OpenDecoder,
     RecurrentEncoder,
 )
 from regard.types import Bool, Float, Int, Tensor
@@ -40,21 +40,21 @@ __all__ = ["LstmModel"]
 
 
 @dataclass(frozen=True)
-class LstmState(Rows):
+class LstmState(BatchedState):
     """The state of the decoder after a step: its layers, the attention state, and the next input feed."""
 
     layers: tuple[CellState, ...]
     attention: State
-    feed: Tensor
+    input_feed: Tensor
 
 
 @dataclass(frozen=True)
 class _Opened:
     """The weights that are multiplied with at every step of one forward pass."""
 
-    layers: OpenLayers
-    combine: StepProduct | None
-    words: SourceReadout | None = None  # for a linear output layer with source positions as contexts
+    layers: OpenDecoder
+    combine: StepLinear | None
+    source_readout: SourceReadout | None = None  # for a linear output layer with source positions as contexts
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class _Step:
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
-    reading: Reading
+    attention_step: AttentionStep
     outputs: Float[Tensor, "B C D"] | None  # the output layer's input for each context, where needed
 
 
 class LstmModel(TranslationModel):
-    """The model that an `LstmConfig` describes.
+    """The model that an `RnnConfig` describes.
 
     Args:
         config: The configuration.
@@ -79,34 +79,34 @@ class LstmModel(TranslationModel):
         ConfigError: if parts of the configuration are incompatible.
     """
 
-    def __init__(self, config: LstmConfig, source_size: int, target_size: int) -> None:
+    def __init__(self, config: RnnConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        check(config, source_size, target_size)
-        decoder, width, memory = config.decoder, config.decoder.width, config.encoder.width
+        check_lstm(config, source_size, target_size)
+        decoder, width, memory = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
         self.config = config
-        self.source_embedding = nn.Embedding(source_size, config.embedding, padding_idx=PAD)
+        self.source_embedding = nn.Embedding(source_size, config.embedding_size, padding_idx=PAD)
         self.target_embedding = (
             self.source_embedding
-            if config.tied == "all"
-            else nn.Embedding(target_size, config.embedding, padding_idx=PAD)
+            if config.tie_embeddings == "all"
+            else nn.Embedding(target_size, config.embedding_size, padding_idx=PAD)
         )
         self.encoder = (
-            ConvEncoder(config.encoder, config.embedding)
+            ConvEncoder(config.encoder, config.embedding_size)
             if isinstance(config.encoder, ConvEncoderConfig)
-            else RecurrentEncoder(config.encoder, config.embedding, config.dropout)
+            else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
         )
-        self.bridge = Bridge(
-            decoder.bridge,
-            (config.encoder.layers, memory),
-            (decoder.layers, width),
-            CELLS[decoder.cell].states,
+        self.state_init = StateInit(
+            decoder.state_init,
+            (config.encoder.num_layers, memory),
+            (decoder.num_layers, width),
+            CELLS[decoder.rnn_type].num_states,
         )
-        self.attention = build_attention(config.attention, width, memory, config.embedding)
+        self.attention = build_attention(config.attention, width, memory, config.embedding_size)
         self.objective, self.reward = self.attention.objective, self.attention.reward
         # A linear output layer permits the factorization of `regard.models.readout`.
-        self.by_word = self.attention.reads_words and decoder.readout == "linear"
-        if self.attention.observes and decoder.query == "previous":
+        self.linear_readout = self.attention.attends_to_single_positions and decoder.output_layer == "linear"
+        if self.attention.observes_tokens and decoder.query == "previous":
             raise ConfigError(
                 "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
                 f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
@@ -115,32 +115,32 @@ class LstmModel(TranslationModel):
         fed = (
             memory
             if decoder.query == "previous"
-            else {"attentional": width, "context": memory, "none": 0}[decoder.feed]
+            else {"attentional": width, "context": memory, "none": 0}[decoder.input_feeding]
         )
-        self.decoder = DecoderLayers(
-            decoder.cell, decoder.layers, config.embedding, fed, width, config.dropout
+        self.decoder = RecurrentDecoder(
+            decoder.rnn_type, decoder.num_layers, config.embedding_size, fed, width, config.dropout
         )
         if decoder.query == "current":
             self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory + width, width)))
         else:
             self.register_parameter("combine", None)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
-        if config.tied == "none":
+        if config.tie_embeddings == "none":
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
         else:
             self.register_parameter("output", None)
         # Overrides the initializations above, for all parameters including embeddings of padding.
-        if config.uniform is not None:
+        if config.init_range is not None:
             for parameter in self.parameters():
-                nn.init.uniform_(parameter, -config.uniform, config.uniform)
+                nn.init.uniform_(parameter, -config.init_range, config.init_range)
 
     @property
-    def longest(self) -> int | None:
-        """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.longest`."""
-        return self.encoder.positions.longest if isinstance(self.encoder, ConvEncoder) else None
+    def max_length(self) -> int | None:
+        """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.max_length`."""
+        return self.encoder.positions.max_length if isinstance(self.encoder, ConvEncoder) else None
 
     def _embed(
-        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: Positions | None = None
+        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: PositionEncoding | None = None
     ) -> Float[Tensor, "*B E"]:
         """Embed tokens, with position embeddings if `positions` is given, and apply dropout."""
         found = embedding(tokens)
@@ -153,20 +153,20 @@ class LstmModel(TranslationModel):
 
     def begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
         (memory,), state = self._begin(source, upper, lower, None, None)
-        if self.by_word and self.combine is not None:
+        if self.linear_readout and self.combine is not None:
             output = self._output(compute_dtype(self.combine))
-            memory = ReadMemory.of(memory, self.combine, output, self._dropout)
+            memory = ReadoutMemory.of(memory, self.combine, output, self._dropout)
         return (memory,), state
 
     def _begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None,
         lower: Float[Tensor, "B S"] | None,
         target: Reference | None,
@@ -178,16 +178,16 @@ class LstmModel(TranslationModel):
         else:
             x = self._embed(self.source_embedding, source.tokens)
             (states, finals), compared = self.encoder(x, source.lengths), None
-        bare = Memory(states, source.mask, upper, lower, compared=compared, steps=steps)
+        bare = Memory(states, source.mask, upper, lower, key_states=compared, target_mask=steps)
         memory = self.attention.prepare(bare)
-        layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
+        layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
         return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
 
     # --- one step -------------------------------------------------------------------------------------
 
     def _open(self) -> _Opened:
-        return _Opened(self.decoder.open(), None if self.combine is None else StepProduct.open(self.combine))
+        return _Opened(self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine))
 
     def _attentional(
         self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
@@ -196,7 +196,7 @@ class LstmModel(TranslationModel):
         assert opened.combine is not None
         both = torch.cat([contexts, top.unsqueeze(1).expand(-1, contexts.shape[1], -1)], dim=-1)
         combined = opened.combine(both)
-        if self.config.decoder.readout == "tanh":
+        if self.config.decoder.output_layer == "tanh":
             combined = torch.tanh(combined)
         return self._dropout(combined)
 
@@ -213,16 +213,16 @@ class LstmModel(TranslationModel):
     ) -> _Step:
         """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
         # Some mechanisms depend on the previous token.
-        before = self.attention.enter(state.attention, tokens)
+        before = self.attention.advance(state.attention, tokens)
         if self.config.decoder.query == "previous":
             reading = self.attention.read(state.layers[-1][0], memory, before)
             layers, top = self.decoder.advance(opened.layers, gates, reading.contexts[:, 0], state.layers)
             outputs = self._dropout(top).unsqueeze(1)
         else:
-            layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
+            layers, top = self.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
             reading = self.attention.read(top, memory, before)
             contexts, outputs = reading.contexts, None
-            if self.by_word and reading.positions is not None:
+            if self.linear_readout and reading.positions is not None:
                 # `words` scores the single source positions, so only the other contexts remain.
                 contexts = contexts[:, reading.positions.shape[1] :]
             if contexts.shape[1]:
@@ -231,10 +231,10 @@ class LstmModel(TranslationModel):
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
         """Return the state after the token is known."""
-        attention = step.reading.state
+        attention = step.attention_step.state
         if log_likelihood is not None:
-            attention = step.reading.observe(log_likelihood)
-        if self.config.decoder.feed == "context":
+            attention = step.attention_step.update(log_likelihood)
+        if self.config.decoder.input_feeding == "context":
             feed = attention.context
         elif log_likelihood is not None:
             # Attention is now conditioned on the token, so the attentional vector is computed again.
@@ -246,79 +246,79 @@ class LstmModel(TranslationModel):
 
     # --- search ---------------------------------------------------------------------------------------
 
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, LstmState)
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
-        # With one context, `observe` needs the output layer's input again for input feeding.
-        pending = _Pending(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
-        ending = self.attention.ending(memories[0], state.attention)
+        # With one context, `update` needs the output layer's input again for input feeding.
+        pending = _PendingState(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
+        ending = self.attention.eos_constraint(memories[0], state.attention)
         words = None
-        if isinstance(memories[0], ReadMemory) and self.combine is not None:
+        if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
             weight, _ = self._output(compute_dtype(self.combine))
-            words = memories[0].mix(step.top, step.reading, self.combine, weight, self._dropout)
+            words = memories[0].mix(step.top, step.attention_step, self.combine, weight, self._dropout)
         output = self._output(step.top.dtype if step.outputs is None else step.outputs.dtype)
-        several = self.attention.observes
-        return predict(step.outputs, output, (step.reading,), pending, ending, several, words)
+        several = self.attention.observes_tokens
+        return predict(step.outputs, output, (step.attention_step,), pending, ending, several, words)
 
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
-        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state.select(rows)
-        assert isinstance(pending, _Pending)
-        reading = prediction.readings[0].select(rows)
+        assert isinstance(pending, _PendingState)
+        reading = prediction.attention_steps[0].select(rows)
         output = None if pending.output is None else pending.output.unsqueeze(1)
         step = _Step(pending.layers, pending.top, reading, output)
-        seen = prediction.likelihood(rows, tokens) if self.attention.observes else None
+        seen = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
         return self._finish(self._open(), step, seen)
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
         reference = None
-        if self.training and self.attention.reads_reference:
+        if self.training and self.attention.uses_reference:
             reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
-        (memory,), state = self._begin(batch.source, batch.upper, batch.lower, reference, real_steps(batch))
+        (memory,), state = self._begin(batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch))
         # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)
         # All embeddings are known in training, so their part of the gates is one matrix multiplication.
         gates = self.decoder.project(embedded).unbind(1)
         opened = self._open()
-        if self.by_word:
+        if self.linear_readout:
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
             words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
             opened = dataclasses.replace(opened, words=words)
-        readings: list[Reading] = []
+        readings: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
         beliefs: list[Tensor] = []
         for t, step_gates in enumerate(gates):
             try:
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
-            except InfeasibleBounds as error:
-                raise used_up(batch, error, t) from None
+            except InfeasibleBoundsError as error:
+                raise name_infeasible_sentence(batch, error, t) from None
             # `seen`: log p(y_t | context k), only for mechanisms that are updated with the token.
             seen = None
-            if self.attention.observes:
-                scored.append(self._score(opened, step, targets, t, average))
+            if self.attention.observes_tokens:
+                scored.append(self._score(opened, step, targets, t, mean_log_probs))
                 seen = scored[-1][0]
             state = self._finish(opened, step, seen)
-            beliefs.append(state.attention.belief)
-            readings.append(step.reading)
+            beliefs.append(state.attention.posteriors)
+            readings.append(step.attention_step)
             # The likelihoods are not needed for the next step: score all steps at once below.
-            if not self.attention.observes:
+            if not self.attention.observes_tokens:
                 assert step.outputs is not None
                 outputs.append(step.outputs)
-        reading = stack_readings(readings, state.attention)
+        reading = stack_steps(readings, state.attention)
         mask = batch.target.mask
         likeliest = None
-        if self.attention.observes:
+        if self.attention.observes_tokens:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
             hidden = ~mask.unsqueeze(-1)
@@ -326,21 +326,21 @@ class LstmModel(TranslationModel):
         else:
             hidden = torch.stack(outputs, dim=1)
             output = self._output(hidden.dtype)
-            real, picked = real_tokens(hidden, mask), real_tokens(targets, mask)
-            found, means = (spread(x, mask) for x in score_tokens(real, output, picked, average))
+            real, picked = select_real_tokens(hidden, mask), select_real_tokens(targets, mask)
+            found, means = (scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs))
             if self.training and self.reward is not None:
-                likeliest = likeliest_tokens(hidden[:, :, 0], output)
-        return Outcome(
+                likeliest = top_tokens(hidden[:, :, 0], output)
+        return ForwardOutput(
             log_likelihoods=found,
-            average=means,
+            mean_log_probs=means,
             log_weights=reading.log_weights,
             log_policy=reading.log_policy,
             penalty=reading.penalty,
             mask=mask,
-            weights=(reading.weights,),
-            beliefs=(torch.stack(beliefs, dim=1),),
-            likeliest=likeliest,
-            expected=reading.expected,
+            cross_attentions=(reading.weights,),
+            posteriors=(torch.stack(beliefs, dim=1),),
+            top_tokens=likeliest,
+            baseline=reading.baseline,
         )
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -353,15 +353,15 @@ class LstmModel(TranslationModel):
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
         scored: list[tuple[Tensor, Tensor]] = []
-        if opened.words is not None:
-            positions = step.reading.positions
+        if opened.source_readout is not None:
+            positions = step.attention_step.positions
             assert positions is not None
-            found, means = opened.words.score(step.top, targets[:, t], t)
+            found, means = opened.source_readout.score(step.top, targets[:, t], t)
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            # With `by_word` the outputs belong to contexts that are not source positions: score all of them.
-            wanted = None if self.by_word else readable(step.reading)
+            # With `linear_readout` the outputs belong to contexts that are not source positions: score all of them.
+            wanted = None if self.linear_readout else scored_contexts(step.attention_step)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
@@ -376,23 +376,23 @@ class LstmModel(TranslationModel):
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
-        per_step = sum(_weights(part) for part in steps) + len(self.output_bias) * self.config.decoder.width
+        per_step = sum(_matrix_entries(part) for part in steps) + len(self.output_bias) * self.config.decoder.hidden_size
         made = (
             source * self._encoder_weights()
             + target * per_step
-            + len(batch.source) * _weights(self.bridge.dense)
+            + len(batch.source) * _matrix_entries(self.state_init.dense)
         )
-        return 6.0 * (made + self.attention.multiply_adds(source, target, pairs))
+        return 6.0 * (made + self.attention.count_multiply_adds(source, target, pairs))
 
     def _encoder_weights(self) -> int:
         """Return the multiply-adds of encoding one token."""
         if isinstance(self.encoder, ConvEncoder):
-            return _weights(self.encoder.keys) + _weights(self.encoder.values)
-        return _weights(self.encoder)
+            return _matrix_entries(self.encoder.keys) + _matrix_entries(self.encoder.values)
+        return _matrix_entries(self.encoder)
 
 
 @dataclass(frozen=True)
-class _Pending(Rows):
+class _PendingState(BatchedState):
     """The state of the decoder before it is updated with the token of a step."""
 
     layers: tuple[CellState, ...]
@@ -400,7 +400,7 @@ class _Pending(Rows):
     output: Float[Tensor, "B D"] | None
 
 
-def _weights(part: nn.Module | Tensor) -> int:
+def _matrix_entries(part: nn.Module | Tensor) -> int:
     """Return the number of matrix entries of a part, i.e. the multiply-adds of applying it to one row."""
     return (
         part.numel() if isinstance(part, Tensor) else sum(p.numel() for p in part.parameters() if p.dim() > 1)

@@ -4,67 +4,67 @@ from typing import Annotated, Literal
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import Kinds, config, option
+from regard.config import TaggedUnion, configclass, option
 from regard.errors import ConfigError
 from regard.layers.cells import CellKind
 from regard.models.conv_encoder import ConvEncoderConfig
-from regard.models.recurrent import BridgeKind, EncoderConfig
+from regard.models.recurrent import StateInitKind, RnnEncoderConfig
 
-__all__ = ["DecoderConfig", "LstmConfig", "LstmEncoderConfig", "check"]
+__all__ = ["RnnDecoderConfig", "RnnConfig", "LstmEncoderConfig", "check_lstm"]
 
-LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("rnn")]
+LstmEncoderConfig = Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")]
 
 
-@config
-class DecoderConfig:
+@configclass
+class RnnDecoderConfig:
     """The recurrent decoder."""
 
-    layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
-    width: int = option(
+    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(
         default=500, help="Hidden size of the states and of the attentional vector.", ge=1, le=16_384
     )
-    cell: CellKind = option(default="lstm", help="The recurrent cell.")
+    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
     query: Literal["current", "previous"] = option(
         default="current",
         help="Attention query: the state after the recurrence (current; Luong et al.) or before it "
         "(previous; Bahdanau et al.).",
     )
-    feed: Literal["attentional", "context", "none"] = option(
+    input_feeding: Literal["attentional", "context", "none"] = option(
         default="attentional",
         help="Input feeding: the vector fed to the next step, which is tanh(W [context; state]) "
         "(attentional), the context, or none.",
     )
-    readout: Literal["tanh", "linear"] = option(
+    output_layer: Literal["tanh", "linear"] = option(
         default="tanh",
         help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
         "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    bridge: BridgeKind = option(
+    state_init: StateInitKind = option(
         default="copy",
         help="Initial state: copy the encoder's final states, compute it from them with a tanh layer "
         "(dense), learn it (learned), or zero.",
     )
 
 
-@config
-class LstmConfig:
+@configclass
+class RnnConfig:
     """A recurrent encoder-decoder."""
 
     kind: Literal["rnn"] = option(default="rnn", help="The model: a recurrent encoder-decoder.")
-    embedding: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
-    encoder: LstmEncoderConfig = option(default=EncoderConfig, help="The encoder.")
-    decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
+    embedding_size: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
+    encoder: LstmEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
+    decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
     dropout: float = option(default=0.3, help="Dropout probability.", ge=0, lt=1)
     embedding_dropout: float | None = option(
         default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
     )
-    tied: Literal["none", "decoder", "all"] = option(
+    tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
         help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
         "(all).",
     )
-    uniform: float | None = option(
+    init_range: float | None = option(
         default=0.1,
         help="Initialize all parameters uniformly from (-u, u), as Malaviya et al. (2018). With None, "
         "each layer uses its standard initialization.",
@@ -73,7 +73,7 @@ class LstmConfig:
     )
 
 
-def check(config: LstmConfig, source_size: int, target_size: int) -> None:
+def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
     """Check that the parts of the configuration are compatible.
 
     Args:
@@ -86,51 +86,51 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
     """
     decoder = config.decoder
     _check_encoder(config)
-    if decoder.query == "previous" and decoder.feed != "context":
+    if decoder.query == "previous" and decoder.input_feeding != "context":
         raise ConfigError(
             "model.decoder.query = 'previous' makes the context an input of the recurrence: "
             "set model.decoder.feed = 'context'"
         )
-    if decoder.query == "previous" and decoder.readout != "tanh":
+    if decoder.query == "previous" and decoder.output_layer != "tanh":
         raise ConfigError(
             "model.decoder.query = 'previous' predicts tokens from the state alone, so "
-            f"model.decoder.readout = '{decoder.readout}' has no effect: set it to 'tanh'"
+            f"model.decoder.readout = '{decoder.output_layer}' has no effect: set it to 'tanh'"
         )
     # Copying states needs equal shapes.
-    shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
-    if decoder.bridge == "copy" and shapes[0] != shapes[1]:
+    shapes = (config.encoder.num_layers, config.encoder.hidden_size), (decoder.num_layers, decoder.hidden_size)
+    if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.bridge = 'copy' needs the same (layers, width) in encoder and decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
     # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.
-    if config.tied != "none" and config.embedding != decoder.width:
+    if config.tie_embeddings != "none" and config.embedding_size != decoder.hidden_size:
         raise ConfigError(
-            f"model.tied = '{config.tied}' needs model.embedding = model.decoder.width; "
-            f"got {config.embedding} and {decoder.width}"
+            f"model.tied = '{config.tie_embeddings}' needs model.embedding = model.decoder.width; "
+            f"got {config.embedding_size} and {decoder.hidden_size}"
         )
-    if config.tied == "all" and source_size != target_size:
+    if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides; "
             f"got vocabularies of {source_size} and {target_size} tokens"
         )
 
 
-def _check_encoder(config: LstmConfig) -> None:
+def _check_encoder(config: RnnConfig) -> None:
     """Check the encoder and its connection to the decoder."""
     encoder = config.encoder
     if isinstance(encoder, ConvEncoderConfig):
-        if encoder.kernel % 2 == 0:
+        if encoder.kernel_size % 2 == 0:
             raise ConfigError(
                 "model.encoder.kernel must be odd, so that windows are centered on a word; "
-                f"got {encoder.kernel}"
+                f"got {encoder.kernel_size}"
             )
-        if config.decoder.bridge == "copy":
+        if config.decoder.state_init == "copy":
             raise ConfigError(
                 "model.decoder.bridge = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
             )
-    elif encoder.direction == "bidirectional" and encoder.width % 2:
+    elif encoder.direction == "bidirectional" and encoder.hidden_size % 2:
         raise ConfigError(
-            f"model.encoder.width must be even if model.encoder.direction = 'both'; got {encoder.width}"
+            f"model.encoder.width must be even if model.encoder.direction = 'both'; got {encoder.hidden_size}"
         )

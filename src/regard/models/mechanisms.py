@@ -4,65 +4,65 @@ A mechanism with several contexts, or one that samples, is allowed only in the l
 for each of its contexts, so all computation above it is repeated per context.
 """
 
-from regard.attention.registry import AttentionConfig, mechanism
+from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 
-__all__ = ["check_mechanisms", "mechanisms_of", "refuse_two"]
+__all__ = ["check_mechanisms", "expand_mechanisms", "check_exclusive"]
 
 
-def mechanisms_of(
-    one: AttentionConfig, each: tuple[AttentionConfig, ...], layers: int, below: AttentionConfig
+def expand_mechanisms(
+    attention: AttentionConfig, attentions: tuple[AttentionConfig, ...], num_layers: int, lower: AttentionConfig
 ) -> tuple[AttentionConfig, ...]:
     """Return the mechanism of each layer, lowest layer first.
 
     Args:
-        one: The mechanism of all layers, or of the last layer if it is allowed only there.
-        each: One mechanism per layer. Empty: use `one`.
-        layers: Number of layers.
-        below: The mechanism of the lower layers if `one` is allowed only in the last layer.
+        attention: The mechanism of all layers, or of the last layer if it is allowed only there.
+        attentions: One mechanism per layer. Empty: use `attention`.
+        num_layers: Number of layers.
+        lower: The mechanism of the lower layers if `attention` is allowed only in the last layer.
     """
-    if each:
-        return each
-    # A mechanism that is allowed only in the last layer is replaced by `below` in the others.
-    return (*(below if _stands_last(one) else one,) * (layers - 1), one)
+    if attentions:
+        return attentions
+    # A mechanism that is allowed only in the last layer is replaced by `lower` in the others.
+    return (*(lower if _only_in_last_layer(attention) else attention,) * (num_layers - 1), attention)
 
 
-def refuse_two(one: AttentionConfig, each: tuple[AttentionConfig, ...]) -> None:
+def check_exclusive(attention: AttentionConfig, attentions: tuple[AttentionConfig, ...]) -> None:
     """Check that `attention` and `attentions` are not both set.
 
     Raises:
         ValueError: if both are set.
     """
-    if each and one != SoftAttentionConfig():
+    if attentions and attention != SoftAttentionConfig():
         raise ValueError("attention and attentions are both set: remove attention, or attentions")
 
 
-def check_mechanisms(found: tuple[AttentionConfig, ...], layers: int) -> None:
+def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -> None:
     """Check that the mechanisms fit the layers of the decoder.
 
     Args:
-        found: The mechanism of each layer.
-        layers: Number of layers.
+        mechanisms: The mechanism of each layer.
+        num_layers: Number of layers.
 
     Raises:
         ConfigError: if the number of mechanisms is wrong, or a mechanism is not allowed in its layer.
     """
-    if len(found) != layers:
+    if len(mechanisms) != num_layers:
         raise ConfigError(
-            f"model.attentions has {len(found)} mechanisms, but the decoder has {layers} layers: "
+            f"model.attentions has {len(mechanisms)} mechanisms, but the decoder has {num_layers} layers: "
             "list one mechanism per layer"
         )
-    for number, config in enumerate(found):
-        if _stands_last(config) and number < layers - 1:
+    for number, config in enumerate(mechanisms):
+        if _only_in_last_layer(config) and number < num_layers - 1:
             raise ConfigError(
                 f"model.attentions: {config.kind!r} is in layer {number}, but it is allowed only in the last "
-                f"layer ({layers - 1}, counted from 0)"
+                f"layer ({num_layers - 1}, counted from 0)"
             )
-        if mechanism(config).enters:
+        if attention_class(config).needs_advance:
             raise ConfigError(f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'rnn'")
 
 
-def _stands_last(config: AttentionConfig) -> bool:
-    kind = mechanism(config)
-    return kind.observes or kind.objective != "marginal"
+def _only_in_last_layer(config: AttentionConfig) -> bool:
+    kind = attention_class(config)
+    return kind.observes_tokens or kind.objective != "marginal"

@@ -4,27 +4,27 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import Ending, Reading
+from regard.attention.base import EosConstraint, AttentionStep
 from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
-from regard.layers.rows import Rows
-from regard.models.base import Chosen, Prediction
+from regard.layers.rows import BatchedState
+from regard.models.base import TokenScorer, Prediction
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "Layer",
+    "OutputLayer",
     "Mixture",
-    "likeliest_tokens",
-    "log_positive",
-    "mix",
+    "top_tokens",
+    "clamped_log",
+    "mix_contexts",
     "predict",
-    "readable",
-    "real_tokens",
+    "scored_contexts",
+    "select_real_tokens",
     "score_tokens",
-    "spread",
+    "scatter_real_tokens",
 ]
 
-Layer = tuple[Tensor, Tensor]
+OutputLayer = tuple[Tensor, Tensor]
 """Weights [V, D] and biases [V], in the compute dtype."""
 
 
@@ -38,15 +38,15 @@ class Mixture:
     """
 
     probabilities: Float[Tensor, "N V"]
-    likelihood: Chosen
+    likelihood: TokenScorer
 
 
-def log_positive(values: Tensor) -> Tensor:
+def clamped_log(values: Tensor) -> Tensor:
     """Return the logarithm, with values clamped to the smallest normal number (-87 in float32)."""
     return values.clamp_min(torch.finfo(values.dtype).tiny).log()
 
 
-def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor, "N K"]) -> Mixture:
+def mix_contexts(hidden: Float[Tensor, "N K D"], output: OutputLayer, log_weights: Float[Tensor, "N K"]) -> Mixture:
     """Mix the output distributions of several contexts with their weights.
 
     Args:
@@ -60,7 +60,7 @@ def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor
     shares = (log_weights.to(sums.dtype).exp() / sums).unsqueeze(1)
 
     def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
-        return log_positive(powers[rows, :, tokens]) - sums[rows].log()
+        return clamped_log(powers[rows, :, tokens]) - sums[rows].log()
 
     with torch.autocast(powers.device.type, enabled=False):
         return Mixture(torch.bmm(shares, powers)[:, 0], likelihood)
@@ -68,34 +68,34 @@ def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor
 
 def predict(
     hidden: Float[Tensor, "B K D"] | None,
-    output: Layer,
-    readings: tuple[Reading, ...],
-    state: Rows,
-    ending: Ending | None,
-    several: bool,
-    words: Mixture | None = None,
+    output: OutputLayer,
+    attention_steps: tuple[AttentionStep, ...],
+    state: BatchedState,
+    eos_constraint: EosConstraint | None,
+    marginalize_contexts: bool,
+    source_mixture: Mixture | None = None,
 ) -> Prediction:
     """Compute the distribution over the next token.
 
     Args:
-        hidden: The input of the output layer for each context that is not in `words`. None if `words`
+        hidden: The input of the output layer for each context that is not in `source_mixture`. None if `source_mixture`
             covers all contexts.
         output: The output layer.
-        readings: One attention step per layer; the contexts are those of the last one.
+        attention_steps: One attention step per layer; the contexts are those of the last one.
         state: The decoder's state before it is updated with the chosen token.
-        ending: The mechanisms' constraint on the end symbol, or None.
-        several: Whether to marginalize over several contexts. If not, there is one context.
-        words: The contribution of the contexts that precede those of `hidden`, or None.
+        eos_constraint: The mechanisms' constraint on the end symbol, or None.
+        marginalize_contexts: Whether to marginalize over several contexts. If not, there is one context.
+        source_mixture: The contribution of the contexts that precede those of `hidden`, or None.
     """
-    if not several:
+    if not marginalize_contexts:
         assert hidden is not None
         weight, bias = output
         log_probs = linear_log_softmax(hidden[:, 0].to(weight.dtype), weight, bias)
-        return Prediction(log_probs, None, readings, state, ending)
-    parts = [] if words is None else [words]
+        return Prediction(log_probs, None, attention_steps, state, eos_constraint)
+    parts = [] if source_mixture is None else [source_mixture]
     if hidden is not None:
-        # The contexts of `hidden` come after those of `words`.
-        parts.append(mix(hidden, output, readings[-1].log_weights[:, -hidden.shape[1] :]))
+        # The contexts of `hidden` come after those of `source_mixture`.
+        parts.append(mix_contexts(hidden, output, attention_steps[-1].log_weights[:, -hidden.shape[1] :]))
     # The two sets of contexts are disjoint, so their contributions add up.
     probabilities = parts[0].probabilities
     for part in parts[1:]:
@@ -104,15 +104,15 @@ def predict(
     def by_context(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
         return torch.cat([part.likelihood(rows, tokens) for part in parts], dim=1)
 
-    return Prediction(log_positive(probabilities), by_context, readings, state, ending)
+    return Prediction(clamped_log(probabilities), by_context, attention_steps, state, eos_constraint)
 
 
 def score_tokens(
     hidden: Float[Tensor, "N K D"],
-    output: Layer,
+    output: OutputLayer,
     targets: Int[Tensor, "N"],
-    average: bool,
-    wanted: Bool[Tensor, "N K"] | None = None,
+    mean_log_probs: bool,
+    scored: Bool[Tensor, "N K"] | None = None,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
     """Return log p(y | context k), and its mean over the vocabulary if requested.
 
@@ -120,8 +120,8 @@ def score_tokens(
         hidden: The input of the output layer.
         output: The output layer.
         targets: y.
-        average: Whether to compute the mean.
-        wanted: The contexts to score; the others get zeros. None means all.
+        mean_log_probs: Whether to compute the mean.
+        scored: The contexts to score; the others get zeros. None means all.
 
     Returns:
         The log-likelihoods and the means, [N, K] each.
@@ -130,19 +130,19 @@ def score_tokens(
     weight, bias = output
     chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)
     # Score only the wanted rows of [N * K, D], and scatter the results back below.
-    places = None if wanted is None else wanted.flatten().nonzero().squeeze(1)
+    places = None if scored is None else scored.flatten().nonzero().squeeze(1)
     if places is not None:
         chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)
     # With several contexts the logits are recomputed in the backward pass: keeping them would take K times
     # the memory of one context.
-    found, means = linear_log_likelihood(chosen, weight, bias, repeated, average=average, hold=count == 1)
+    found, means = linear_log_likelihood(chosen, weight, bias, repeated, return_mean=mean_log_probs, keep_exponentials=count == 1)
     if places is not None:
         zeros = found.new_zeros(hidden.shape[0] * count)
         found, means = (zeros.index_put((places,), values) for values in (found, means))
     return found.view(-1, count), means.view(-1, count)
 
 
-def readable(reading: Reading) -> Bool[Tensor, "B *T C"] | None:
+def scored_contexts(reading: AttentionStep) -> Bool[Tensor, "B *T C"] | None:
     """Return which contexts are not padding, so that no time is spent on padding. None means that none is.
 
     On a GPU always None, because reading the mask would synchronize with the device. Also None for contexts
@@ -158,20 +158,20 @@ def readable(reading: Reading) -> Bool[Tensor, "B *T C"] | None:
     return None if bool(found.all()) else found
 
 
-def real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
+def select_real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
     """Select the values at real tokens, from [B, T, ...] to [N, ...]."""
     return values.flatten(0, 1).index_select(0, mask.flatten().nonzero().squeeze(1))
 
 
-def spread(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
-    """Return the inverse of `real_tokens`: values at the real tokens, zero elsewhere."""
+def scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
+    """Return the inverse of `select_real_tokens`: values at the real tokens, zero elsewhere."""
     zeros = values.new_zeros(mask.numel(), values.shape[1])
     real = mask.flatten().nonzero().squeeze(1)
     return zeros.index_put((real,), values).view(*mask.shape, -1)
 
 
 @torch.no_grad()
-def likeliest_tokens(hidden: Float[Tensor, "B T D"], output: Layer) -> Int[Tensor, "B T"]:
+def top_tokens(hidden: Float[Tensor, "B T D"], output: OutputLayer) -> Int[Tensor, "B T"]:
     """Return the top-scoring token of each step."""
     weight, bias = output
     return linear(hidden.to(weight.dtype), weight.t(), bias).argmax(-1)

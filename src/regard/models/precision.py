@@ -7,17 +7,17 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
-from regard.kernels.int8 import check_int8, keep_int8
+from regard.kernels.int8 import check_int8, register_int8
 from regard.types import Tensor
 
-__all__ = ["SearchPrecision", "as_precision", "set_precision"]
+__all__ = ["SearchPrecision", "parse_precision", "set_precision"]
 
 SearchPrecision = Literal["float32", "bfloat16", "int8"]
 
-LEAST = 16  # matrices with a dimension below this stay in float32: int8 would not be faster
+MIN_INT8_SIZE = 16  # matrices with a dimension below this stay in float32: int8 would not be faster
 
 
-def as_precision(name: str) -> SearchPrecision:
+def parse_precision(name: str) -> SearchPrecision:
     """Return the precision with the given name.
 
     Raises:
@@ -46,14 +46,14 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
     model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
     if precision != "int8":
         return
-    matrices = list(_matrices(model))
+    matrices = list(_weight_matrices(model))
     if not matrices:
         raise UsageError("--precision int8 is not available for Hugging Face models: use float32 or bfloat16")
     check_int8(matrices[0].device)
-    keep_int8(one for one in matrices if min(one.shape) >= LEAST)
+    register_int8(one for one in matrices if min(one.shape) >= MIN_INT8_SIZE)
 
 
-def _matrices(module: nn.Module) -> Iterator[Tensor]:
+def _weight_matrices(module: nn.Module) -> Iterator[Tensor]:
     """Yield all 2D parameters outside Hugging Face modules; int8 has no effect on pure lookup tables."""
     if type(module).__module__.startswith("transformers."):
         return
@@ -61,4 +61,4 @@ def _matrices(module: nn.Module) -> Iterator[Tensor]:
         if own.dim() == 2:
             yield own
     for child in module.children():
-        yield from _matrices(child)
+        yield from _weight_matrices(child)

@@ -33,24 +33,24 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Memory, Reading
+from regard.attention.base import Memory, AttentionStep
 from regard.functional import linear_exponentials
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import accumulation_dtype
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import linear
 from regard.layers.precision import compute_dtype
-from regard.layers.steps import StepProduct
-from regard.models.output import Layer, Mixture, log_positive
+from regard.layers.steps import StepLinear
+from regard.models.output import OutputLayer, Mixture, clamped_log
 from regard.types import Float, Int, Tensor
 
-__all__ = ["ReadMemory", "SourceReadout"]
+__all__ = ["ReadoutMemory", "SourceReadout"]
 
-TOGETHER = 8
+STEPS_PER_PRODUCT = 8
 """Number of time steps whose contributions to the gradient of g are computed in one matrix multiplication."""
 Visits = list[tuple[Tensor, Tensor]]
 
 
-class _Words(torch.autograd.Function):
+class _SourceLogits(torch.autograd.Function):
     """Compute exp(g - max g) and the targets' logits; the backward pass runs after those of all steps."""
 
     @staticmethod
@@ -58,7 +58,7 @@ class _Words(torch.autograd.Function):
         ctx: Any, logits: Tensor, targets: Tensor, visits: Visits, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        exact = logits.to(exact_dtype(logits.dtype))
+        exact = logits.to(accumulation_dtype(logits.dtype))
         index = targets.unsqueeze(1).expand(-1, logits.shape[1], -1)
         picked, mean = exact.gather(2, index), exact.mean(-1)
         top = exact.amax(-1, keepdim=True)
@@ -76,13 +76,13 @@ class _Words(torch.autograd.Function):
         _, picked, mean, _ = grads
         found = torch.zeros_like(powers)
         # One product for several steps: sum_t share_tj u_tv.
-        for start in range(0, len(ctx.visits), TOGETHER):
-            steps = ctx.visits[start : start + TOGETHER]
+        for start in range(0, len(ctx.visits), STEPS_PER_PRODUCT):
+            steps = ctx.visits[start : start + STEPS_PER_PRODUCT]
             shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
             found.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
         ctx.visits.clear()
         # Gradient of g through the normalizer: exp(g_jv - top) sum_t share_tj u_tv.
-        found = found.mul_(powers).to(exact_dtype(found.dtype))
+        found = found.mul_(powers).to(accumulation_dtype(found.dtype))
         if picked is not None:
             found.scatter_add_(2, index, picked)
         if mean is not None:
@@ -90,14 +90,14 @@ class _Words(torch.autograd.Function):
         return found.to(ctx.dtype), None, None, None
 
 
-class _State(torch.autograd.Function):
+class _StateLogits(torch.autograd.Function):
     """Compute log sum_v exp(g_v - max g + h_v) per source position, the target's logit, and the mean."""
 
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, powers: Tensor, targets: Tensor, visits: Visits
     ) -> tuple[Tensor, Tensor, Tensor]:
-        exact = logits.to(exact_dtype(logits.dtype))
+        exact = logits.to(accumulation_dtype(logits.dtype))
         index = targets.unsqueeze(1)
         picked, mean = exact.gather(1, index).squeeze(1), exact.mean(-1)
         top = exact.amax(-1, keepdim=True)
@@ -127,7 +127,7 @@ class _State(torch.autograd.Function):
         return found.to(ctx.dtype), None, None, None
 
 
-def _read(states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
+def _source_hidden(states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the input of the output layer that depends on the source alone, [B, S, Q]."""
     return noise(linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype)))
 
@@ -139,21 +139,21 @@ class SourceReadout:
     Attributes:
         combine: W_s, opened.
         output: O, opened as [Q, V].
-        noise: Dropout.
-        top: [B, S], the largest logit of each source position.
-        powers: [B, S, V], exp(g_j - top).
-        picked: [B, S, T], the logit of each target token.
-        mean: [B, S], the mean logit.
+        dropout: Dropout.
+        max_logits: [B, S], the largest logit of each source position.
+        exp_logits: [B, S, V], exp(g_j - top).
+        target_logits: [B, S, T], the logit of each target token.
+        mean_logits: [B, S], the mean logit.
         visits: The steps whose gradient has not been added yet.
     """
 
-    combine: StepProduct
-    output: StepProduct
-    noise: Callable[[Tensor], Tensor]
-    top: Float[Tensor, "B S"]
-    powers: Float[Tensor, "B S V"]
-    picked: Float[Tensor, "B S T"]
-    mean: Float[Tensor, "B S"]
+    combine: StepLinear
+    output: StepLinear
+    dropout: Callable[[Tensor], Tensor]
+    max_logits: Float[Tensor, "B S"]
+    exp_logits: Float[Tensor, "B S V"]
+    target_logits: Float[Tensor, "B S T"]
+    mean_logits: Float[Tensor, "B S"]
     visits: Visits
 
     @classmethod
@@ -164,7 +164,7 @@ class SourceReadout:
         output: Float[Tensor, "V Q"],
         bias: Float[Tensor, "V"],
         targets: Int[Tensor, "B T"],
-        noise: Callable[[Tensor], Tensor],
+        dropout: Callable[[Tensor], Tensor],
     ) -> "SourceReadout":
         """Prepare the output layer for a batch.
 
@@ -174,13 +174,13 @@ class SourceReadout:
             output: O.
             bias: b.
             targets: y.
-            noise: Dropout.
+            dropout: Dropout.
         """
         width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
-        logits = linear(_read(states, combine, output, noise), output.t(), bias)
-        powers, picked, mean, top = apply(_Words, logits, targets, visits, compute_dtype(combine))
-        opened = StepProduct.open(combine[width:]), StepProduct.open(output.t())
-        return cls(*opened, noise, top, powers, picked, mean, visits)
+        logits = linear(_source_hidden(states, combine, output, dropout), output.t(), bias)
+        powers, picked, mean, top = apply(_SourceLogits, logits, targets, visits, compute_dtype(combine))
+        opened = StepLinear.prepare(combine[width:]), StepLinear.prepare(output.t())
+        return cls(*opened, dropout, top, powers, picked, mean, visits)
 
     def score(
         self, state: Float[Tensor, "B Q"], targets: Int[Tensor, "B"], step: int
@@ -192,63 +192,63 @@ class SourceReadout:
             targets: y_t.
             step: t, counted from 0.
         """
-        logits = self.output(self.noise(self.combine(state)))
-        normalizer, picked, mean = apply(_State, logits, self.powers, targets, self.visits)
-        # `_State` works with exp(g - top), so the maximum is added to log sum_v again.
-        normalizer = normalizer + self.top
-        found = self.picked[:, :, step] + picked.unsqueeze(1) - normalizer
-        return found, self.mean + mean.unsqueeze(1) - normalizer
+        logits = self.output(self.dropout(self.combine(state)))
+        normalizer, picked, mean = apply(_StateLogits, logits, self.exp_logits, targets, self.visits)
+        # `_StateLogits` works with exp(g - top), so the maximum is added to log sum_v again.
+        normalizer = normalizer + self.max_logits
+        found = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
+        return found, self.mean_logits + mean.unsqueeze(1) - normalizer
 
 
 @dataclass(frozen=True)
-class ReadMemory(Memory):
+class ReadoutMemory(Memory):
     """The attention memory together with the source part of a linear output layer, for search.
 
     Attributes:
-        powers: [B, S, V], exp(g_j - top), in float32 or float64.
+        exp_logits: [B, S, V], exp(g_j - top), in float32 or float64.
     """
 
-    powers: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
+    exp_logits: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
 
     @classmethod
     def of(
         cls,
         memory: Memory,
         combine: Float[Tensor, "M Q"],
-        output: Layer,
-        noise: Callable[[Tensor], Tensor],
-    ) -> "ReadMemory":
+        output: OutputLayer,
+        dropout: Callable[[Tensor], Tensor],
+    ) -> "ReadoutMemory":
         """Compute the source part for a memory; see `SourceReadout.open` for the arguments."""
         weight, bias = output
-        powers, _ = linear_exponentials(_read(memory.states, combine, weight, noise), weight, bias)
+        powers, _ = linear_exponentials(_source_hidden(memory.states, combine, weight, dropout), weight, bias)
         parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
         return cls(**parts, powers=powers)
 
     @cached_property
-    def tables(self) -> Float[Tensor, "U S V"]:
+    def sentence_exp_logits(self) -> Float[Tensor, "U S V"]:
         """The powers of each sentence if all sentences have equally many adjacent rows; else of each row.
 
         Search reorders its memories only when sentences are finished, not at every step, so the result is
         cached.
         """
         # `whole` is the memory of all sentences, `rows` the sentence of each hypothesis.
-        whole, rows = self.shared()
+        whole, rows = self.base_and_index()
         if rows is None:
-            return self.powers
+            return self.exp_logits
         sentences, counts = rows.unique_consecutive(return_counts=True)
         # Hypotheses of a sentence are batched into one product only if every sentence has the same number.
         if bool((counts != counts[0]).any()):
             sentences = rows
-        every = torch.arange(len(whole.powers), device=rows.device)
-        return whole.powers if torch.equal(sentences, every) else whole.powers.index_select(0, sentences)
+        every = torch.arange(len(whole.exp_logits), device=rows.device)
+        return whole.exp_logits if torch.equal(sentences, every) else whole.exp_logits.index_select(0, sentences)
 
     def mix(
         self,
         state: Float[Tensor, "N D"],
-        reading: Reading,
+        reading: AttentionStep,
         combine: Float[Tensor, "M Q"],
         output: Float[Tensor, "V Q"],
-        noise: Callable[[Tensor], Tensor],
+        dropout: Callable[[Tensor], Tensor],
     ) -> Mixture:
         """Return the contribution of the source positions of a step to the distribution over its token.
 
@@ -257,11 +257,11 @@ class ReadMemory(Memory):
             reading: The attention step; its first contexts are source positions.
             combine: W, as given to `of`; so are the others.
             output: O.
-            noise: Dropout.
+            dropout: Dropout.
         """
         assert reading.positions is not None
-        positions, tables = reading.positions, self.tables
-        part = noise(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
+        positions, tables = reading.positions, self.sentence_exp_logits
+        part = dropout(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
         # Rows of the same sentence are adjacent, so they can be viewed as [sentences, hypotheses, V].
         width = len(powers) // len(tables)  # hypotheses of a sentence
@@ -277,7 +277,7 @@ class ReadMemory(Memory):
         def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
             places = positions[rows]
             own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)]
-            both = log_positive(own) + log_positive(powers[rows, tokens]).unsqueeze(1)
+            both = clamped_log(own) + clamped_log(powers[rows, tokens]).unsqueeze(1)
             return both - sums[rows].gather(1, places).log()
 
         return Mixture(mixed * powers, likelihood)

@@ -11,39 +11,39 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.layers.cells import CellKind, CellState
 from regard.layers.dropout import dropout
-from regard.layers.recurrent import Direction, Recurrence, RecurrentLayer
-from regard.layers.steps import StepProduct
+from regard.layers.recurrent import Direction, RecurrentWeights, RecurrentLayer
+from regard.layers.steps import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = [
-    "Bridge",
-    "BridgeKind",
-    "DecoderLayers",
-    "EncoderConfig",
-    "OpenLayers",
+    "StateInit",
+    "StateInitKind",
+    "RecurrentDecoder",
+    "RnnEncoderConfig",
+    "OpenDecoder",
     "RecurrentEncoder",
 ]
 
-BridgeKind = Literal["copy", "dense", "learned", "zero"]
+StateInitKind = Literal["copy", "dense", "learned", "zero"]
 
 
-@config
-class EncoderConfig:
+@configclass
+class RnnEncoderConfig:
     """The recurrent encoder."""
 
     kind: Literal["rnn"] = option(default="rnn", help="The encoder: a recurrent network.")
-    layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
-    width: int = option(
+    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(
         default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
     )
     direction: Direction = option(
         default="bidirectional",
         help="Direction: forward, backward (from the last word to the first) or bidirectional.",
     )
-    cell: CellKind = option(default="lstm", help="The recurrent cell.")
+    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
 
 
 class RecurrentEncoder(nn.Module):
@@ -55,13 +55,13 @@ class RecurrentEncoder(nn.Module):
         dropout: Dropout probability on the input of each layer except the first.
     """
 
-    def __init__(self, config: EncoderConfig, inputs: int, dropout: float) -> None:
+    def __init__(self, config: RnnEncoderConfig, inputs: int, dropout: float) -> None:
         """Build the layers."""
         super().__init__()
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            RecurrentLayer(config.cell, config.width if i else inputs, config.width, config.direction)
-            for i in range(config.layers)
+            RecurrentLayer(config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction)
+            for i in range(config.num_layers)
         )
 
     def forward(
@@ -77,7 +77,7 @@ class RecurrentEncoder(nn.Module):
         return x, finals
 
 
-class Bridge(nn.Module):
+class StateInit(nn.Module):
     """Computes the decoder's initial state.
 
     Args:
@@ -92,7 +92,7 @@ class Bridge(nn.Module):
     """
 
     def __init__(
-        self, kind: BridgeKind, encoder: tuple[int, int], decoder: tuple[int, int], states: int
+        self, kind: StateInitKind, encoder: tuple[int, int], decoder: tuple[int, int], states: int
     ) -> None:
         """Create the parameters that the kind needs."""
         super().__init__()
@@ -138,15 +138,15 @@ class Bridge(nn.Module):
 
 
 @dataclass(frozen=True)
-class OpenLayers:
+class OpenDecoder:
     """The decoder's weights, opened for the steps of one forward pass."""
 
-    feed: StepProduct | None
-    inputs: tuple[StepProduct, ...]  # of all layers except the first
-    hidden: tuple[StepProduct, ...]
+    feed: StepLinear | None
+    inputs: tuple[StepLinear, ...]  # of all layers except the first
+    hidden: tuple[StepLinear, ...]
 
 
-class DecoderLayers(nn.Module):
+class RecurrentDecoder(nn.Module):
     """The decoder's recurrent layers.
 
     Args:
@@ -165,34 +165,34 @@ class DecoderLayers(nn.Module):
         super().__init__()
         self.embedding, self.feed, self.width, self.dropout = embedding, feed, width, dropout
         self.layers = nn.ModuleList(
-            Recurrence(cell, width if i else embedding + feed, width) for i in range(layers)
+            RecurrentWeights(cell, width if i else embedding + feed, width) for i in range(layers)
         )
 
-    def _layer(self, i: int) -> Recurrence:
+    def _layer(self, i: int) -> RecurrentWeights:
         layer = self.layers[i]
-        assert isinstance(layer, Recurrence)
+        assert isinstance(layer, RecurrentWeights)
         return layer
 
-    def open(self) -> OpenLayers:
+    def open(self) -> OpenDecoder:
         """Open the weights for the steps of one forward pass."""
         count = len(self.layers)
-        return OpenLayers(
-            feed=self._layer(0).open_inputs(self.embedding, self.feed) if self.feed else None,
-            inputs=tuple(self._layer(i).open_inputs(0, self.width) for i in range(1, count)),
-            hidden=tuple(self._layer(i).open_hidden() for i in range(count)),
+        return OpenDecoder(
+            feed=self._layer(0).prepare_inputs(self.embedding, self.feed) if self.feed else None,
+            inputs=tuple(self._layer(i).prepare_inputs(0, self.width) for i in range(1, count)),
+            hidden=tuple(self._layer(i).prepare_hidden() for i in range(count)),
         )
 
     def project(self, embedded: Float[Tensor, "*B E"]) -> Float[Tensor, "*B G"]:
         """Compute the embeddings' part of the first layer's gates, for any number of steps at once."""
-        return self._layer(0).project(embedded)
+        return self._layer(0).project_inputs(embedded)
 
     def zeros(self, batch: int, like: Tensor) -> list[CellState]:
         """Return zero states of all layers."""
-        return [self._layer(i).zeros(batch, like=like) for i in range(len(self.layers))]
+        return [self._layer(i).initial_state(batch, like=like) for i in range(len(self.layers))]
 
     def advance(
         self,
-        opened: OpenLayers,
+        opened: OpenDecoder,
         gates: Float[Tensor, "B G"],
         feed: Float[Tensor, "B F"] | None,
         states: tuple[CellState, ...],

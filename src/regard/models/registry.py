@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from regard.config import Kinds
-from regard.data.text import TextPair
+from regard.config import TaggedUnion
+from regard.data.text import TextProcessor
 from regard.errors import ConfigError
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel
@@ -17,37 +17,37 @@ from regard.models.conv_config import ConvConfig
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig, PretrainedConfig
 from regard.models.hf.encoder import build_pretrained
-from regard.models.hf.folder import keep_folders
+from regard.models.hf.folder import copy_configs
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import LstmConfig
+from regard.models.lstm_config import RnnConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig
 
-__all__ = ["MODELS", "PRETRAINED", "ModelConfig", "assemble", "build_model", "keep_parts"]
+__all__ = ["MODELS", "PRETRAINED", "ModelConfig", "build_for_text", "build_model", "copy_pretrained_configs"]
 
 ModelConfig = Annotated[
-    LstmConfig | TransformerConfig | ConvConfig | HfConfig | PretrainedConfig, Kinds("rnn")
+    RnnConfig | TransformerConfig | ConvConfig | HfConfig | PretrainedConfig, TaggedUnion("rnn")
 ]
 
 MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {
-    LstmConfig: LstmModel,
+    RnnConfig: LstmModel,
     TransformerConfig: TransformerModel,
     ConvConfig: ConvModel,
 }
 
-PRETRAINED: dict[type[Any], Callable[[Any, TextPair, Path | None], TranslationModel]] = {
+PRETRAINED: dict[type[Any], Callable[[Any, TextProcessor, Path | None], TranslationModel]] = {
     HfConfig: build_hf,
     PretrainedConfig: build_pretrained,
 }
 
 
-def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> TranslationModel:
+def build_for_text(config: ModelConfig, text: TextProcessor, model_dir: Path | None = None) -> TranslationModel:
     """Build the model that a config describes, with the weights of its pre-trained parts.
 
     Args:
         config: A member of the union.
         text: The format of the source and the target side.
-        kept: A model directory whose weights the caller loads afterward; the directories that the config
+        model_dir: A model directory whose weights the caller loads afterward; the directories that the config
             names are not read. Default: None, which loads pre-trained weights from these directories.
 
     Raises:
@@ -55,26 +55,26 @@ def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> T
         ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
     words = [side.vocabulary.tokens for side in (text.source, text.target)]
-    if kept is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
+    if model_dir is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides, but the source vocabulary "
             f"({len(words[0])} tokens) and the target vocabulary ({len(words[1])} tokens) differ: "
             "set data.joint_vocabulary = true"
         )
     if type(config) in PRETRAINED:
-        return PRETRAINED[type(config)](config, text, kept)
+        return PRETRAINED[type(config)](config, text, model_dir)
     return build_model(config, len(text.source.vocabulary), len(text.target.vocabulary))
 
 
-def keep_parts(config: ModelConfig, folder: Path) -> None:
-    """Copy the files that `assemble` needs from other directories into a model directory.
+def copy_pretrained_configs(config: ModelConfig, directory: Path) -> None:
+    """Copy the files that `build_for_text` needs from other directories into a model directory.
 
     Raises:
         CheckpointError: if one of these directories is missing or broken.
         OSError: if a file cannot be written.
     """
     if isinstance(config, HfConfig | PretrainedConfig):
-        keep_folders(config.folders, folder)
+        copy_configs(config.folders, directory)
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:

@@ -1,6 +1,6 @@
 """Decoders without recurrence: a stack of layers, each with its own cross-attention mechanism.
 
-The mechanism splits a layer into two halves (`Asking`). The first half computes the query from the target
+The mechanism splits a layer into two halves (`LayerQuery`). The first half computes the query from the target
 prefix; the second half computes the layer's output from the contexts that the mechanism returns. Training
 runs all time steps at once, search runs one. A mechanism with several contexts is in the last layer; that
 layer's second half and the distribution over the next token are computed for each context.
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import Attention, Ending, Memory, Reading, Reference, State
+from regard.attention.base import Attention, EosConstraint, Memory, AttentionStep, Reference, State
 from regard.data.batch import Batch
-from regard.errors import InfeasibleBounds
-from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, used_up
-from regard.models.output import Layer, likeliest_tokens, predict, readable, real_tokens, score_tokens, spread
+from regard.errors import InfeasibleBoundsError
+from regard.layers.rows import BatchedState, select_rows
+from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, name_infeasible_sentence
+from regard.models.output import OutputLayer, top_tokens, predict, scored_contexts, select_real_tokens, score_tokens, scatter_real_tokens
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Advanced", "Asking", "SourceStack", "StackState", "observed"]
+__all__ = ["StackOutput", "LayerQuery", "DecoderStack", "StackState", "update_attention"]
 
 
 @dataclass(frozen=True)
-class StackState(Rows):
+class StackState(BatchedState):
     """The state of the decoder after a step.
 
     Attributes:
@@ -31,49 +31,49 @@ class StackState(Rows):
         attentions: The state of each layer's mechanism.
     """
 
-    caches: tuple[Rows, ...]
+    caches: tuple[BatchedState, ...]
     attentions: tuple[State, ...]
 
 
 @dataclass(frozen=True)
-class Asking:
+class LayerQuery:
     """The first half of a layer, before cross-attention.
 
     Attributes:
-        kept: The residual input of `finish`.
+        residual: The residual input of `finish`.
         queries: The queries of the mechanism.
-        finish: A function that computes the layer's output from `kept` (whose leading axes may be 1) and the
+        finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and the
             contexts.
-        seen: The layer's self-attention weights, if it has any and they were requested.
+        self_attention: The layer's self-attention weights, if it has any and they were requested.
     """
 
-    kept: Float[Tensor, "*B D"]
+    residual: Float[Tensor, "*B D"]
     queries: Float[Tensor, "*B Q"]
     finish: Callable[[Tensor, Tensor], Tensor]
-    seen: Float[Tensor, "B _ T T"] | None = None
+    self_attention: Float[Tensor, "B _ T T"] | None = None
 
 
-Ask = Callable[[int, Tensor], Asking]
+ForwardHalf = Callable[[int, Tensor], LayerQuery]
 """Computes the first half of layer i for a whole target, from [B, T, D]."""
-Advance = Callable[[int, Tensor], tuple[Asking, Rows]]
+StepHalf = Callable[[int, Tensor], tuple[LayerQuery, BatchedState]]
 """Computes the first half of layer i for one more token, from [B, D], and the updated cache."""
 
 
 @dataclass(frozen=True)
-class Advanced(Rows):
+class StackOutput(BatchedState):
     """The result of one step of all layers.
 
     Attributes:
         hidden: [B, K, D], the last layer's states.
-        readings: One attention step per layer.
+        attention_steps: One attention step per layer.
         caches: The updated cache of each layer.
-        ending: The mechanisms' constraint on the end symbol, or None.
+        eos_constraint: The mechanisms' constraint on the end symbol, or None.
     """
 
     hidden: Float[Tensor, "B K D"]
-    readings: tuple[Reading, ...]
-    caches: tuple[Rows, ...]
-    ending: Ending | None
+    attention_steps: tuple[AttentionStep, ...]
+    caches: tuple[BatchedState, ...]
+    eos_constraint: EosConstraint | None
 
 
 @dataclass(frozen=True)
@@ -81,31 +81,31 @@ class _Scored:
     """The scores of the targets, with the last layer's attention if it was requested."""
 
     log_likelihoods: Float[Tensor, "B T K"]
-    average: Float[Tensor, "B T K"]
-    reading: Reading | None
-    likeliest: Int[Tensor, "B T"] | None = None
+    mean_log_probs: Float[Tensor, "B T K"]
+    attention_step: AttentionStep | None
+    top_tokens: Int[Tensor, "B T"] | None = None
 
 
-class SourceStack:
+class DecoderStack:
     """The mechanisms of all layers, and the output layer.
 
     Args:
-        sources: Each layer's mechanism, lowest layer first.
-        ready: A function from the last layer's states to the input of the output layer.
+        mechanisms: Each layer's mechanism, lowest layer first.
+        final_norm: A function from the last layer's states to the input of the output layer.
         output: The output layer.
     """
 
     def __init__(
-        self, sources: Sequence[Attention], ready: Callable[[Tensor], Tensor], output: Layer
+        self, sources: Sequence[Attention], ready: Callable[[Tensor], Tensor], output: OutputLayer
     ) -> None:
         """Store the parts."""
-        self.sources, self.ready, self.output = sources, ready, output
+        self.mechanisms, self.final_norm, self.output = sources, ready, output
 
     # --- search ---------------------------------------------------------------------------------------
 
     def advance(
-        self, x: Float[Tensor, "B D"], memories: Memories, attentions: tuple[State, ...], half: Advance
-    ) -> Advanced:
+        self, x: Float[Tensor, "B D"], memories: Memories, attentions: tuple[State, ...], half: StepHalf
+    ) -> StackOutput:
         """Run one step of all layers.
 
         Args:
@@ -114,30 +114,30 @@ class SourceStack:
             attentions: Each mechanism's state after the previous step.
             half: A function that computes the first half of a layer.
         """
-        readings: list[Reading] = []
-        caches: list[Rows] = []
-        endings: list[Ending | None] = []
+        readings: list[AttentionStep] = []
+        caches: list[BatchedState] = []
+        endings: list[EosConstraint | None] = []
         hidden = x.unsqueeze(1)
-        for i, (source, memory, before) in enumerate(zip(self.sources, memories, attentions, strict=True)):
+        for i, (source, memory, before) in enumerate(zip(self.mechanisms, memories, attentions, strict=True)):
             # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
             asking, cache = half(i, hidden[:, 0])
             reading = source.read(asking.queries, memory, before)
-            hidden = asking.finish(asking.kept.unsqueeze(1), reading.contexts)  # (B, K, D)
+            hidden = asking.finish(asking.residual.unsqueeze(1), reading.contexts)  # (B, K, D)
             readings.append(reading)
             caches.append(cache)
             # The constraint depends on the state before this step, not on the reading.
-            endings.append(source.ending(memory, before))
-        return Advanced(hidden, tuple(readings), tuple(caches), Ending.of_all(endings))
+            endings.append(source.eos_constraint(memory, before))
+        return StackOutput(hidden, tuple(readings), tuple(caches), EosConstraint.combine(endings))
 
-    def predict(self, advanced: Advanced, pending: Rows) -> Prediction:
+    def predict(self, advanced: StackOutput, pending: BatchedState) -> Prediction:
         """Compute the distribution over the next token.
 
         Args:
             advanced: The result of `advance`.
             pending: The decoder's state before it is updated with the chosen token.
         """
-        hidden, several = self.ready(advanced.hidden), self.sources[-1].observes
-        return predict(hidden, self.output, advanced.readings, pending, advanced.ending, several)
+        hidden, several = self.final_norm(advanced.hidden), self.mechanisms[-1].observes_tokens
+        return predict(hidden, self.output, advanced.attention_steps, pending, advanced.eos_constraint, several)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -145,15 +145,15 @@ class SourceStack:
         self,
         x: Float[Tensor, "B T D"],
         memories: Memories,
-        half: Ask,
+        half: ForwardHalf,
         batch: Batch,
         *,
         average: bool,
-        look: Look,
-        likeliest: bool,
+        output_attentions: OutputAttentions,
+        top_tokens: bool,
         reference: Reference | None,
         encoder: tuple[Tensor, ...] = (),
-    ) -> Outcome:
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets (teacher forcing).
 
         Args:
@@ -162,13 +162,13 @@ class SourceStack:
             half: A function that computes the first half of a layer.
             batch: Sources and targets.
             average: Whether to compute `Outcome.average`.
-            look: The attention weights to return.
-            likeliest: Whether to compute `Outcome.likeliest`.
+            output_attentions: The attention weights to return.
+            top_tokens: Whether to compute `Outcome.top_tokens`.
             reference: The target embeddings, for mechanisms with an inference network.
             encoder: `Outcome.encoder`.
 
         Raises:
-            InfeasibleBounds: if the fertilities of a sentence are exhausted. The message names the sentence.
+            InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the sentence.
         """
         assert batch.target is not None
         weights: list[Tensor] = []
@@ -178,71 +178,71 @@ class SourceStack:
         try:
             for i, memory in enumerate(memories[:-1]):
                 asking = half(i, x)
-                contexts, reading = _read(self.sources[i], asking, memory, look)
-                x = asking.finish(asking.kept, contexts)
+                contexts, reading = _attend(self.mechanisms[i], asking, memory, output_attentions)
+                x = asking.finish(asking.residual, contexts)
                 if reading is not None:
                     weights.append(reading.weights)
-                    beliefs.append(reading.weights if reading.beliefs is None else reading.beliefs)
+                    beliefs.append(reading.weights if reading.posteriors is None else reading.posteriors)
                     penalty = penalty + reading.penalty
-                if asking.seen is not None:
-                    seen.append(asking.seen)
+                if asking.self_attention is not None:
+                    seen.append(asking.self_attention)
             asking = half(len(memories) - 1, x)
-            if asking.seen is not None:
-                seen.append(asking.seen)
+            if asking.self_attention is not None:
+                seen.append(asking.self_attention)
             # Mechanisms that observe have several contexts, which are scored one by one.
-            if self.sources[-1].observes:
+            if self.mechanisms[-1].observes_tokens:
                 scored = self._score_contexts(asking, memories[-1], batch, average, reference)
             else:
-                scored = self._score(asking, memories[-1], batch, average, look, likeliest)
-        except InfeasibleBounds as error:
-            raise used_up(batch, error) from None
+                scored = self._score(asking, memories[-1], batch, average, output_attentions, top_tokens)
+        except InfeasibleBoundsError as error:
+            raise name_infeasible_sentence(batch, error) from None
         # `None` if no attention was requested and the mechanism used its fast path.
-        last = scored.reading
+        last = scored.attention_step
         if last is not None:
             weights.append(last.weights)
-            beliefs.append(last.weights if last.beliefs is None else last.beliefs)
+            beliefs.append(last.weights if last.posteriors is None else last.posteriors)
             penalty = penalty + last.penalty
         zeros = torch.zeros_like(scored.log_likelihoods)
-        return Outcome(
+        return ForwardOutput(
             log_likelihoods=scored.log_likelihoods,
-            average=scored.average,
+            mean_log_probs=scored.mean_log_probs,
             log_weights=zeros if last is None else last.log_weights,
             log_policy=zeros if last is None else last.log_policy,
             # Without any penalty it is still a scalar zero.
             penalty=penalty.expand(batch.target.tokens.shape),
             mask=batch.target.mask,
-            weights=tuple(weights),
-            beliefs=tuple(beliefs),
-            likeliest=scored.likeliest,
-            expected=None if last is None else last.expected,
-            encoder=encoder,
-            decoder=tuple(seen),
+            cross_attentions=tuple(weights),
+            posteriors=tuple(beliefs),
+            top_tokens=scored.top_tokens,
+            baseline=None if last is None else last.baseline,
+            encoder_attentions=encoder,
+            decoder_attentions=tuple(seen),
         )
 
     def _score(
-        self, asking: Asking, memory: Memory, batch: Batch, average: bool, look: Look, likeliest: bool
+        self, asking: LayerQuery, memory: Memory, batch: Batch, average: bool, look: OutputAttentions, likeliest: bool
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
         assert batch.target is not None
-        contexts, reading = _read(self.sources[-1], asking, memory, look)
-        hidden = asking.finish(asking.kept, contexts).unsqueeze(2)
-        found = likeliest_tokens(self.ready(hidden[:, :, 0]), self.output) if likeliest else None
+        contexts, reading = _attend(self.mechanisms[-1], asking, memory, look)
+        hidden = asking.finish(asking.residual, contexts).unsqueeze(2)
+        found = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if likeliest else None
         return _Scored(
             *self._score_real(hidden, batch.target.tokens, batch.target.mask, average), reading, found
         )
 
     def _score_contexts(
-        self, asking: Asking, memory: Memory, batch: Batch, average: bool, reference: Reference | None
+        self, asking: LayerQuery, memory: Memory, batch: Batch, average: bool, reference: Reference | None
     ) -> _Scored:
         """Attend in a last layer with several contexts, and score the targets under each of them."""
         assert batch.target is not None
         targets, mask = batch.target.tokens, batch.target.mask
-        source = self.sources[-1]
+        source = self.mechanisms[-1]
         prepared = source.prepare(memory)
         steps: list[tuple[Tensor, Tensor]] = []
 
         def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
-            hidden = asking.finish(asking.kept[:, t].unsqueeze(1), contexts).unsqueeze(1)
+            hidden = asking.finish(asking.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
             found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], average)
             steps.append((found[0][:, 0], found[1][:, 0]))
             return steps[-1][0]
@@ -254,8 +254,8 @@ class SourceStack:
         if steps:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, reading)
-        hidden = asking.finish(asking.kept.unsqueeze(2), reading.contexts)
-        return _Scored(*self._score_real(hidden, targets, mask, average, readable(reading)), reading)
+        hidden = asking.finish(asking.residual.unsqueeze(2), reading.contexts)
+        return _Scored(*self._score_real(hidden, targets, mask, average, scored_contexts(reading)), reading)
 
     def _score_real(
         self,
@@ -266,42 +266,42 @@ class SourceStack:
         wanted: Bool[Tensor, "B T K"] | None = None,
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding."""
-        real, picked = self.ready(real_tokens(hidden, mask)), real_tokens(targets, mask)
-        asked = None if wanted is None else real_tokens(wanted, mask)
-        found, means = (spread(x, mask) for x in score_tokens(real, self.output, picked, average, asked))
+        real, picked = self.final_norm(select_real_tokens(hidden, mask)), select_real_tokens(targets, mask)
+        asked = None if wanted is None else select_real_tokens(wanted, mask)
+        found, means = (scatter_real_tokens(x, mask) for x in score_tokens(real, self.output, picked, average, asked))
         return found, means
 
 
-def observed(
-    prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"], several: bool
+def update_attention(
+    prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"], observes: bool
 ) -> tuple[State, ...]:
     """Return the state of each mechanism for the hypotheses that are continued.
 
     Args:
-        prediction: The result of `SourceStack.predict`.
+        prediction: The result of `DecoderStack.predict`.
         rows: The row of the prediction that each hypothesis extends.
         tokens: The token that each hypothesis is extended with.
-        several: Whether the last layer's mechanism is updated with the token.
+        observes: Whether the last layer's mechanism is updated with the token.
     """
     # Only the last layer's mechanism may depend on the token.
-    attentions = [select_rows(reading.state, rows) for reading in prediction.readings[:-1]]
-    last = prediction.readings[-1]
-    if several:
-        attentions.append(last.select(rows).observe(prediction.likelihood(rows, tokens)))
+    attentions = [select_rows(reading.state, rows) for reading in prediction.attention_steps[:-1]]
+    last = prediction.attention_steps[-1]
+    if observes:
+        attentions.append(last.select(rows).update(prediction.token_log_probs(rows, tokens)))
     else:
         attentions.append(last.state.select(rows))
     return tuple(attentions)
 
 
-def _read(
-    source: Attention, asking: Asking, memory: Memory, look: Look
-) -> tuple[Float[Tensor, "B T D"], Reading | None]:
+def _attend(
+    source: Attention, asking: LayerQuery, memory: Memory, look: OutputAttentions
+) -> tuple[Float[Tensor, "B T D"], AttentionStep | None]:
     """Return the contexts of a layer with one context per step, and the attention if it was requested."""
     prepared = source.prepare(memory)
     state = source.start(prepared)
     # Without weights some mechanisms have a faster path, which returns None where it does not apply.
     if look == "nothing":
-        contexts = source.glance(asking.queries, prepared, state)
+        contexts = source.fast_context(asking.queries, prepared, state)
         if contexts is not None:
             return contexts, None
     reading = source.read_all(asking.queries, prepared, state)

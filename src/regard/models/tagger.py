@@ -9,33 +9,33 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Objective
-from regard.config import config, option
-from regard.data.batch import Batch, Sequences
+from regard.config import configclass, option
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import PAD
-from regard.models.base import Look, Outcome
-from regard.models.recurrent import EncoderConfig, RecurrentEncoder
+from regard.models.base import OutputAttentions, ForwardOutput
+from regard.models.recurrent import RnnEncoderConfig, RecurrentEncoder
 from regard.types import Float, Tensor
 
 __all__ = ["FertilityTagger", "TaggerConfig"]
 
 
-@config
+@configclass
 class TaggerConfig:
     """The fertility tagger. The defaults are those of the scripts of Malaviya et al. (2018)."""
 
-    embedding: int = option(default=256, help="Size of the word embeddings.", ge=1, le=16_384)
-    width: int = option(default=256, help="Hidden size of the encoder, per direction.", ge=1, le=16_384)
-    layers: int = option(default=2, help="Number of recurrent layers.", ge=1, le=256)
+    embedding_size: int = option(default=256, help="Size of the word embeddings.", ge=1, le=16_384)
+    hidden_size: int = option(default=256, help="Hidden size of the encoder, per direction.", ge=1, le=16_384)
+    num_layers: int = option(default=2, help="Number of recurrent layers.", ge=1, le=256)
     dropout: float = option(
         default=0.2, help="Dropout probability on the input of each layer except the first.", ge=0, lt=1
     )
-    weight_one: float = option(
+    fertility_one_weight: float = option(
         default=0.5,
         help="Weight of words with fertility 1 in the loss; all other words have weight 1.",
         gt=0,
         le=1e6,
     )
-    least_classes: int = option(
+    min_classes: int = option(
         default=10,
         help="Largest fertility that can be predicted, unless the training data contains a larger one.",
         ge=2,
@@ -52,7 +52,7 @@ class FertilityTagger(nn.Module):
     Args:
         config: The configuration.
         vocabulary: Size of the source vocabulary.
-        classes: The largest fertility that can be predicted; the smallest is 1.
+        num_classes: The largest fertility that can be predicted; the smallest is 1.
     """
 
     objective: Objective = "marginal"
@@ -61,25 +61,25 @@ class FertilityTagger(nn.Module):
     def __init__(self, config: TaggerConfig, vocabulary: int, classes: int) -> None:
         """Build the layers."""
         super().__init__()
-        self.config, self.classes = config, classes
+        self.config, self.num_classes = config, classes
         # `width` of a bidirectional encoder is the sum over both directions.
-        encoder = EncoderConfig(layers=config.layers, width=2 * config.width)
-        self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
-        self.encoder = RecurrentEncoder(encoder, config.embedding, config.dropout)
-        self.output = nn.Linear(2 * config.width, classes)
+        encoder = RnnEncoderConfig(num_layers=config.num_layers, hidden_size=2 * config.hidden_size)
+        self.embedding = nn.Embedding(vocabulary, config.embedding_size, padding_idx=PAD)
+        self.encoder = RecurrentEncoder(encoder, config.embedding_size, config.dropout)
+        self.output = nn.Linear(2 * config.hidden_size, classes)
 
-    def log_probs(self, source: Sequences) -> Float[Tensor, "B S K"]:
+    def log_probs(self, source: PaddedSequences) -> Float[Tensor, "B S K"]:
         """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
         states, _ = self.encoder(self.embedding(source.tokens), source.lengths)
         return F.log_softmax(self.output(states).float(), dim=-1)
 
-    def expected(self, source: Sequences) -> Float[Tensor, "B S"]:
+    def expected_fertility(self, source: PaddedSequences) -> Float[Tensor, "B S"]:
         """Return the expected fertility of each word, sum_k k p(k); zero at padding."""
-        fertilities = torch.arange(1, self.classes + 1, device=source.tokens.device)
+        fertilities = torch.arange(1, self.num_classes + 1, device=source.tokens.device)
         found = (self.log_probs(source).exp() * fertilities).sum(-1)
         return found.masked_fill(~source.mask, 0.0)
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
         The loss is -w log p(k), where w is `weight_one` for k = 1 and 1 otherwise. The difference to -log
@@ -88,28 +88,28 @@ class FertilityTagger(nn.Module):
         Args:
             batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
                 it.
-            average: Whether to compute `Outcome.average`.
-            look: Ignored: the tagger has no attention.
+            mean_log_probs: Whether to compute `Outcome.mean_log_probs`.
+            output_attentions: Ignored: the tagger has no attention.
         """
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)
         mask, fertilities = batch.target.mask, batch.target.tokens
         # Class k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked
         # below.
-        classes = fertilities.clamp(1, self.classes) - 1
+        classes = fertilities.clamp(1, self.num_classes) - 1
         found = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
         # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.
-        weights = torch.where(fertilities == 1, self.config.weight_one, 1.0)
+        weights = torch.where(fertilities == 1, self.config.fertility_one_weight, 1.0)
         zeros = torch.zeros_like(found)
-        return Outcome(
+        return ForwardOutput(
             log_likelihoods=found,
-            average=log_probs.mean(-1, keepdim=True) if average else zeros,
+            mean_log_probs=log_probs.mean(-1, keepdim=True) if mean_log_probs else zeros,
             log_weights=zeros,
             log_policy=zeros,
             penalty=(1.0 - weights) * found.squeeze(-1),
             mask=mask,
-            weights=(),
-            beliefs=(),
+            cross_attentions=(),
+            posteriors=(),
         )
 
     def flops(self, batch: Batch) -> float:

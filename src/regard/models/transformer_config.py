@@ -4,21 +4,21 @@ from typing import Literal
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
-from regard.layers.position import PositionConfig, SinusoidalConfig
-from regard.models.mechanisms import check_mechanisms, mechanisms_of, refuse_two
+from regard.layers.position import PositionEncodingConfig, SinusoidalPositionConfig
+from regard.models.mechanisms import check_mechanisms, expand_mechanisms, check_exclusive
 
-__all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
+__all__ = ["TransformerConfig", "TransformerSideConfig", "check_transformer"]
 
 
-@config
+@configclass
 class TransformerSideConfig:
     """One side of a Transformer."""
 
-    layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
-    local: int = option(
+    num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
+    num_localness_layers: int = option(
         default=0,
         help="Number of layers, counted from the lowest, whose self-attention has a learned bias toward "
         "nearby positions (Yang et al., 2018, use 3 in the encoder). 0 disables the bias.",
@@ -27,57 +27,57 @@ class TransformerSideConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check that `local` is not larger than the number of layers."""
-        if self.local > self.layers:
-            raise ValueError(f"local = {self.local} must not exceed layers = {self.layers}")
+        """Check that `num_localness_layers` is not larger than the number of layers."""
+        if self.num_localness_layers > self.num_layers:
+            raise ValueError(f"local = {self.num_localness_layers} must not exceed layers = {self.num_layers}")
 
 
-@config
+@configclass
 class TransformerConfig:
     """A Transformer. The defaults are the base model of Vaswani et al. (2017), Table 3."""
 
     kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
-    width: int = option(
+    d_model: int = option(
         default=512, help="Model dimension (d_model), a multiple of `heads`.", ge=2, le=16_384
     )
-    heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
+    num_heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
     encoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The encoder.")
     decoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The decoder.")
-    norm: Literal["post", "pre"] = option(
+    norm_position: Literal["post", "pre"] = option(
         default="post",
         help="Layer normalization after each residual sum, as in the paper (post), or before each sublayer "
         "(pre).",
     )
-    positions: PositionConfig = option(default=SinusoidalConfig, help="Position encoding.")
+    position_encoding: PositionEncodingConfig = option(default=SinusoidalPositionConfig, help="Position encoding.")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of every decoder layer. A mechanism with several contexts, or one that "
         "samples, is used only in the last layer, with soft attention in the layers below.",
     )
-    attentions: tuple[AttentionConfig, ...] = option(
+    layer_attention: tuple[AttentionConfig, ...] = option(
         default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
-    tied: Literal["none", "decoder", "all"] = option(
+    tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="decoder",
         help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
         "(all).",
     )
 
     def __post_init__(self) -> None:
-        """Check that `attention` and `attentions` are not both set."""
-        refuse_two(self.attention, self.attentions)
+        """Check that `attention` and `layer_attention` are not both set."""
+        check_exclusive(self.attention, self.layer_attention)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        return mechanisms_of(self.attention, self.attentions, self.decoder.layers, SoftAttentionConfig())
+        return expand_mechanisms(self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig())
 
 
-def check(config: TransformerConfig, source_size: int, target_size: int) -> None:
+def check_transformer(config: TransformerConfig, source_size: int, target_size: int) -> None:
     """Check that the parts of the configuration are compatible.
 
     Args:
@@ -88,10 +88,10 @@ def check(config: TransformerConfig, source_size: int, target_size: int) -> None
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
-    if config.width % config.heads:
-        raise ConfigError(f"model.width = {config.width} is not a multiple of model.heads = {config.heads}")
-    check_mechanisms(config.source_attentions, config.decoder.layers)
-    if config.tied == "all" and source_size != target_size:
+    if config.d_model % config.num_heads:
+        raise ConfigError(f"model.width = {config.d_model} is not a multiple of model.heads = {config.num_heads}")
+    check_mechanisms(config.source_attentions, config.decoder.num_layers)
+    if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides; "
             f"got vocabularies of {source_size} and {target_size} tokens"

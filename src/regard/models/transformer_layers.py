@@ -14,18 +14,18 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.attention.cache import Cache
+from regard.attention.cache import KVCache
 from regard.attention.self_attention import SelfAttention
 from regard.layers.dropout import add_dropout
 from regard.layers.feedforward import FeedForward, FeedForwardConfig
-from regard.models.stack import Asking
+from regard.models.stack import LayerQuery
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["DecoderLayer", "EncoderLayer", "LayerShape", "Norm"]
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerSettings", "LayerNorm"]
 
 
 @dataclass(frozen=True)
-class LayerShape:
+class LayerSettings:
     """The settings that all layers of a model share.
 
     Attributes:
@@ -45,7 +45,7 @@ class LayerShape:
     local: bool = False
 
 
-class Norm(nn.Module):
+class LayerNorm(nn.Module):
     """Layer normalization (Ba et al., 2016), computed in float32 or float64.
 
     Args:
@@ -75,18 +75,18 @@ class Residual(nn.Module):
         shape: Dimension, position of the normalization, dropout.
     """
 
-    def __init__(self, shape: LayerShape) -> None:
+    def __init__(self, shape: LayerSettings) -> None:
         """Build the normalization."""
         super().__init__()
-        self.norm = Norm(shape.width)
+        self.norm = LayerNorm(shape.width)
         self.pre = shape.norm == "pre"
         self.dropout = shape.dropout
 
-    def before(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+    def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the input of the sublayer."""
         return self.norm(x) if self.pre else x
 
-    def after(self, x: Float[Tensor, "*#B D"], found: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+    def add(self, x: Float[Tensor, "*#B D"], found: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the result, given the sublayer's output `found`."""
         summed = add_dropout(x, found, self.dropout, self.training)
         return summed if self.pre else self.norm(summed)
@@ -99,20 +99,20 @@ class EncoderLayer(nn.Module):
         shape: The settings of the layer.
     """
 
-    def __init__(self, shape: LayerShape) -> None:
+    def __init__(self, shape: LayerSettings) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads, shape.local)
-        self.feed = FeedForward(shape.feed_forward, shape.width)
+        self.self_attention = SelfAttention(shape.width, shape.heads, shape.local)
+        self.feed_forward = FeedForward(shape.feed_forward, shape.width)
         self.around_attention, self.around_feed = Residual(shape), Residual(shape)
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], look: bool
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
-        """Return the states of the layer, and its self-attention if `look` is True."""
-        found, weights = self.attention(self.around_attention.before(x), mask, look=look)
-        x = self.around_attention.after(x, found)
-        return self.around_feed.after(x, self.feed(self.around_feed.before(x))), weights
+        """Return the states of the layer, and its self-attention if `output_attentions` is True."""
+        found, weights = self.self_attention(self.around_attention.prepare(x), mask, look=output_attentions)
+        x = self.around_attention.add(x, found)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
 
 
 class DecoderLayer(nn.Module):
@@ -120,32 +120,32 @@ class DecoderLayer(nn.Module):
 
     Args:
         shape: The settings of the layer.
-        source: The mechanism of the attention to the source.
+        cross_attention: The mechanism of the attention to the source.
     """
 
-    def __init__(self, shape: LayerShape, source: Attention) -> None:
+    def __init__(self, shape: LayerSettings, source: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads, shape.local)
-        self.source = source
-        self.feed = FeedForward(shape.feed_forward, shape.width)
+        self.self_attention = SelfAttention(shape.width, shape.heads, shape.local)
+        self.cross_attention = source
+        self.feed_forward = FeedForward(shape.feed_forward, shape.width)
         self.around_attention, self.around_source = Residual(shape), Residual(shape)
         self.around_feed = Residual(shape)
 
-    def ask(self, x: Float[Tensor, "B T D"], look: bool) -> Asking:
-        """Run self-attention over a whole target; its weights are returned if `look` is True."""
-        found, weights = self.attention(self.around_attention.before(x), None, look=look)
-        return self._asking(self.around_attention.after(x, found), weights)
+    def query(self, x: Float[Tensor, "B T D"], output_attentions: bool) -> LayerQuery:
+        """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
+        found, weights = self.self_attention(self.around_attention.prepare(x), None, look=output_attentions)
+        return self._query(self.around_attention.add(x, found), weights)
 
-    def advance(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Asking, Cache]:
+    def query_step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[LayerQuery, KVCache]:
         """Run self-attention for one more token."""
-        found, cache = self.attention.step(self.around_attention.before(x), cache)
-        return self._asking(self.around_attention.after(x, found)), cache
+        found, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
+        return self._query(self.around_attention.add(x, found)), cache
 
-    def _asking(self, x: Tensor, seen: Tensor | None = None) -> Asking:
-        return Asking(x, self.around_source.before(x), self.finish, seen)
+    def _query(self, x: Tensor, seen: Tensor | None = None) -> LayerQuery:
+        return LayerQuery(x, self.around_source.prepare(x), self.finish, seen)
 
     def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the states of the layer, given the contexts of the attention to the source."""
-        x = self.around_source.after(x, contexts)
-        return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
+        x = self.around_source.add(x, contexts)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x)))

@@ -27,11 +27,11 @@ __all__ = [
     "Sparsemax",
 ]
 
-GREATEST = 4.0  # alpha lies in (1, GREATEST]
-LEAST = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
+ALPHA_LIMIT = 4.0  # alpha lies in (1, GREATEST]
+MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 
-class _Map(nn.Module):
+class _Normalizer(nn.Module):
     """A transformation along one dimension.
 
     Args:
@@ -47,7 +47,7 @@ class _Map(nn.Module):
         return f"dim={self.dim}"
 
 
-class Softmax(_Map):
+class Softmax(_Normalizer):
     """Module for `regard.functional.softmax`."""
 
     def forward(
@@ -57,7 +57,7 @@ class Softmax(_Map):
         return softmax(scores, mask=mask, dim=self.dim)
 
 
-class Sparsemax(_Map):
+class Sparsemax(_Normalizer):
     """Module for `regard.functional.sparsemax`."""
 
     def forward(
@@ -67,7 +67,7 @@ class Sparsemax(_Map):
         return sparsemax(scores, mask=mask, dim=self.dim)
 
 
-class Entmax15(_Map):
+class Entmax15(_Normalizer):
     """Module for `regard.functional.entmax15`."""
 
     def forward(
@@ -77,7 +77,7 @@ class Entmax15(_Map):
         return entmax15(scores, mask=mask, dim=self.dim)
 
 
-class Entmax(_Map):
+class Entmax(_Normalizer):
     """Module for `regard.functional.entmax`, with alpha fixed or learned: Correia et al. (2019), Section 3.
 
     Args:
@@ -94,23 +94,23 @@ class Entmax(_Map):
     def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
         """Check alpha, and create a parameter if it is learned."""
         super().__init__(dim)
-        if not 1 < alpha <= GREATEST:
-            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {GREATEST:g}]")
-        if learnable and not LEAST <= alpha < GREATEST:
+        if not 1 < alpha <= ALPHA_LIMIT:
+            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {ALPHA_LIMIT:g}]")
+        if learnable and not MIN_LEARNED_ALPHA <= alpha < ALPHA_LIMIT:
             raise ValueError(
-                f"alpha is {alpha:g}, but a learnable alpha must start in [{LEAST:g}, {GREATEST:g})"
+                f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, {ALPHA_LIMIT:g})"
             )
-        self.start = alpha
+        self.initial_alpha = alpha
         self.logit = None
         if learnable:
-            self.logit = nn.Parameter(torch.tensor(math.log((alpha - 1) / (GREATEST - alpha))))
+            self.logit = nn.Parameter(torch.tensor(math.log((alpha - 1) / (ALPHA_LIMIT - alpha))))
 
     @property
     def alpha(self) -> Tensor | float:
         """The current alpha; differentiable if it is learned."""
         if self.logit is None:
-            return self.start
-        return (1 + (GREATEST - 1) * torch.sigmoid(self.logit)).clamp_min(LEAST)
+            return self.initial_alpha
+        return (1 + (ALPHA_LIMIT - 1) * torch.sigmoid(self.logit)).clamp_min(MIN_LEARNED_ALPHA)
 
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
@@ -124,7 +124,7 @@ class Entmax(_Map):
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
 
 
-class Fusedmax(_Map):
+class Fusedmax(_Normalizer):
     """Module for `regard.functional.fusedmax`.
 
     Args:
@@ -152,7 +152,7 @@ class Fusedmax(_Map):
         return f"strength={self.strength:g}, dim={self.dim}"
 
 
-class ConstrainedSoftmax(_Map):
+class ConstrainedSoftmax(_Normalizer):
     """Module for `regard.functional.constrained_softmax`."""
 
     def forward(
@@ -167,7 +167,7 @@ class ConstrainedSoftmax(_Map):
         return constrained_softmax(scores, upper, lower, mask=mask, dim=self.dim)
 
 
-class ConstrainedSparsemax(_Map):
+class ConstrainedSparsemax(_Normalizer):
     """Module for `regard.functional.constrained_sparsemax`."""
 
     def forward(

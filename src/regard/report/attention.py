@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from regard.errors import DataError
-from regard.metrics.attention import AttentionFigures, Bins
-from regard.report.charts import Panel, Series, svg_panels
+from regard.metrics.attention import AttentionStatistics, Histogram
+from regard.report.charts import Panel, Series, plot_panels
 
-__all__ = ["svg_coverage", "svg_entropy"]
+__all__ = ["plot_coverage", "plot_entropy"]
 
-_FEW = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
+_MIN_STEPS_PER_BIN = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
 
 
-def svg_entropy(models: Mapping[str, AttentionFigures]) -> str:
+def plot_entropy(models: Mapping[str, AttentionStatistics]) -> str:
     """Plot accuracy against entropy, and the histogram of entropies (Figure 3).
 
     Args:
@@ -25,16 +25,16 @@ def svg_entropy(models: Mapping[str, AttentionFigures]) -> str:
     Raises:
         DataError: if the bins of the models differ in width.
     """
-    edges = _longest([one.entropies for one in models.values()])
+    edges = _common_edges([one.entropies for one in models.values()])
     across = "attention entropy (nats)"
-    curves = [_curve(name, one.entropies) for name, one in models.items()]
+    curves = [_accuracy_curve(name, one.entropies) for name, one in models.items()]
     shares = [Series(name, one.entropies.shares) for name, one in models.items()]
-    note = f"only bins with at least {_FEW} time steps; error bars: 95 % intervals"
+    note = f"only bins with at least {_MIN_STEPS_PER_BIN} time steps; error bars: 95 % intervals"
     summary = "; ".join(
         f"{name}: mean entropy {one.entropy:.3f} nats, accuracy {one.accuracy:.1%}"
         for name, one in models.items()
     )
-    return svg_panels(
+    return plot_panels(
         [
             Panel("Accuracy of the next token", across, edges, curves, "curve", note),
             Panel("Share of time steps", across, edges, shares, "histogram"),
@@ -44,7 +44,7 @@ def svg_entropy(models: Mapping[str, AttentionFigures]) -> str:
     )
 
 
-def svg_coverage(models: Mapping[str, AttentionFigures]) -> str:
+def plot_coverage(models: Mapping[str, AttentionStatistics]) -> str:
     """Plot the histogram of the coverage of the source sentences (Figure 4).
 
     Args:
@@ -56,14 +56,14 @@ def svg_coverage(models: Mapping[str, AttentionFigures]) -> str:
     Raises:
         DataError: if the bins of the models differ in width.
     """
-    edges = _longest([one.coverages for one in models.values()])
+    edges = _common_edges([one.coverages for one in models.values()])
     shares = [Series(name, one.coverages.shares) for name, one in models.items()]
     summary = "; ".join(f"{name}: {one.coverage:.1%} on average" for name, one in models.items())
     panel = Panel("Share of sentences", "coverage of the source sentence", edges, shares, "histogram")
-    return svg_panels([panel], "Coverage of the source sentences by attention", f"{summary}.")
+    return plot_panels([panel], "Coverage of the source sentences by attention", f"{summary}.")
 
 
-def _longest(bins: list[Bins]) -> tuple[float, ...]:
+def _common_edges(bins: list[Histogram]) -> tuple[float, ...]:
     """Return the bin edges that span the values of all models."""
     edges = max((one.edges for one in bins), key=len)
     if any(one.edges != edges[: len(one.edges)] for one in bins):
@@ -71,9 +71,9 @@ def _longest(bins: list[Bins]) -> tuple[float, ...]:
     return edges
 
 
-def _curve(name: str, bins: Bins) -> Series:
+def _accuracy_curve(name: str, bins: Histogram) -> Series:
     # NaN interrupts the curve where a bin has too few steps.
-    few = np.array(bins.counts) < _FEW
-    values, interval = bins.accuracy, bins.interval
+    few = np.array(bins.counts) < _MIN_STEPS_PER_BIN
+    values, interval = bins.accuracy, bins.accuracy_interval
     values[few], interval[few] = np.nan, np.nan
     return Series(name, values, interval)

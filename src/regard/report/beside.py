@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from rich.cells import cell_len
 
-from regard.report.svg import picture, text
+from regard.report.svg import svg_document, text
 
-__all__ = ["svg_beside"]
+__all__ = ["combine_svgs"]
 
 _GAP = 10.0
 _HEAD = 26.0
@@ -16,14 +16,14 @@ _CHARACTER = 7.6
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)" height="(\d+)"')
 
 
-def svg_beside(pictures: Mapping[str, str], title: str, description: str, widest: int = 1400) -> str:
+def combine_svgs(pictures: Mapping[str, str], title: str, description: str, max_width: int = 1400) -> str:
     """Arrange pictures from left to right, and start a new row where the width is exceeded.
 
     Args:
         pictures: SVG texts by name.
         title: Accessible title of the combined picture.
         description: Accessible description of the combined picture.
-        widest: Maximum width of a row in pixels.
+        max_width: Maximum width of a row in pixels.
 
     Returns:
         The text of an SVG file.
@@ -35,10 +35,10 @@ def svg_beside(pictures: Mapping[str, str], title: str, description: str, widest
         assert found is not None
         own_width, height = (float(size) for size in found.groups())
         width = max(own_width, 2 * _MARGIN + _CHARACTER * cell_len(name))
-        if x and x + width > widest:
+        if x and x + width > max_width:
             x, y, tallest = 0.0, y + tallest + _GAP, 0.0
         parts.append(text((x + _MARGIN, y + _HEAD - 6), name, font_weight="bold"))
         parts.append(svg.replace("<svg ", f'<svg x="{x:g}" y="{y + _HEAD:g}" ', 1))
         x, tallest = x + width + _GAP, max(tallest, _HEAD + height)
         across = max(across, x - _GAP)
-    return picture(across, y + tallest, title, description, parts)
+    return svg_document(across, y + tallest, title, description, parts)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regard.metrics.by_length import Bucket, LengthScores
-from regard.report.charts import Groups, Panel, Series, svg_panels
+from regard.report.charts import Groups, Panel, Series, plot_panels
 
-__all__ = ["svg_by_length", "svg_groups"]
+__all__ = ["plot_by_length", "plot_length_groups"]
 
-_LOWER = ("REP", "DROP")
+_LOWER_IS_BETTER = ("REP", "DROP")
 
 
-def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Sequence[Bucket]) -> str:
+def plot_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Sequence[Bucket]) -> str:
     """Plot one chart per metric, with a point and an interval per bucket and the sentence counts below.
 
     Args:
@@ -23,11 +23,11 @@ def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Se
     Returns:
         The text of an SVG file.
     """
-    labels, counts = [bucket.label for bucket in buckets], [len(bucket.rows) for bucket in buckets]
-    return svg_groups(systems, labels, counts)
+    labels, counts = [bucket.label for bucket in buckets], [len(bucket.sentence_ids) for bucket in buckets]
+    return plot_length_groups(systems, labels, counts)
 
 
-def svg_groups(
+def plot_length_groups(
     systems: Mapping[str, Mapping[str, LengthScores]], labels: Sequence[str], counts: Sequence[int] | None
 ) -> str:
     """Plot scores by source length from the labels of the groups, without their sentences.
@@ -47,7 +47,7 @@ def svg_groups(
     for metric in metrics:
         scores = {name: each[metric] for name, each in systems.items()}
         label = next(iter(scores.values())).name
-        title = f"{label} (lower is better)" if label in _LOWER else label
+        title = f"{label} (lower is better)" if label in _LOWER_IS_BETTER else label
         series = [_series(name, one) for name, one in scores.items()]
         note = "error bars: 95 % intervals"
         panels.append(Panel(title, "source length (words)", edges, series, "curve", note, groups, unit=""))
@@ -55,7 +55,7 @@ def svg_groups(
         summary += [
             f"{name}: {label} {value:.2f} overall" for name, value in totals.items() if not math.isnan(value)
         ]
-    return svg_panels(panels, "Scores by the length of the source sentence", "; ".join(summary) + ".")
+    return plot_panels(panels, "Scores by the length of the source sentence", "; ".join(summary) + ".")
 
 
 def _series(name: str, scores: LengthScores) -> Series:

@@ -12,41 +12,41 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from regard.data.links import Links
-from regard.data.spacing import split_at_spaces
-from regard.data.text import Side, TextPair
+from regard.data.spacing import split_whitespace
+from regard.data.text import TextSide, TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.analysis import force_lines, words_of
+from regard.decoding.analysis import force_decode_lines, tokens_to_words
 from regard.decoding.config import AlignmentConfig
-from regard.decoding.linking import Layers, attention_map, chosen_heads
+from regard.decoding.linking import LayerAttention, attention_map, select_heads
 from regard.decoding.phrases import PhraseTranslator
-from regard.decoding.translate import LineResult, Translation, Translator, number_lines
-from regard.metrics.alignment import join_words
+from regard.decoding.translate import LineResult, Translation, Translator, enumerate_lines
+from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.report.curves import Curves
-from regard.report.maps import MapKind, Seen, WordMaps, drop_equal_priors, word_maps
-from regard.report.worst import Received, Sentence, received_attention
+from regard.report.maps import MapKind, AttentionLayers, WordMaps, drop_equal_priors, word_maps
+from regard.report.worst import ReceivedAttention, SentenceErrors, received_attention
 
 __all__ = [
-    "Following",
-    "Linking",
-    "Shown",
-    "System",
-    "collect_lines",
+    "Progress",
+    "WordAligner",
+    "SentenceResult",
+    "SystemResults",
+    "collect_translations",
     "collect_model",
-    "examine",
-    "link_system",
+    "sentence_from_result",
+    "add_word_links",
     "system_maps",
 ]
 
 
-Linking = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
+WordAligner = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
 """A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
 
 T = TypeVar("T")
 
 
 @runtime_checkable
-class Following(Protocol):
+class Progress(Protocol):
     """A progress display that passes items through."""
 
     def __call__(self, items: Iterable[T], name: str, total: int) -> Iterator[T]:
@@ -55,32 +55,32 @@ class Following(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class SentenceResult:
     """The result of one system for one sentence.
 
     Attributes:
         sentence: The words of the sentence and the errors of its translation.
         text: The translation as text; empty for a line that was not translated.
-        own: Attention maps of the system's own translation; None for systems without attention.
-        forced: Attention maps under forced decoding of the reference.
+        own_maps: Attention maps of the system's own translation; None for systems without attention.
+        forced_maps: Attention maps under forced decoding of the reference.
         entropy: Mean attention entropy over the time steps of its own translation, including EOS, in nats.
         coverage: Coverage of the source by its own translation, between 0 and 1.
         log_prob: Mean log-probability per token of its own translation, including EOS, in nats.
-        refused: Reason why the line was not translated; None if it was.
+        error: Reason why the line was not translated; None if it was.
     """
 
-    sentence: Sentence
+    sentence: SentenceErrors
     text: str
-    own: WordMaps | None = None
-    forced: WordMaps | None = None
+    own_maps: WordMaps | None = None
+    forced_maps: WordMaps | None = None
     entropy: float | None = None
     coverage: float | None = None
     log_prob: float | None = None
-    refused: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
-class System:
+class SystemResults:
     """A model, or a file of translations.
 
     Attributes:
@@ -91,16 +91,16 @@ class System:
             cannot process. Empty for a system without attention.
         perplexity: Perplexity of the references; None if unknown.
         curves: Training curves; None without a training record.
-        bounded: Whether source words have fertilities, that is, upper bounds on their attention.
+        has_fertilities: Whether source words have fertilities, that is, upper bounds on their attention.
     """
 
     name: str
     path: str
-    sentences: tuple[Shown, ...]
+    sentences: tuple[SentenceResult, ...]
     attention: tuple[SentenceAttention | None, ...] = ()
     perplexity: float | None = None
     curves: Curves | None = None
-    bounded: bool = False
+    has_fertilities: bool = False
 
 
 def collect_model(
@@ -108,11 +108,11 @@ def collect_model(
     path: Path,
     translator: Translator | PhraseTranslator,
     pairs: Sequence[tuple[str, str]],
-    following: Following,
-    every: bool = False,
+    progress: Progress,
+    all_layers: bool = False,
     lowercase: bool = False,
     curves: Curves | None = None,
-) -> System:
+) -> SystemResults:
     """Translate a text with a model, and compute its attention under forced decoding of the references.
 
     Phrase-based models are not force-decoded: their phrases may not be able to produce the reference.
@@ -122,28 +122,28 @@ def collect_model(
         path: Path of the model.
         translator: The model and its search settings, which return one translation per line.
         pairs: The lines and their references.
-        following: Progress display.
-        every: Whether to keep all layers and heads, and the prior in addition to the posterior attention.
+        progress: Progress display.
+        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior attention.
         lowercase: Whether to ignore case when counting repetitions.
         curves: Training curves of the model.
     """
-    lines = number_lines(source for source, _ in pairs)
-    shown: list[Shown] = []
+    lines = enumerate_lines(source for source, _ in pairs)
+    shown: list[SentenceResult] = []
     block: list[LineResult] = []
     # Results are converted block by block, because maps of words need less memory than those of tokens.
-    for result in following(translator.translate(lines), f"{name}: translations", len(pairs)):
+    for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
         block.append(result)
-        if len(block) == translator.search.block:
-            shown += _show(block, pairs, translator, every, lowercase)
+        if len(block) == translator.search.buffer_lines:
+            shown += _sentence_results(block, pairs, translator, all_layers, lowercase)
             block = []
-    shown += _show(block, pairs, translator, every, lowercase)
-    forced, attention, total, steps = _led(name, translator, pairs, following, every)
-    own = drop_equal_priors([one.own for one in shown])
+    shown += _sentence_results(block, pairs, translator, all_layers, lowercase)
+    forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
+    own = drop_equal_priors([one.own_maps for one in shown])
     sentences = tuple(
         replace(one, own=mine, forced=led) for one, mine, led in zip(shown, own, forced, strict=True)
     )
     attends = any(one is not None for one in attention)
-    return System(
+    return SystemResults(
         name=name,
         path=str(path),
         sentences=sentences,
@@ -151,18 +151,18 @@ def collect_model(
         # exp(709) is the largest finite value; a worse model gets no perplexity.
         perplexity=math.exp(-total / steps) if steps and total / steps > -700 else None,
         curves=curves,
-        bounded=translator.text.budget is not None,
+        has_fertilities=translator.text.budget is not None,
     )
 
 
-def collect_lines(
+def collect_translations(
     name: str,
     path: Path,
     lines: Sequence[str],
     pairs: Sequence[tuple[str, str]],
-    text: TextPair | None = None,
+    text: TextProcessor | None = None,
     lowercase: bool = False,
-) -> System:
+) -> SystemResults:
     """Return a system made of existing translations, which have no attention.
 
     Args:
@@ -175,31 +175,31 @@ def collect_lines(
     """
     source, target = (None, None) if text is None else (text.source, text.target)
     sentences = [
-        Shown(
-            Sentence(
+        SentenceResult(
+            SentenceErrors(
                 line=number,
-                source=_cut(pair[0], source),
-                reference=_cut(pair[1], target),
-                output=_cut(line, target),
+                source=_split_words(pair[0], source),
+                reference=_split_words(pair[1], target),
+                output=_split_words(line, target),
                 lowercase=lowercase,
             ),
             line,
         )
         for number, (line, pair) in enumerate(zip(lines, pairs, strict=True), 1)
     ]
-    return System(name, str(path), tuple(sentences))
+    return SystemResults(name, str(path), tuple(sentences))
 
 
-def link_system(system: System, align: Linking) -> System:
+def add_word_links(system: SystemResults, aligner: WordAligner) -> SystemResults:
     """Return the system with word links between each source and its reference, and its translation.
 
     Args:
         system: The system.
-        align: The word aligner.
+        aligner: The word aligner.
     """
     sentences = [one.sentence for one in system.sentences]
-    with_reference = align([(sentence.source, sentence.reference) for sentence in sentences])
-    with_output = align([(sentence.source, sentence.output) for sentence in sentences])
+    with_reference = aligner([(sentence.source, sentence.reference) for sentence in sentences])
+    with_output = aligner([(sentence.source, sentence.output) for sentence in sentences])
     linked = (
         replace(one, sentence=replace(one.sentence, links=links))
         for one, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
@@ -207,20 +207,20 @@ def link_system(system: System, align: Linking) -> System:
     return replace(system, sentences=tuple(linked))
 
 
-def system_maps(system: System, forced: bool) -> tuple[MapKind, ...]:
+def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
     """Return the kinds of maps that each sentence of a system has; empty for a system without maps.
 
     Args:
         system: The system.
         forced: Whether to return the maps of the references instead of those of its own translations.
     """
-    maps = (one.forced if forced else one.own for one in system.sentences)
+    maps = (one.forced_maps if forced else one.own_maps for one in system.sentences)
     return next((one.kinds for one in maps if one is not None), ())
 
 
-def examine(
+def sentence_from_result(
     result: LineResult, reference: str, translator: Translator | PhraseTranslator, lowercase: bool
-) -> Sentence:
+) -> SentenceErrors:
     """Return a translated line as words, with the attention that each source word received.
 
     Args:
@@ -231,72 +231,72 @@ def examine(
     """
     text = translator.text
     best = result.translations[0] if result.translations else None
-    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink) if best else 0)]
-    output = () if best is None else words_of(text.target, _said(best, translator))
-    return Sentence(
+    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
+    output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
+    return SentenceErrors(
         line=result.line.number,
-        source=words_of(text.source, own),
-        reference=words_of(text.target, text.target.tokenize(reference)),
+        source=tokens_to_words(text.source, own),
+        reference=tokens_to_words(text.target, text.target.tokenize(reference)),
         # A model may generate two spaces in a row, with no word between them.
         output=tuple(word for word in output if word),
-        received=None if best is None else _received(best, own, text),
+        received=None if best is None else _attention_received(best, own, text),
         lowercase=lowercase,
     )
 
 
-def _said(best: Translation, translator: Translator | PhraseTranslator) -> Sequence[str]:
+def _output_tokens(best: Translation, translator: Translator | PhraseTranslator) -> Sequence[str]:
     """Return the tokens of the translated text, after the replacement of unknown words."""
-    if translator.search.alignment.replace_unknown and UNK in best.hypothesis.tokens:
+    if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
     return best.tokens
 
 
-def _received(best: Translation, tokens: Sequence[str], text: TextPair) -> Received | None:
+def _attention_received(best: Translation, tokens: Sequence[str], text: TextProcessor) -> ReceivedAttention | None:
     """Return the attention that the source words received, or None if the model has no attention."""
     if best.tokens and not best.weights.any():
         return None
     fertilities = None
     if text.budget is not None:
-        (fertilities,) = text.budget.most([text.source.vocabulary.ids(tokens)])
+        (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
     return received_attention(best.weights, best.source_words, fertilities)
 
 
-def _cut(line: str, side: Side | None) -> tuple[str, ...]:
+def _split_words(line: str, side: TextSide | None) -> tuple[str, ...]:
     if side is None:
-        return tuple(split_at_spaces(line))
-    return tuple(word for word in words_of(side, side.tokenize(line)) if word)
+        return tuple(split_whitespace(line))
+    return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
 
 
-def _show(
+def _sentence_results(
     results: Sequence[LineResult],
     pairs: Sequence[tuple[str, str]],
     translator: Translator | PhraseTranslator,
     every: bool,
     lowercase: bool,
-) -> Iterator[Shown]:
+) -> Iterator[SentenceResult]:
     """Yield the results of a block of translated lines, with their attention."""
     for result in results:
         source, reference = pairs[result.line.number - 1]
-        sentence = examine(result, reference, translator, lowercase)
-        if result.refused:
+        sentence = sentence_from_result(result, reference, translator, lowercase)
+        if result.error:
             # The output is empty, so every source word that is linked to the reference counts as dropped.
-            sentence = replace(sentence, source=_cut(source, translator.text.source))
+            sentence = replace(sentence, source=_split_words(source, translator.text.source))
         if not result.translations:
-            yield Shown(sentence, "", refused=result.refused)
+            yield SentenceResult(sentence, "", error=result.error)
             continue
         best = result.translations[0]
         logs = best.hypothesis.token_log_probs
-        shown = Shown(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
-        posteriors = best.hypothesis.believed
+        shown = SentenceResult(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
+        posteriors = best.hypothesis.posterior_attention
         if sentence.received is None or not posteriors:
             yield shown
             continue
-        output = words_of(translator.text.target, best.tokens)
+        output = tokens_to_words(translator.text.target, best.tokens)
         ids = best.source_words, best.target_words
         of = best.alignment
-        steps = chosen_heads(posteriors, of)
-        words = join_words(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
-        posterior, prior = _seen(best.hypothesis.attention, posteriors, of, every)
+        steps = select_heads(posteriors, of)
+        words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
+        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, of, every)
         yield replace(
             shown,
             own=word_maps(output, sentence.source, posterior, *ids, prior),
@@ -305,26 +305,26 @@ def _show(
         )
 
 
-def _seen(
-    priors: Layers, posteriors: Layers, config: AlignmentConfig, every: bool
-) -> tuple[Seen, Seen | None]:
+def _posterior_and_prior(
+    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, every: bool
+) -> tuple[AttentionLayers, AttentionLayers | None]:
     """Return the posterior attention of a translation, and its prior if all layers are kept."""
     if not every:
-        return Seen(attention_map(posteriors, config)), None
+        return AttentionLayers(attention_map(posteriors, config)), None
     # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
     rows = slice(1, None) if config.shift else slice(None, -1)
     after, before = (
-        Seen(attention_map(layers, config), [layer[rows] for layer in layers])
+        AttentionLayers(attention_map(layers, config), [layer[rows] for layer in layers])
         for layers in (posteriors, priors)
     )
     return after, before
 
 
-def _led(
+def _force_decode(
     name: str,
     translator: Translator | PhraseTranslator,
     pairs: Sequence[tuple[str, str]],
-    following: Following,
+    following: Progress,
     every: bool,
 ) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
@@ -335,7 +335,7 @@ def _led(
     figures: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
     of = translator.search.alignment
-    lines = force_lines(translator.model, translator.text, pairs, translator.search)
+    lines = force_decode_lines(translator.model, translator.text, pairs, translator.search)
     for line in following(lines, f"{name}: references", len(pairs)):
         if line is None:
             maps.append(None)
@@ -347,8 +347,8 @@ def _led(
             figures.append(None)
             maps.append(None)
             continue
-        figures.append(line.examine(of, name=name))
-        posterior, prior = _seen(line.weights, line.beliefs, of, every)
+        figures.append(line.attention_statistics(of, name=name))
+        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, of, every)
         ids = line.source_words, line.target_words
         maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
     return drop_equal_priors(maps), figures, total, steps

@@ -12,20 +12,20 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.errors import DataError
-from regard.metrics.maps import AttentionMap, map_difference, match_maps
-from regard.report.grid import Ramp, clip_label, make_grid, printable
-from regard.report.heatmap import BROKEN, Paint, draw_grid, svg_map
+from regard.metrics.maps import AttentionMap, map_difference, match_columns
+from regard.report.grid import Colormap, clip_label, label_maps, printable
+from regard.report.heatmap import INVALID_COLOR, ColorScale, plot_heatmap, plot_attention
 
-__all__ = ["difference_pictures", "svg_difference"]
+__all__ = ["plot_maps_and_differences", "plot_difference"]
 
-_REDS = Ramp(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
-_BLUES = Ramp(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+_REDS = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
+_BLUES = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 _GOLD = "#f0b000"  # visible on the darkest red and blue and on white
 _CHARACTER = 6.2
 _NAME = 40
 
 
-def svg_difference(
+def plot_difference(
     differences: Float[np.ndarray, "T S"] | Float[np.ndarray, "N T S"],
     source: Sequence[str],
     target: Sequence[str],
@@ -54,11 +54,11 @@ def svg_difference(
     """
     if len(set(names)) != 2:
         raise DataError(f"both systems of a difference are named {names[0]!r}: give them different names")
-    grid = make_grid(differences, source, target, captions)
-    return draw_grid(grid, _paint(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
+    grid = label_maps(differences, source, target, captions)
+    return plot_heatmap(grid, _diverging_colormap(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
 
 
-def difference_pictures(
+def plot_maps_and_differences(
     line: int,
     maps: Mapping[str, AttentionMap],
     gold: GoldLinks | None = None,
@@ -76,37 +76,37 @@ def difference_pictures(
     Raises:
         DataError: if the maps have different words.
     """
-    matched = match_maps(maps)
+    matched = match_columns(maps)
     (first, base), *others = matched.items()
     source, target = base.columns, base.target
     stacked = np.stack([one.weights for one in matched.values()])
     title = f"Line {line}"
-    pictures = {f"maps-{line}.svg": svg_map(stacked, source, target, title, list(maps), gold)}
+    pictures = {f"maps-{line}.svg": plot_attention(stacked, source, target, title, list(maps), gold)}
     for name, one in others:
         file = f"difference-{line}.svg" if len(others) == 1 else f"difference-{line}-{name}.svg"
         difference = map_difference(one, base, (name, first)).weights
-        pictures[file] = svg_difference(difference, source, target, (name, first), title, gold=gold)
+        pictures[file] = plot_difference(difference, source, target, (name, first), title, gold=gold)
     return pictures
 
 
-def _fill(difference: float) -> str:
+def _cell_color(difference: float) -> str:
     if not np.isfinite(difference):
-        return BROKEN
+        return INVALID_COLOR
     if difference == 0:
         return "#ffffff"
-    return (_REDS if difference > 0 else _BLUES).colour(abs(difference))
+    return (_REDS if difference > 0 else _BLUES).color(abs(difference))
 
 
-def _paint(red: str, blue: str) -> Paint:
+def _diverging_colormap(red: str, blue: str) -> ColorScale:
     """Return a diverging color scale from blue (-1) to red (1), with its legend."""
     red, blue = f"more in {red}", f"more in {blue}"
     width = _CHARACTER * cell_len(blue)
     steps = [(step + 0.5) / 6 for step in range(-6, 6)]
     parts = [f'<text x="0" y="10">{escape(blue)}</text>']
     parts += [
-        f'<rect x="{width + 10 + 9 * i:.1f}" width="9" height="12" fill="{_fill(step)}"/>'
+        f'<rect x="{width + 10 + 9 * i:.1f}" width="9" height="12" fill="{_cell_color(step)}"/>'
         for i, step in enumerate(steps)
     ]
     end = width + 10 + 9 * len(steps) + 10
     parts.append(f'<text x="{end:.1f}" y="10">{escape(red)}</text>')
-    return Paint(_fill, tuple(parts), end + _CHARACTER * cell_len(red), outline=_GOLD)
+    return ColorScale(_cell_color, tuple(parts), end + _CHARACTER * cell_len(red), outline=_GOLD)

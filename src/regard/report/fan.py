@@ -11,9 +11,9 @@ from rich.cells import cell_len
 
 from regard.errors import DataError
 from regard.report.grid import clip_label, printable
-from regard.report.svg import MUTED, colour_of, line, picture, polygon, text
+from regard.report.svg import MUTED, color_of, line, svg_document, polygon, text
 
-__all__ = ["svg_fan"]
+__all__ = ["plot_self_attention"]
 
 # Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
@@ -22,12 +22,12 @@ _ROW = 24.0
 _MARGIN = 14.0
 _ACROSS = 190.0
 _BOX = 11.0
-_APART = 1.8  # distance between the lines of two heads
+_HEAD_GAP = 1.8  # distance between the lines of two heads
 _SPREAD = 16.0  # maximum distance between the lines of the first and the last head
-_FAINT = 0.02  # lines of smaller weights are omitted
+_MIN_WEIGHT = 0.02  # lines of smaller weights are omitted
 
 
-def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str) -> str:
+def plot_self_attention(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str) -> str:
     """Plot the self-attention of one word.
 
     Args:
@@ -67,10 +67,10 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
         parts.append(text((after, y + 4.5), name))
     for h, row in enumerate(weights.tolist()):
         for y, weight in zip(middles, row, strict=True):
-            if weight >= _FAINT:
-                aside = (h - (len(weights) - 1) / 2) * min(_APART, _SPREAD / len(weights))
+            if weight >= _MIN_WEIGHT:
+                aside = (h - (len(weights) - 1) / 2) * min(_HEAD_GAP, _SPREAD / len(weights))
                 ends = [(left, middles[word] + aside), (right, y + aside)]
-                style: dict[str, str | float] = {"stroke": colour_of(h), "opacity": round(weight**0.7, 3)}
+                style: dict[str, str | float] = {"stroke": color_of(h), "opacity": round(weight**0.7, 3)}
                 parts.append(line(ends, stroke_width=1 + 2 * weight, stroke_linecap="round", **style))
     for h, row in enumerate(weights.tolist()):
         for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
@@ -78,7 +78,7 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
             parts.append(_box(boxes + h * (_BOX + 1), y, h, weight, tip))
     width = max(after + widest + _MARGIN, 2 * _MARGIN + _CHARACTER * cell_len(title))
     summary = f"Lines from {words[word]!r} to the words it attends to, one color per head; darker means more."
-    return picture(width, top + _ROW * len(names) + _MARGIN, title, summary, parts)
+    return svg_document(width, top + _ROW * len(names) + _MARGIN, title, summary, parts)
 
 
 def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> str:
@@ -86,4 +86,4 @@ def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> st
     low, high = middle - _BOX / 2, middle + _BOX / 2
     corners = [(x, low), (x + _BOX, low), (x + _BOX, high), (x, high)]
     shown = round(min(max(weight, 0.0), 1.0), 3)
-    return polygon(corners, tip, fill=colour_of(head), fill_opacity=shown, stroke="#e3e3e3", stroke_width=0.6)
+    return polygon(corners, tip, fill=color_of(head), fill_opacity=shown, stroke="#e3e3e3", stroke_width=0.6)

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["families"]
+__all__ = ["font_families"]
 
-_PLAIN = (
+_PREFERRED_FAMILIES = (
     "DejaVu Sans",
     "Liberation Sans",
     "Noto Sans",
@@ -23,23 +23,23 @@ _PLAIN = (
     "FreeSans",
     "Nimbus Sans",
 )
-_ENDINGS = (".ttf", ".otf", ".ttc")
+_SUFFIXES = (".ttf", ".otf", ".ttc")
 _FAMILY = 1  # ID of the family name in the `name` table of an OpenType file
 
 
-def families() -> Iterator[str]:
+def font_families() -> Iterator[str]:
     """Yield the names of fonts to try: first common sans-serif fonts, then all installed fonts."""
-    yield from _PLAIN
-    seen: set[str] = set(_PLAIN)
-    for folder in _folders():
-        for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS):
+    yield from _PREFERRED_FAMILIES
+    seen: set[str] = set(_PREFERRED_FAMILIES)
+    for folder in _font_dirs():
+        for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES):
             name = _family(path)
             if name is not None and name not in seen:
                 seen.add(name)
                 yield name
 
 
-def _folders() -> list[Path]:
+def _font_dirs() -> list[Path]:
     """Return the font directories of the operating system."""
     home = Path.home()
     if sys.platform == "win32":

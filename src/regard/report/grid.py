@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from regard.errors import DataError
 
-__all__ = ["Grid", "Ramp", "clip_label", "make_grid", "printable"]
+__all__ = ["LabeledMaps", "Colormap", "clip_label", "label_maps", "printable"]
 
 # Control characters, line separators, direction overrides that extend beyond the word, and characters that
 # XML does not allow.
@@ -18,7 +18,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-
 
 
 @dataclass(frozen=True)
-class Grid:
+class LabeledMaps:
     """One or more attention maps over the same words.
 
     Attributes:
@@ -35,7 +35,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Ramp:
+class Colormap:
     """A sequential color scale for weights from just above 0 to 1.
 
     Attributes:
@@ -44,7 +44,7 @@ class Ramp:
 
     stops: tuple[tuple[int, int, int], ...]
 
-    def colour(self, weight: float) -> str:
+    def color(self, weight: float) -> str:
         """Return the color of a weight as `#rrggbb`; weights are clipped to between 0 and 1."""
         place = min(max(weight, 0.0), 1.0) * (len(self.stops) - 1)
         left = min(int(place), len(self.stops) - 2)
@@ -55,12 +55,12 @@ class Ramp:
         return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def make_grid(
+def label_maps(
     weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
     source: Sequence[str],
     target: Sequence[str],
     captions: Sequence[str] | None = None,
-) -> Grid:
+) -> LabeledMaps:
     """Check that the shapes of weights and words match, and make the words printable.
 
     Args:
@@ -82,7 +82,7 @@ def make_grid(
         captions = [f"head {head}" for head in range(len(heads))] if len(heads) > 1 else [""] * len(heads)
     if len(captions) != len(heads):
         raise DataError(f"{len(captions)} captions for {len(heads)} heads: expected one caption per head")
-    return Grid(
+    return LabeledMaps(
         weights=heads.astype(np.float64),
         source=tuple(map(printable, source)),
         target=tuple(map(printable, target)),

@@ -13,13 +13,13 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
-from regard.report.grid import Grid, Ramp, clip_label, make_grid, printable
+from regard.report.grid import LabeledMaps, Colormap, clip_label, label_maps, printable
 from regard.report.svg import Length
 
-__all__ = ["BROKEN", "Paint", "draw_grid", "svg_map", "weight_colour"]
+__all__ = ["INVALID_COLOR", "ColorScale", "plot_heatmap", "plot_attention", "weight_color"]
 
-_BLUES = Ramp(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
-BROKEN = "#ff4fa3"
+_BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+INVALID_COLOR = "#ff4fa3"
 
 # Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CELL = 24
@@ -34,7 +34,7 @@ _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
 
 
-def svg_map(
+def plot_attention(
     weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
     source: Sequence[str],
     target: Sequence[str],
@@ -61,29 +61,29 @@ def svg_map(
     Raises:
         DataError: if the shapes of weights, words and captions do not match.
     """
-    return draw_grid(make_grid(weights, source, target, captions), _PAINT, title, gold, marked)
+    return plot_heatmap(label_maps(weights, source, target, captions), _WEIGHT_COLORS, title, gold, marked)
 
 
 @dataclass(frozen=True)
-class Paint:
+class ColorScale:
     """A color scale with its legend.
 
     Attributes:
         fill: Function from a number to its color.
-        key: SVG elements of the legend, with the origin at (0, 0) and 12 pixels high.
+        legend: SVG elements of the legend, with the origin at (0, 0) and 12 pixels high.
         width: Width of the legend in pixels.
         outline: Color of the outline of gold links.
     """
 
     fill: Callable[[float], str]
-    key: tuple[str, ...]
+    legend: tuple[str, ...]
     width: Length
     outline: str
 
 
-def draw_grid(
-    grid: Grid,
-    paint: Paint,
+def plot_heatmap(
+    grid: LabeledMaps,
+    paint: ColorScale,
     title: str | None = None,
     gold: GoldLinks | None = None,
     marked: Collection[int] = (),
@@ -146,7 +146,7 @@ def draw_grid(
     return "\n".join(parts) + "\n"
 
 
-def _labels(grid: Grid, head: int, left: float, top: float, marked: Collection[int]) -> list[str]:
+def _labels(grid: LabeledMaps, head: int, left: float, top: float, marked: Collection[int]) -> list[str]:
     parts = []
     if grid.captions[head]:
         x, y = -left, -top + _FONT
@@ -167,7 +167,7 @@ def _label(label: str) -> str:
     return escape(shown) + (f"<title>{escape(label)}</title>" if shown != label else "")
 
 
-def _cells(grid: Grid, head: int, paint: Paint) -> list[str]:
+def _cells(grid: LabeledMaps, head: int, paint: ColorScale) -> list[str]:
     parts = ['<g stroke="#d9d9d9" stroke-width="1">']
     for t, target in enumerate(grid.target):
         for s, source in enumerate(grid.source):
@@ -178,15 +178,15 @@ def _cells(grid: Grid, head: int, paint: Paint) -> list[str]:
     return [*parts, "</g>"]
 
 
-def weight_colour(weight: float) -> str:
+def weight_color(weight: float) -> str:
     """Return the color of a weight: white for exactly 0, pink for negative or non-finite values."""
     if weight == 0:
         return "#ffffff"
     # An invalid value must not look like a weight.
-    return _BLUES.colour(weight) if np.isfinite(weight) and weight > 0 else BROKEN
+    return _BLUES.color(weight) if np.isfinite(weight) and weight > 0 else INVALID_COLOR
 
 
-def _outlines(gold: GoldLinks | None, grid: Grid, paint: Paint) -> list[str]:
+def _outlines(gold: GoldLinks | None, grid: LabeledMaps, paint: ColorScale) -> list[str]:
     if gold is None:
         return []
     # Without pointer-events="none" the outlines would hide the tooltips of the cells.
@@ -201,8 +201,8 @@ def _outlines(gold: GoldLinks | None, grid: Grid, paint: Paint) -> list[str]:
     return [*parts, "</g>"]
 
 
-def _legend(x: float, y: float, paint: Paint, gold: bool) -> list[str]:
-    parts = [f'<g transform="translate({x:.1f} {y:.1f})" font-size="11" fill="#555555">', *paint.key]
+def _legend(x: float, y: float, paint: ColorScale, gold: bool) -> list[str]:
+    parts = [f'<g transform="translate({x:.1f} {y:.1f})" font-size="11" fill="#555555">', *paint.legend]
     if gold:
         at = paint.width + 11
         parts.append(
@@ -217,12 +217,12 @@ def _width(text: str) -> float:
     return _CHARACTER * cell_len(text)
 
 
-_PAINT = Paint(
-    weight_colour,
+_WEIGHT_COLORS = ColorScale(
+    weight_color,
     (
         '<rect width="12" height="12" fill="#ffffff" stroke="#d9d9d9"/><text x="18" y="10">0</text>',
         *(
-            f'<rect x="{36 + 8 * step}" width="8" height="12" fill="{_BLUES.colour((step + 0.5) / 10)}"/>'
+            f'<rect x="{36 + 8 * step}" width="8" height="12" fill="{_BLUES.color((step + 0.5) / 10)}"/>'
             for step in range(10)
         ),
         '<text x="122" y="10">1</text>',

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
-from regard.report.grid import clip_label, make_grid
-from regard.report.heatmap import weight_colour
-from regard.report.svg import INK, MUTED, number, picture, text
+from regard.report.grid import clip_label, label_maps
+from regard.report.heatmap import weight_color
+from regard.report.svg import INK, MUTED, format_coordinate, svg_document, text
 
-__all__ = ["svg_history"]
+__all__ = ["plot_attention_history"]
 
 # Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
@@ -27,7 +27,7 @@ _MARGIN = 14.0
 _DARK = 0.45  # text on larger weights is white
 
 
-def svg_history(
+def plot_attention_history(
     weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str], title: str = ""
 ) -> str:
     """Plot the attention history of a translation.
@@ -44,7 +44,7 @@ def svg_history(
     Raises:
         DataError: if the shapes of weights and words do not match.
     """
-    grid = make_grid(weights, source, target)
+    grid = label_maps(weights, source, target)
     columns = [clip_label(word, _LABEL) for word in grid.source]
     rows = [clip_label(word, _LABEL) for word in grid.target]
     left = _MARGIN + max((_width(word) for word in rows), default=0.0) + 14
@@ -62,15 +62,15 @@ def svg_history(
             places, columns, grid.source, grid.weights[0, t].tolist(), strict=True
         ):
             place = (
-                f'x="{number(at)}" y="{number(base)}" width="{number(wide)}" height="{number(_ROW - _GAP)}"'
+                f'x="{format_coordinate(at)}" y="{format_coordinate(base)}" width="{format_coordinate(wide)}" height="{format_coordinate(_ROW - _GAP)}"'
             )
             tip = f"<title>{escape(f'{grid.target[t]} → {full}: {weight:.4g}')}</title>"
-            parts.append(f'<rect {place} rx="3" fill="{weight_colour(weight)}" stroke="#e3e3e3">{tip}</rect>')
+            parts.append(f'<rect {place} rx="3" fill="{weight_color(weight)}" stroke="#e3e3e3">{tip}</rect>')
             ink = "#ffffff" if weight > _DARK else INK if weight else MUTED
             parts.append(text((at + wide / 2, base + 17), word, "middle", fill=ink, pointer_events="none"))
     width = max(x + _MARGIN, 2 * _MARGIN + _width(title))
     summary = "Each row is a target word; a darker background of a source word means more attention."
-    return picture(width, top + len(rows) * _ROW + _MARGIN, title or "Attention history", summary, parts)
+    return svg_document(width, top + len(rows) * _ROW + _MARGIN, title or "Attention history", summary, parts)
 
 
 def _width(label: str) -> float:

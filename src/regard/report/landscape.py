@@ -13,14 +13,14 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.grid import Ramp
-from regard.report.svg import INK, MUTED, Length, Point, clip, line, picture, polygon, text
+from regard.report.grid import Colormap
+from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, line, svg_document, polygon, text
 
-__all__ = ["Surface", "support_regions", "svg_curves", "svg_surfaces"]
+__all__ = ["Surface", "support_regions", "plot_curves", "plot_surfaces"]
 
 # From just above 0 to 1; exactly 0 is white, as in attention maps.
-_RAMP = Ramp(((222, 235, 247), (158, 202, 225), (107, 174, 214), (49, 130, 189), (8, 69, 148)))
-_COLOURS = ("#c2410c", "#2f6db3", "#15803d")
+_RAMP = Colormap(((222, 235, 247), (158, 202, 225), (107, 174, 214), (49, 130, 189), (8, 69, 148)))
+_COLORS = ("#c2410c", "#2f6db3", "#15803d")
 _GRID = "#e3e3e3"
 _HALO = {"stroke": "#ffffff", "stroke_width": 3, "paint_order": "stroke", "stroke_linejoin": "round"}
 _FRAME = "#8a8f98"
@@ -28,14 +28,14 @@ _FRAME = "#8a8f98"
 # Lengths in pixels.
 _MARGIN = 12
 _PANEL = 404
-_ABOVE = 270  # side of the square in the view from above
+_TOP_VIEW_SIZE = 270  # side of the square in the view from above
 _TILT = 26.0  # horizontal length of one unit of score in the perspective view
 _RISE = 0.46  # vertical length per horizontal length in the perspective view
-_TALL = 112  # height of a weight of 1
+_WEIGHT_HEIGHT = 112  # height of a weight of 1
 _BANDS = 10
 
 
-def svg_curves(differences: Float[np.ndarray, "N"], curves: dict[str, Float[np.ndarray, "N"]]) -> str:
+def plot_curves(differences: Float[np.ndarray, "N"], curves: dict[str, Float[np.ndarray, "N"]]) -> str:
     """Plot the weight of the first of two positions against the difference of their scores.
 
     Args:
@@ -63,15 +63,15 @@ def svg_curves(differences: Float[np.ndarray, "N"], curves: dict[str, Float[np.n
     parts.append(text((left + width / 2, top + height + 38), "z₁ − z₂", "middle"))
     parts.append(text((8, top + height / 2 + 4), "p₁"))
     for i, (name, curve) in enumerate(curves.items()):
-        points = _straightened([place(float(t), float(p)) for t, p in zip(differences, curve, strict=True)])
+        points = _simplify([place(float(t), float(p)) for t, p in zip(differences, curve, strict=True)])
         dashes = {"stroke_dasharray": "7 4"} if i else {}
-        parts.append(line(points, stroke=_COLOURS[i], stroke_width=2.5, **dashes))
+        parts.append(line(points, stroke=_COLORS[i], stroke_width=2.5, **dashes))
         y = top + 26 + 22 * i
-        parts.append(line([(left + 14, y), (left + 46, y)], stroke=_COLOURS[i], stroke_width=2.5, **dashes))
+        parts.append(line([(left + 14, y), (left + 46, y)], stroke=_COLORS[i], stroke_width=2.5, **dashes))
         parts.append(text((left + 54, y + 4), name))
     summary = "The weight of the first of two positions against the difference of their scores: "
     summary += _ends(differences, curves)
-    return picture(
+    return svg_document(
         left + width + 20, top + height + 50, f"{' and '.join(curves)} of two scores", summary, parts
     )
 
@@ -94,51 +94,51 @@ class Surface:
 
     Attributes:
         name: Name of the transformation.
-        reach: The two free scores range from -reach to reach.
+        max_score: The two free scores range from -reach to reach.
         coarse: Weights on a square grid for the perspective view; rows vary the second score, columns the
             first.
         fine: Weights on a finer grid for the view from above; non-decreasing in the first score.
-        sparse: Whether to plot the boundaries of the regions of sparsemax.
+        has_regions: Whether to plot the boundaries of the regions of sparsemax.
     """
 
     name: str
-    reach: Length
+    max_score: Length
     coarse: Float[np.ndarray, "C C"]
     fine: Float[np.ndarray, "F2 F1"]
-    sparse: bool
+    has_regions: bool
 
 
-def svg_surfaces(surfaces: Sequence[Surface]) -> str:
+def plot_surfaces(surfaces: Sequence[Surface]) -> str:
     """Plot surfaces side by side: in perspective, and below from above, with contours at every 0.1."""
     width = _MARGIN * 2 + _PANEL * len(surfaces)
     top = 34
-    reach = surfaces[0].reach
-    middle = top + _TALL + 4 * _TILT * _RISE * reach + 50
-    height = middle + _ABOVE + 72
+    reach = surfaces[0].max_score
+    middle = top + _WEIGHT_HEIGHT + 4 * _TILT * _RISE * reach + 50
+    height = middle + _TOP_VIEW_SIZE + 72
     parts: list[str] = []
     for s, surface in enumerate(surfaces):
         x = _MARGIN + _PANEL * (s + 0.5)
         parts.append(text((x, 22), surface.name, "middle", font_weight="bold"))
-        parts += _perspective((x, top + _TALL + 2 * _TILT * _RISE * reach), surface)
-        parts += _from_above((x - _ABOVE / 2, middle + _ABOVE), surface)
+        parts += _perspective((x, top + _WEIGHT_HEIGHT + 2 * _TILT * _RISE * reach), surface)
+        parts += _top_view((x - _TOP_VIEW_SIZE / 2, middle + _TOP_VIEW_SIZE), surface)
     parts += _scale((width / 2 - 130, height - 26))
     summary = (
         "The weight p1 of the first of three positions over the scores z1 and z2, from "
         f"{-reach:g} to {reach:g}, with z3 = 0. Softmax is smooth and nowhere zero. Sparsemax is piecewise "
         "linear, with seven regions, one for each support; in three of them p1 is exactly zero."
     )
-    return picture(width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", summary, parts)
+    return svg_document(width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", summary, parts)
 
 
-def _perspective(centre: Point, surface: Surface) -> list[str]:
+def _perspective(center: Point, surface: Surface) -> list[str]:
     """Return the facets of the surface from back to front, over the square of the scores."""
-    reach, steps = surface.reach, len(surface.coarse) - 1
+    reach, steps = surface.max_score, len(surface.coarse) - 1
 
     def place(first: Length, second: Length, weight: Length) -> Point:
         # The front corner has the smallest scores, where the surface is low and hides nothing.
         return (
-            centre[0] + _TILT * (first - second),
-            centre[1] - _TILT * _RISE * (first + second) - _TALL * weight,
+            center[0] + _TILT * (first - second),
+            center[1] - _TILT * _RISE * (first + second) - _WEIGHT_HEIGHT * weight,
         )
 
     floor = [place(x * reach, y * reach, 0) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
@@ -169,14 +169,14 @@ def _perspective(centre: Point, surface: Surface) -> list[str]:
     return parts
 
 
-def _from_above(at: Point, surface: Surface) -> list[str]:
+def _top_view(at: Point, surface: Surface) -> list[str]:
     """Return bands of weight, each painted over the previous one; `at` is the lower left corner."""
-    reach = surface.reach
+    reach = surface.max_score
 
     def place(point: Point) -> Point:
         return (
-            at[0] + _ABOVE * (point[0] / reach + 1) / 2,
-            at[1] - _ABOVE * (point[1] / reach + 1) / 2,
+            at[0] + _TOP_VIEW_SIZE * (point[0] / reach + 1) / 2,
+            at[1] - _TOP_VIEW_SIZE * (point[1] / reach + 1) / 2,
         )
 
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
@@ -184,11 +184,11 @@ def _from_above(at: Point, surface: Surface) -> list[str]:
     # The lowest band starts just above 0, so that exactly 0 stays white.
     least = np.finfo(np.float64).tiny
     for band in range(_BANDS + 1):
-        border = _border(surface, max(band / _BANDS, least))
+        border = _contour(surface, max(band / _BANDS, least))
         if border:
-            points = _straightened([place(p) for p in [*border, (reach, reach), (reach, -reach)]])
-            parts.append(polygon(points, fill=_RAMP.colour((band + 0.5) / _BANDS)))
-    regions = support_regions(reach) if surface.sparse else {(1, 2, 3): square}
+            points = _simplify([place(p) for p in [*border, (reach, reach), (reach, -reach)]])
+            parts.append(polygon(points, fill=_RAMP.color((band + 0.5) / _BANDS)))
+    regions = support_regions(reach) if surface.has_regions else {(1, 2, 3): square}
     for support, corners in regions.items():
         points = [place(p) for p in corners]
         parts.append(polygon(points, fill="none", stroke=INK, stroke_width=1))
@@ -207,18 +207,18 @@ def _from_above(at: Point, surface: Surface) -> list[str]:
     return parts
 
 
-def _border(surface: Surface, weight: Length) -> list[Point]:
+def _contour(surface: Surface, weight: Length) -> list[Point]:
     """Return the contour of a weight: for each second score, the smallest first score that reaches it."""
     rows, columns = surface.fine.shape
-    first = np.linspace(-surface.reach, surface.reach, columns)
-    second = np.linspace(-surface.reach, surface.reach, rows)
+    first = np.linspace(-surface.max_score, surface.max_score, columns)
+    second = np.linspace(-surface.max_score, surface.max_score, rows)
     found: list[Point] = []
     for y, row in zip(second, surface.fine, strict=True):
         reached = int(np.searchsorted(row, weight))
         if reached == columns:
             if not found:
                 continue
-            found.append((surface.reach, float(y)))
+            found.append((surface.max_score, float(y)))
             break
         share = 1.0
         if reached:
@@ -230,7 +230,7 @@ def _border(surface: Surface, weight: Length) -> list[Point]:
 def _at(surface: Surface, point: np.ndarray) -> Length:
     """Return the weight at the nearest point of the fine grid."""
     rows, columns = surface.fine.shape
-    across, down = (point / surface.reach + 1) / 2
+    across, down = (point / surface.max_score + 1) / 2
     return float(surface.fine[round(down * (rows - 1)), round(across * (columns - 1))])
 
 
@@ -249,7 +249,7 @@ def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
         for support in combinations(range(3), size):
             region = square
             for i in range(3):
-                region = clip(region, lambda p, i=i, support=support: _margin(p, i, support))
+                region = clip_polygon(region, lambda p, i=i, support=support: _margin(p, i, support))
             regions[tuple(i + 1 for i in support)] = region
     return regions
 
@@ -270,17 +270,17 @@ def _scale(at: Point) -> list[str]:
     for band in range(_BANDS):
         left = x + 16 + 20 * band
         corners = [(left, y), (left, y + 12), (left + 20, y + 12), (left + 20, y)]
-        parts.append(polygon(corners, fill=_RAMP.colour((band + 0.5) / _BANDS)))
+        parts.append(polygon(corners, fill=_RAMP.color((band + 0.5) / _BANDS)))
     parts.append(text((x + 16 + 20 * _BANDS + 6, y + 10), "1", fill=MUTED, font_size=12))
     summary = "{1,2}: support (positions with p > 0)"
     return [*parts, text((x + 250, y + 10), summary, fill=MUTED, font_size=12)]
 
 
 def _fill(greatest: Length, mean: Length) -> str:
-    return _RAMP.colour(mean) if greatest > 0 else "#ffffff"
+    return _RAMP.color(mean) if greatest > 0 else "#ffffff"
 
 
-def _straightened(points: Sequence[Point]) -> list[Point]:
+def _simplify(points: Sequence[Point]) -> list[Point]:
     """Return the line without points that lie on a straight segment, within 0.05 pixels."""
     kept = [points[0]]
     for i in range(1, len(points) - 1):

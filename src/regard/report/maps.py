@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 
 from regard.metrics.maps import AttentionMap
 
-__all__ = ["MapKind", "MapPacker", "Seen", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
+__all__ = ["MapKind", "MapPacker", "AttentionLayers", "WordMaps", "drop_equal_priors", "quantize", "word_maps"]
 
 _CHUNK = 1 << 18  # bytes of maps compressed together; the page decompresses one chunk to show a sentence
 
@@ -51,13 +51,13 @@ class WordMaps:
     weights: UInt8[np.ndarray, "M V W"]
     kinds: tuple[MapKind, ...]
 
-    def chosen(self, kinds: Sequence[MapKind]) -> "WordMaps":
+    def select(self, kinds: Sequence[MapKind]) -> "WordMaps":
         """Return only the maps of the given kinds."""
         places = [self.kinds.index(kind) for kind in kinds]
         return replace(self, weights=self.weights[places], kinds=tuple(kinds))
 
 
-class Seen(NamedTuple):
+class AttentionLayers(NamedTuple):
     """The attention of a translation, without the row of the end symbol.
 
     Attributes:
@@ -69,7 +69,7 @@ class Seen(NamedTuple):
     layers: Sequence[Float[np.ndarray, "T _ S"]] = ()
 
 
-def quantise(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
+def quantize(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
     """Quantize weights between 0 and 1 to 8 bits; only a weight of exactly 0 becomes 0."""
     levels = np.rint(np.clip(weights, 0.0, 1.0) * 255)
     return np.where(weights > 0, np.maximum(levels, 1), 0).astype(np.uint8)
@@ -78,10 +78,10 @@ def quantise(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
 def word_maps(
     rows: Sequence[str],
     columns: Sequence[str],
-    posterior: Seen,
+    posterior: AttentionLayers,
     source_words: Sequence[int],
     target_words: Sequence[int],
-    prior: Seen | None = None,
+    prior: AttentionLayers | None = None,
 ) -> WordMaps:
     """Return the maps of one translation; the first is the one from which word links are computed.
 
@@ -110,7 +110,7 @@ def word_maps(
             heads = weights.shape[1]
             for head in range(heads):
                 add(weights[:, head], MapKind(layer, None if heads == 1 else head, before))
-    weights = np.stack([quantise(one.weights) for one in found])
+    weights = np.stack([quantize(one.weights) for one in found])
     return WordMaps(tuple(rows), found[-1].columns, weights, tuple(kinds))
 
 
@@ -120,7 +120,7 @@ def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
     there = [one for one in given if one is not None]
     if not there or all(_is_unchanged(one) for one in there):
         return [
-            None if one is None else one.chosen([kind for kind in one.kinds if not kind.prior])
+            None if one is None else one.select([kind for kind in one.kinds if not kind.prior])
             for one in given
         ]
     return given

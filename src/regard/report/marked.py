@@ -11,12 +11,12 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.report.grid import clip_label, printable
-from regard.report.worst import NEGLECTED, Received, Sentence
+from regard.report.worst import NEGLECT_THRESHOLD, ReceivedAttention, SentenceErrors
 
-__all__ = ["LEGEND", "marked_lines"]
+__all__ = ["LEGEND", "format_errors"]
 
 LEGEND = (
-    f"[word]: dropped or repeated; attention/fertility, !: little attention (below {NEGLECTED:g}), "
+    f"[word]: dropped or repeated; attention/fertility, !: little attention (below {NEGLECT_THRESHOLD:g}), "
     "+: more than its fertility or twice the mean"
 )
 
@@ -28,7 +28,7 @@ _NEGLECTED, _EXCESSIVE = Style(color="red"), Style(color="yellow")
 Column = tuple[Text, ...]
 
 
-def marked_lines(sentence: Sentence, width: int | None = None) -> Iterator[Text]:
+def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterator[Text]:
     """Print a sentence with its translation and reference.
 
     Args:
@@ -45,22 +45,22 @@ def marked_lines(sentence: Sentence, width: int | None = None) -> Iterator[Text]
     yield from _rows(_words(sentence.reference, frozenset(), Style()), ("reference",), 1, width)
     yield from _rows(_words(sentence.output, sentence.repeated, _REPEATED), ("output",), 1, width)
     repetitions = [f"{ngram} (+{times})" for ngram, times in sentence.ngrams.items()]
-    repetitions += [f"{word} doubled (+{times})" for word, times in sentence.doubles.items()]
+    repetitions += [f"{word} doubled (+{times})" for word, times in sentence.doubled_counts.items()]
     if repetitions:
         yield from _rows([(Text(printable(part)),) for part in repetitions], ("repeated",), 2, width)
 
 
-def _head(sentence: Sentence) -> Text:
+def _head(sentence: SentenceErrors) -> Text:
     parts = []
     if sentence.dropped:
         parts.append(f"{len(sentence.dropped)} dropped")
-    if sentence.sigma:
-        parts.append(f"{sentence.sigma:g} for repetitions")
-    score = f"line {sentence.line}: {sentence.badness:g}"
+    if sentence.repetition_score:
+        parts.append(f"{sentence.repetition_score:g} for repetitions")
+    score = f"line {sentence.line}: {sentence.num_errors:g}"
     return Text.assemble((score, _HEAD), f" = {' + '.join(parts)}" if parts else "", no_wrap=True)
 
 
-def _source(sentence: Sentence) -> list[Column]:
+def _source(sentence: SentenceErrors) -> list[Column]:
     columns = _words(sentence.source, frozenset(sentence.dropped), _DROPPED)
     received = sentence.received
     if received is None:
@@ -78,7 +78,7 @@ def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[C
     ]
 
 
-def _attention(received: Received, place: int) -> Text:
+def _attention(received: ReceivedAttention, place: int) -> Text:
     """Return the attention and fertility of a word, such as `0.03/2!`."""
     shown = f"{received.attention[place]:.2f}"
     if received.fertility is not None:

@@ -16,12 +16,12 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from regard.data.links import GoldLinks, Links
-from regard.metrics.attention import AttentionFigures
+from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores
-from regard.report.collect import Shown, System, system_maps
+from regard.report.collect import SentenceResult, SystemResults, system_maps
 from regard.report.curves import Curves
 from regard.report.maps import MapKind, MapPacker, WordMaps
-from regard.report.scores import LOWER, Scored, Scores
+from regard.report.scores import LOWER_IS_BETTER, SystemScore, Scores
 
 __all__ = ["Report", "render", "script_json"]
 
@@ -38,7 +38,7 @@ class Report:
         title: Title of the page.
         source: Name of the source text for display, such as its file.
         reference: Name of the reference text for display.
-        pairs: The lines and their references.
+        sentence_pairs: The lines and their references.
         systems: The results of each system, all for the same lines.
         scores: The scores of the systems.
         gold: Gold links between each line and its reference.
@@ -49,8 +49,8 @@ class Report:
     title: str
     source: str
     reference: str
-    pairs: Sequence[tuple[str, str]]
-    systems: Sequence[System]
+    sentence_pairs: Sequence[tuple[str, str]]
+    systems: Sequence[SystemResults]
     scores: Scores
     gold: Sequence[GoldLinks] | None = None
     notes: Sequence[str] = ()
@@ -65,13 +65,13 @@ def render(report: Report) -> str:
         "title": report.title,
         "source": report.source,
         "reference": report.reference,
-        "notes": [*report.notes, *report.scores.missing],
+        "notes": [*report.notes, *report.scores.missing_reasons],
         "systems": [_system(one) for one in report.systems],
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
         "attention": [None if one is None else _attention(one) for one in report.scores.attention],
-        "figures": _figures(report),
-        "sentences": [_sentence(report, row, packer) for row in range(len(report.pairs))],
+        "figures": _sentence_statistics(report),
+        "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
     scripts = "\n".join(map(_asset, _SCRIPTS))
     environment = Environment(
@@ -124,11 +124,11 @@ def _round(value: float | None) -> float | None:
 # Systems and their scores
 
 
-def _system(system: System) -> dict[str, Any]:
+def _system(system: SystemResults) -> dict[str, Any]:
     return {
         "name": system.name,
         "path": system.path,
-        "bounded": system.bounded,
+        "bounded": system.has_fertilities,
         "perplexity": _round(system.perplexity),
         "own": [_kind(kind) for kind in system_maps(system, forced=False)],
         "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
@@ -148,8 +148,8 @@ def _curves(curves: Curves) -> dict[str, Any]:
         "train": rounded(curves.train),
         "valid": rounded(curves.valid),
         "scores": {name: rounded(points) for name, points in curves.scores},
-        "best": curves.best,
-        "broken": curves.broken,
+        "best": curves.best_step,
+        "broken": curves.num_malformed_lines,
     }
 
 
@@ -159,18 +159,18 @@ def _scores(scores: Scores) -> dict[str, Any]:
             {
                 "key": key,
                 "name": scores.names[key],
-                "lower": key in LOWER,
+                "lower": key in LOWER_IS_BETTER,
                 "signature": scores.signatures.get(key, ""),
                 "systems": [None if one is None else _scored(one) for one in table],
             }
             for key, table in scores.table.items()
         ],
-        "buckets": [[bucket.label, len(bucket.rows)] for bucket in scores.buckets],
+        "buckets": [[bucket.label, len(bucket.sentence_ids)] for bucket in scores.buckets],
         "lengths": [
             {
                 "key": key,
                 "name": own[0].name,
-                "lower": key in LOWER,
+                "lower": key in LOWER_IS_BETTER,
                 "systems": [_by_length(one) for one in own],
             }
             for key, own in scores.by_length.items()
@@ -178,7 +178,7 @@ def _scores(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _scored(scored: Scored) -> dict[str, Any]:
+def _scored(scored: SystemScore) -> dict[str, Any]:
     estimate, difference = scored.estimate, scored.difference
     return {
         "value": _round(estimate.value),
@@ -195,7 +195,7 @@ def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
     ]
 
 
-def _attention(figures: AttentionFigures) -> dict[str, Any]:
+def _attention(figures: AttentionStatistics) -> dict[str, Any]:
     record = figures.record()
     return {key: _round(value) if isinstance(value, float) else value for key, value in record.items()}
 
@@ -203,20 +203,20 @@ def _attention(figures: AttentionFigures) -> dict[str, Any]:
 # Sentences
 
 
-def _figures(report: Report) -> list[dict[str, Any]]:
+def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
     """Return the statistics for sorting and filtering sentences: one number per sentence and system."""
     scores, systems = report.scores, report.systems
     sentences = [[one.sentence for one in system.sentences] for system in systems]
     lengths = [[float(len(one.source)) for one in own] for own in sentences]
-    found = [_figure("length", "source length (words)", lengths, 0)]
+    found = [_statistic("length", "source length (words)", lengths, 0)]
     for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
-        if key in scores.each:
-            values = [one.tolist() for one in scores.each[key]]
-            found.append(_figure(key, scores.names[key], values, digits))
-    found.append(_figure("rep", "repetitions", [[one.sigma for one in own] for own in sentences], 0))
-    if "drop" in scores.each:
+        if key in scores.sentence_scores:
+            values = [one.tolist() for one in scores.sentence_scores[key]]
+            found.append(_statistic(key, scores.names[key], values, digits))
+    found.append(_statistic("rep", "repetitions", [[one.repetition_score for one in own] for own in sentences], 0))
+    if "drop" in scores.sentence_scores:
         dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
-        found.append(_figure("drop", "dropped words", dropped, 0))
+        found.append(_statistic("drop", "dropped words", dropped, 0))
     for key, name, digits in (
         ("entropy", "attention entropy (nats)", 3),
         ("coverage", "source coverage", 3),
@@ -224,11 +224,11 @@ def _figures(report: Report) -> list[dict[str, Any]]:
     ):
         values = [[getattr(one, key) for one in system.sentences] for system in systems]
         if any(value is not None for own in values for value in own):
-            found.append(_figure(key, name, values, digits))
+            found.append(_statistic(key, name, values, digits))
     return found
 
 
-def _figure(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
+def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
     return {
         "key": key,
         "name": name,
@@ -248,7 +248,7 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
     }
 
 
-def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
+def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[str, Any]:
     """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
     sentence = shown.sentence
     found: dict[str, Any] = {"output": list(sentence.output)}
@@ -259,7 +259,7 @@ def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
     if sentence.repeated:
         found["repeated"] = sorted(sentence.repeated)
         found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
-        found["again"] += [[word, times, 1] for word, times in sentence.doubles.items()]
+        found["again"] += [[word, times, 1] for word, times in sentence.doubled_counts.items()]
     if sentence.links is not None:
         with_reference, with_output = sentence.links
         found |= {
@@ -275,11 +275,11 @@ def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
             found["sink"] = round(received.sink, 3)
         if received.fertility is not None:
             found["fertility"] = [_round(x) for x in received.fertility]
-    if shown.refused is not None:
-        found["refused"] = shown.refused
+    if shown.error is not None:
+        found["refused"] = shown.error
     for key, maps, rows in (
-        ("own", shown.own, sentence.output),
-        ("forced", shown.forced, sentence.reference),
+        ("own", shown.own_maps, sentence.output),
+        ("forced", shown.forced_maps, sentence.reference),
     ):
         if maps is not None:
             found[key] = _maps(maps, rows, sentence.source, packer)

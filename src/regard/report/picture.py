@@ -8,9 +8,9 @@ from pathlib import Path
 
 from regard.data.files import write_atomic
 from regard.errors import UsageError
-from regard.report.fonts import families
+from regard.report.fonts import font_families
 
-__all__ = ["DPI", "Picture", "png"]
+__all__ = ["DPI", "Figure", "render_png"]
 
 DPI = 300
 """Default resolution of PNG files in dots per inch, suitable for print."""
@@ -21,7 +21,7 @@ _PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><text y
 
 
 @dataclass(frozen=True)
-class Picture:
+class Figure:
     """A picture, which a notebook displays.
 
     Attributes:
@@ -34,7 +34,7 @@ class Picture:
         """Write the picture to a file.
 
         Args:
-            path: Path that ends in `.svg` or `.png`.
+            path: Path that ends in `.svg` or `.render_png`.
             dpi: Resolution of a PNG file in dots per inch.
 
         Returns:
@@ -50,14 +50,14 @@ class Picture:
             raise UsageError(
                 f"{path}: a picture is saved as .svg or .png, not as {kind or 'a name without extension'}"
             )
-        write_atomic(path, self.svg.encode() if kind == ".svg" else png(self.svg, dpi))
+        write_atomic(path, self.svg.encode() if kind == ".svg" else render_png(self.svg, dpi))
         return path
 
     def _repr_svg_(self) -> str:
         return self.svg
 
 
-def png(svg: str, dpi: int = DPI) -> bytes:
+def render_png(svg: str, dpi: int = DPI) -> bytes:
     """Return a picture as PNG, with the same physical size on paper as on the screen.
 
     Text uses the first installed font from a list of common sans-serif fonts, or any other installed font.
@@ -74,7 +74,7 @@ def png(svg: str, dpi: int = DPI) -> bytes:
     """
     if dpi < 1:
         raise UsageError(f"the resolution of a picture is {dpi} dots per inch: expected at least 1")
-    rendered = _draw(svg, _typeface(), dpi / _CSS_DPI)
+    rendered = _rasterize(svg, _find_font(), dpi / _CSS_DPI)
     dots = round(dpi / _INCH)  # per meter, as PNG stores the resolution
     content = b"pHYs" + struct.pack(">IIB", dots, dots, 1)
     # A PNG chunk: length of the data without the type, type and data, checksum.
@@ -82,7 +82,7 @@ def png(svg: str, dpi: int = DPI) -> bytes:
     return rendered[:_FIRST_CHUNK] + size + rendered[_FIRST_CHUNK:]
 
 
-def _draw(svg: str, family: str | None, zoom: float) -> bytes:
+def _rasterize(svg: str, family: str | None, zoom: float) -> bytes:
     try:
         from resvg_py import svg_to_bytes
     except ImportError:
@@ -105,11 +105,11 @@ def _draw(svg: str, family: str | None, zoom: float) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _typeface() -> str:
+def _find_font() -> str:
     """Return the first font with which a letter is rendered, that is, with which the picture is not blank."""
-    blank = _draw(_PROBE.replace(">H<", "><"), None, 1.0)
-    for family in families():
-        if _draw(_PROBE, family, 1.0) != blank:
+    blank = _rasterize(_PROBE.replace(">H<", "><"), None, 1.0)
+    for family in font_families():
+        if _rasterize(_PROBE, family, 1.0) != blank:
             return family
     raise UsageError(
         "PNG pictures need a font, but none was found: install one (Debian, Ubuntu: apt-get install "

@@ -9,26 +9,26 @@ from sacrebleu.metrics.bleu import BLEU
 
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
-from regard.metrics.alignment import AlignmentScore, alignment_error, alignment_score, count_links
-from regard.metrics.attention import AttentionFigures, summarise
-from regard.metrics.by_length import Bucket, LengthScores, count_lengths, cut_by_length, score_by_length
+from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
+from regard.metrics.attention import AttentionStatistics, summarize
+from regard.metrics.by_length import Bucket, LengthScores, count_lengths, bucket_by_length, score_by_length
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
-from regard.metrics.translation import count
-from regard.report.collect import System
+from regard.metrics.translation import count_statistics
+from regard.report.collect import SystemResults
 
-__all__ = ["BY_LENGTH", "LOWER", "Scored", "Scores", "score_links", "score_systems"]
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "SystemScore", "Scores", "score_word_links", "compute_scores"]
 
-LOWER = ("rep", "drop", "aer")
+LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
 
 BY_LENGTH = ("bleu", "rep", "drop")
 
 
 @dataclass(frozen=True)
-class Scored:
+class SystemScore:
     """The score of a system on the whole text.
 
     Attributes:
@@ -50,31 +50,31 @@ class Scores:
         names: Display names of the metrics, by key.
         signatures: Signatures of the metrics (settings and version), by key.
         table: Scores of each system by metric; None for a system without the metric.
-        each: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence BLEU.
+        sentence_scores: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence BLEU.
         buckets: Buckets of source length.
         by_length: Scores of each system in the buckets, for the metrics in `BY_LENGTH`.
         attention: Attention statistics of each system under forced decoding; None without attention.
-        missing: Reasons for omitted metrics, one sentence each.
+        missing_reasons: Reasons for omitted metrics, one sentence each.
     """
 
     names: dict[str, str]
     signatures: dict[str, str]
-    table: dict[str, list[Scored | None]]
-    each: dict[str, list[Float[np.ndarray, "n"]]]
+    table: dict[str, list[SystemScore | None]]
+    sentence_scores: dict[str, list[Float[np.ndarray, "n"]]]
     buckets: list[Bucket]
     by_length: dict[str, list[LengthScores]]
-    attention: list[AttentionFigures | None]
-    missing: list[str]
+    attention: list[AttentionStatistics | None]
+    missing_reasons: list[str]
 
 
-def score_systems(
-    systems: Sequence[System],
+def compute_scores(
+    systems: Sequence[SystemResults],
     pairs: Sequence[tuple[str, str]],
     tokenize: str = "13a",
     lowercase: bool = False,
     meteor: bool = False,
     gold: Sequence[GoldLinks] | None = None,
-    resamples: int = 1000,
+    num_resamples: int = 1000,
 ) -> Scores:
     """Score systems on the same lines.
 
@@ -88,7 +88,7 @@ def score_systems(
         lowercase: Whether to ignore case.
         meteor: Whether to compute METEOR if it is installed (English references only).
         gold: Gold links between each line and its reference.
-        resamples: Number of bootstrap samples.
+        num_resamples: Number of bootstrap samples.
 
     Raises:
         DataError: if there are no lines.
@@ -99,8 +99,8 @@ def score_systems(
     missing: list[str] = []
     for system in systems:
         outputs = [one.text for one in system.sentences]
-        counts["bleu"].append(count("bleu", outputs, [references], tokenize, lowercase))
-        counts["chrf"].append(count("chrf", outputs, [references], lowercase=lowercase))
+        counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
+        counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
         counts["rep"].append(_repetitions(system))
         if (drops := _drops(system)) is not None:
             counts["drop"].append(drops)
@@ -111,34 +111,34 @@ def score_systems(
     except UsageError as error:
         missing.append(f"METEOR is omitted. {error}.")
     found = {metric: own for metric, own in counts.items() if own}
-    table: dict[str, list[Scored | None]] = {
-        metric: [*_compare(own, resamples)] for metric, own in found.items()
+    table: dict[str, list[SystemScore | None]] = {
+        metric: [*_compare(own, num_resamples)] for metric, own in found.items()
     }
     attention = [_attention(system, gold) for system in systems]
     if gold is not None:
-        table["aer"] = [_alignment(system, gold, resamples) for system in systems]
+        table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
     else:
         missing.append("AER is omitted: it needs gold word links (--gold).")
-    buckets = cut_by_length(count_lengths([source for source, _ in pairs], tokenize))
+    buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return Scores(
         names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
         signatures={metric: own[0].signature for metric, own in found.items() if own[0].signature},
         table=table,
-        each={metric: [one.each() for one in own] for metric, own in found.items() if metric != "bleu"}
+        sentence_scores={metric: [one.each() for one in own] for metric, own in found.items() if metric != "bleu"}
         | {"bleu": [_sentence_bleu(system, references, tokenize, lowercase) for system in systems]},
         buckets=buckets,
         by_length={
-            metric: [score_by_length(one, buckets, resamples=resamples) for one in found[metric]]
+            metric: [score_by_length(one, buckets, resamples=num_resamples) for one in found[metric]]
             for metric in BY_LENGTH
             if metric in found
         },
         attention=attention,
-        missing=missing,
+        missing_reasons=missing,
     )
 
 
 def _sentence_bleu(
-    system: System, references: Sequence[str], tokenize: str, lowercase: bool
+    system: SystemResults, references: Sequence[str], tokenize: str, lowercase: bool
 ) -> Float[np.ndarray, "n"]:
     """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
@@ -146,19 +146,19 @@ def _sentence_bleu(
     return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
 
 
-def _repetitions(system: System) -> SentenceCounts:
-    counted = [one.sentence.counted for one in system.sentences]
+def _repetitions(system: SystemResults) -> SentenceCounts:
+    counted = [one.sentence.normalized_words for one in system.sentences]
     return count_repetitions([output for output, _ in counted], [reference for _, reference in counted])
 
 
-def _drops(system: System) -> SentenceCounts | None:
+def _drops(system: SystemResults) -> SentenceCounts | None:
     links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
     if len(links) < len(system.sentences):
         return None
     return count_drops([reference for reference, _ in links], [output for _, output in links])
 
 
-def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[SentenceCounts]:
+def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
     """Compute METEOR of all systems in one call, because the program is slow to start."""
     outputs = [one.text for system in systems for one in system.sentences]
     counts = count_meteor(outputs, [list(references) * len(systems)])
@@ -166,40 +166,40 @@ def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[Senten
     return [replace(counts, rows=rows) for rows in parts]
 
 
-def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[Scored]:
+def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
     """Return the score of each system, and for all but the first the difference from the first."""
     first = counts[0]
-    found = [Scored(bootstrap(first.rows, first.aggregate, resamples))]
+    found = [SystemScore(bootstrap(first.rows, first.aggregate, resamples))]
     for own in counts[1:]:
         pair = paired_bootstrap(first.rows, own.rows, own.aggregate, resamples)
-        found.append(Scored(pair.other, pair.difference, pair.p_value))
+        found.append(SystemScore(pair.other, pair.difference, pair.p_value))
     return found
 
 
-def _links(system: System) -> list[frozenset[tuple[int, int]]]:
+def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
     """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
     return [frozenset() if one is None else one.links for one in system.attention]
 
 
-def _alignment(system: System, gold: Sequence[GoldLinks], resamples: int) -> Scored | None:
-    return score_links(_links(system), gold, resamples) if system.attention else None
+def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int) -> SystemScore | None:
+    return score_word_links(_links(system), gold, resamples) if system.attention else None
 
 
-def score_links(links: Sequence[Links], gold: Sequence[GoldLinks], resamples: int = 1000) -> Scored:
+def score_word_links(links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000) -> SystemScore:
     """Return the alignment error rate (AER) of links, in percent.
 
     Args:
         links: Predicted links between each line and its reference.
         gold: Gold links of the same lines.
-        resamples: Number of bootstrap samples.
+        num_resamples: Number of bootstrap samples.
     """
-    error = bootstrap(count_links(links, gold), alignment_error, resamples)
-    return Scored(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
+    error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
+    return SystemScore(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
 
 
-def _attention(system: System, gold: Sequence[GoldLinks] | None) -> AttentionFigures | None:
+def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:
     kept = [one for one in system.attention if one is not None]
     if not kept:
         return None
     score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
-    return summarise(kept, score)
+    return summarize(kept, score)

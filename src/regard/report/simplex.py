@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.svg import INK, MUTED, Length, Point, clip, dot, line, picture, polygon, text
+from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, dot, line, svg_document, polygon, text
 
-__all__ = ["Rounds", "svg_bars", "svg_triangles"]
+__all__ = ["RoundAttention", "plot_bars", "plot_triangles"]
 
 # Blue, orange and purple, distinct from each other and from the green of the bounds for color-blind readers.
 _WORDS = ("#2f6db3", "#b85c00", "#7b4fa3")
@@ -38,31 +38,31 @@ _HEIGHT = _SIDE * 3**0.5 / 2
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RoundAttention:
     """The attention of one transformation over three words in several rounds.
 
     Attributes:
         name: Name of the transformation.
         weights: The distribution of each round.
         bounds: Upper bound of each word in each round; None for a transformation without bounds.
-        loose: The distribution without bounds, for comparison; None to omit it.
+        unbounded: The distribution without bounds, for comparison; None to omit it.
     """
 
     name: str
     weights: Float[np.ndarray, "R 3"]
     bounds: Float[np.ndarray, "R 3"] | None = None
-    loose: Float[np.ndarray, "R 3"] | None = None
+    unbounded: Float[np.ndarray, "R 3"] | None = None
 
 
-def svg_bars(
-    maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"], fertility: Float[np.ndarray, "3"]
+def plot_bars(
+    transformations: Sequence[RoundAttention], scores: Float[np.ndarray, "R 3"], fertility: Float[np.ndarray, "3"]
 ) -> str:
     """Plot the rounds and their sum as bars: one column per transformation, one row per round.
 
     The last row shows the cumulative attention.
 
     Args:
-        maps: The transformations.
+        transformations: The transformations.
         scores: Input scores of each round, for the labels of the rows.
         fertility: Fertility of each word, plotted as the bound of the cumulative attention.
 
@@ -71,24 +71,24 @@ def svg_bars(
     """
     rounds = len(scores)
     row = _SCALE * _HIGHEST + 40
-    width = _LEFT + _COLUMN * len(maps) - 8
+    width = _LEFT + _COLUMN * len(transformations) - 8
     height = _TOP + row * (rounds + 1) + 30
-    parts = _headings(maps)
+    parts = _headings(transformations)
     for r in range(rounds + 1):
         base = _TOP + row * r + _SCALE * _HIGHEST + 8
         label = f"round {r + 1}" if r < rounds else "cumulative"
         parts += _row_label(label, base - _SCALE / 2, scores[r] if r < rounds else None)
-        for m, each in enumerate(maps):
+        for m, each in enumerate(transformations):
             values = each.weights[r] if r < rounds else each.weights.sum(0)
             limits = fertility if r == rounds else None if each.bounds is None else each.bounds[r]
             parts += _panel((_LEFT + _COLUMN * m, base), f"{each.name}, {label}", values, limits)
     parts += _legend(_LEFT, height - _MARGIN - 4)
-    return picture(
-        width, height, "Attention over three words in three rounds", _description(maps), parts
+    return svg_document(
+        width, height, "Attention over three words in three rounds", _description(transformations), parts
     )
 
 
-def _headings(maps: Sequence[Rounds]) -> list[str]:
+def _headings(maps: Sequence[RoundAttention]) -> list[str]:
     middles = [_LEFT + _COLUMN * m + 1.5 * _SLOT for m in range(len(maps))]
     return [
         text((x, 22), each.name, "middle", font_weight="bold", font_size=12)
@@ -139,11 +139,11 @@ def _legend(x: Length, y: Length) -> list[str]:
     return [*parts, dashes, text((x + 33, y), "bound (last row: fertility)", fill=MUTED, font_size=12)]
 
 
-def svg_triangles(maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"]) -> str:
+def plot_triangles(transformations: Sequence[RoundAttention], scores: Float[np.ndarray, "R 3"]) -> str:
     """Plot the rounds on the simplex: one column per transformation, one row per round.
 
     Args:
-        maps: The transformations.
+        transformations: The transformations.
         scores: Input scores of each round, for the labels of the rows.
 
     Returns:
@@ -151,25 +151,25 @@ def svg_triangles(maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"]) -> s
         distribution without bounds is a hollow point.
     """
     row = _HEIGHT + 62
-    width = _LEFT + _COLUMN * len(maps) - 8
+    width = _LEFT + _COLUMN * len(transformations) - 8
     height = _TOP + row * len(scores) + 30
-    parts = _headings(maps)
+    parts = _headings(transformations)
     for r, given in enumerate(scores):
         base = _TOP + row * r + _HEIGHT + 22
         parts += _row_label(f"round {r + 1}", base - _HEIGHT / 2, given)
-        for m, each in enumerate(maps):
+        for m, each in enumerate(transformations):
             left = _LEFT + _COLUMN * m + 1.5 * _SLOT - _SIDE / 2
             parts += _triangle((left, base), each, r)
     parts += _triangle_legend(_LEFT, height - _MARGIN - 4)
-    return picture(width, height, "Transformations on the simplex of three words", _description(maps), parts)
+    return svg_document(width, height, "Transformations on the simplex of three words", _description(transformations), parts)
 
 
-def _triangle(at: Point, each: Rounds, r: int) -> list[str]:
+def _triangle(at: Point, each: RoundAttention, r: int) -> list[str]:
     corners = [_place(at, np.eye(3)[i]) for i in range(3)]
     bounds = np.ones(3) if each.bounds is None else each.bounds[r]
     allowed = corners
     for i in range(3):
-        allowed = clip(allowed, lambda p, i=i: float(bounds[i]) - _share(at, p, i))
+        allowed = clip_polygon(allowed, lambda p, i=i: float(bounds[i]) - _share(at, p, i))
     parts = [polygon(corners, fill="#f4f4f5"), polygon(allowed, fill=_FEASIBLE)]
     parts.append(polygon(corners, fill="none", stroke=_FRAME))
     for i in range(3):
@@ -183,8 +183,8 @@ def _triangle(at: Point, each: Rounds, r: int) -> list[str]:
         parts.append(text(place, str(i + 1), anchor, fill=_WORDS[i], font_weight="bold", font_size=12))
     weights = each.weights[r]
     point = _place(at, weights)
-    if each.loose is not None:
-        other = _place(at, each.loose[r])
+    if each.unbounded is not None:
+        other = _place(at, each.unbounded[r])
         parts.append(line([other, point], stroke=INK, stroke_width=1.2))
         parts.append(dot(other, 4, "without bounds", fill="#ffffff", stroke=INK, stroke_width=1.2))
     shown = ", ".join(_value(float(weight)) for weight in weights)
@@ -236,7 +236,7 @@ def _value(value: Length) -> str:
     return f"{value:.4f}" if value else "0"
 
 
-def _description(maps: Sequence[Rounds]) -> str:
+def _description(maps: Sequence[RoundAttention]) -> str:
     """Describe the numbers of the figure in words."""
     summary: list[str] = []
     for each in maps:

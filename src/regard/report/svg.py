@@ -15,12 +15,12 @@ __all__ = [
     "MUTED",
     "Length",
     "Point",
-    "clip",
-    "colour_of",
+    "clip_polygon",
+    "color_of",
     "dot",
     "line",
-    "number",
-    "picture",
+    "format_coordinate",
+    "svg_document",
     "polygon",
     "text",
 ]
@@ -32,18 +32,18 @@ Point = tuple[Length, Length]
 INK = "#1a1a1a"
 MUTED = "#555555"
 _FONT = 13
-_COLOURS = (
+_COLORS = (
     *("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a"),
     *("#56a0d8", "#b8860b", "#8a5cc2", "#7f3b08", "#6b8e23"),
 )
 
 
-def colour_of(number: int) -> str:
+def color_of(number: int) -> str:
     """Return one of ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008)."""
-    return _COLOURS[number % len(_COLOURS)]
+    return _COLORS[number % len(_COLORS)]
 
 
-def picture(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
+def svg_document(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
     """Return the text of an SVG file.
 
     Args:
@@ -67,7 +67,7 @@ def picture(width: Length, height: Length, title: str, description: str, parts: 
     )
 
 
-def number(value: Length) -> str:
+def format_coordinate(value: Length) -> str:
     """Return a coordinate rounded to a tenth of a pixel."""
     shown = f"{value:.1f}"
     shown = shown[:-2] if shown.endswith(".0") else shown
@@ -84,7 +84,7 @@ def text(at: Point, content: str, anchor: str = "start", **style: str | Length) 
         style: SVG attributes; `_` in a name becomes `-`.
     """
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    place = f'x="{number(at[0])}" y="{number(at[1])}"'
+    place = f'x="{format_coordinate(at[0])}" y="{format_coordinate(at[1])}"'
     return f"<text {place}{where}{_attributes(style)}>{escape(printable(content))}</text>"
 
 
@@ -93,24 +93,24 @@ def line(points: Sequence[Point], **style: str | Length) -> str:
     return f'<path d="{_path(points)}" fill="none"{_attributes(style)}/>'
 
 
-def polygon(points: Sequence[Point], tip: str = "", **style: str | Length) -> str:
+def polygon(points: Sequence[Point], tooltip: str = "", **style: str | Length) -> str:
     """Return a closed polygon, or an empty text for fewer than three corners.
 
     Args:
         points: The corners.
-        tip: Tooltip.
+        tooltip: Tooltip.
         style: SVG attributes; `_` in a name becomes `-`.
     """
-    return _element("path", f' d="{_path(points)}z"', tip, style) if len(points) >= 3 else ""
+    return _element("path", f' d="{_path(points)}z"', tooltip, style) if len(points) >= 3 else ""
 
 
-def dot(at: Point, radius: Length, tip: str = "", **style: str | Length) -> str:
-    """Return a circle around a point; `tip` is its tooltip."""
-    place = f' cx="{number(at[0])}" cy="{number(at[1])}" r="{number(radius)}"'
-    return _element("circle", place, tip, style)
+def dot(at: Point, radius: Length, tooltip: str = "", **style: str | Length) -> str:
+    """Return a circle around a point; `tooltip` is its tooltip."""
+    place = f' cx="{format_coordinate(at[0])}" cy="{format_coordinate(at[1])}" r="{format_coordinate(radius)}"'
+    return _element("circle", place, tooltip, style)
 
 
-def clip(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:
+def clip_polygon(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:
     """Clip a convex polygon to the half-plane where a linear function is not negative.
 
     The algorithm is that of Sutherland & Hodgman (1974).
@@ -140,7 +140,7 @@ def _path(points: Sequence[Point]) -> str:
 
 
 def _tenths(value: int) -> str:
-    return number(value / 10)
+    return format_coordinate(value / 10)
 
 
 def _element(name: str, place: str, tip: str, style: dict[str, str | Length]) -> str:

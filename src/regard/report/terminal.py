@@ -16,12 +16,12 @@ from rich.console import Console, ConsoleOptions
 from rich.style import Style
 from rich.text import Text
 
-from regard.report.grid import Grid, Ramp, clip_label, make_grid
+from regard.report.grid import LabeledMaps, Colormap, clip_label, label_maps
 
 __all__ = ["TerminalMap", "terminal_map"]
 
 # From dark to bright through three hues: distinguishable on a dark and on a light terminal.
-_RAMP = Ramp(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97), (250, 230, 50)))
+_COLORMAP = Colormap(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97), (250, 230, 50)))
 # A weight gets the first shade whose limit is larger than the weight.
 _LIMITS = (0.05, 0.25, 0.5, 0.75)
 _SHADES = "·░▒▓█"
@@ -41,7 +41,7 @@ class TerminalMap:
         legend: Whether the last line is a legend of the shades.
     """
 
-    grid: Grid
+    grid: LabeledMaps
     width: int | None = None
     legend: bool = True
 
@@ -50,7 +50,7 @@ class TerminalMap:
         width = min(self.width or options.max_width, options.max_width)
         # A console with 16 colors gets characters: 16 colors are too few for shades.
         color = console.color_system in ("256", "truecolor") and not console.no_color
-        painter = _Painter(colour=color, ascii=options.ascii_only)
+        painter = _Painter(use_color=color, ascii=options.ascii_only)
         yield from _draw(self.grid, width, painter)
         if self.legend:
             yield painter.legend()
@@ -80,14 +80,14 @@ def terminal_map(
     Raises:
         DataError: if the shapes of weights, words and captions do not match.
     """
-    return TerminalMap(make_grid(weights, source, target, captions), width, legend)
+    return TerminalMap(label_maps(weights, source, target, captions), width, legend)
 
 
 @dataclass(frozen=True)
 class _Painter:
     """Renders cells with the capabilities of a console."""
 
-    colour: bool
+    use_color: bool
     ascii: bool
 
     def cell(self, weight: float) -> Text:
@@ -95,21 +95,21 @@ class _Painter:
             return Text(" " * _COLUMN)
         if not (np.isfinite(weight) and weight > 0):
             return Text("?" * _COLUMN, Style(bold=True))
-        if self.colour:
-            return Text(" " * _COLUMN, Style(bgcolor=_RAMP.colour(weight)))
+        if self.use_color:
+            return Text(" " * _COLUMN, Style(bgcolor=_COLORMAP.color(weight)))
         shades = _ASCII_SHADES if self.ascii else _SHADES
         return Text(shades[bisect.bisect_right(_LIMITS, weight)] * _COLUMN)
 
     def legend(self) -> Text:
         line = Text("blank 0   ")
-        if self.colour:
+        if self.use_color:
             return line.append_text(Text.assemble(*(self.cell((i + 0.5) / 8) for i in range(8)), " 1"))
         for low, high in zip((0.01, *_LIMITS), (*_LIMITS, 1), strict=True):
             line.append_text(Text.assemble(self.cell(low), f" <{high}  " if high < 1 else " more"))
         return line
 
 
-def _draw(grid: Grid, width: int, painter: _Painter) -> Iterator[Text]:
+def _draw(grid: LabeledMaps, width: int, painter: _Painter) -> Iterator[Text]:
     room = max(min(_LABEL_CELLS, width // 3), 1)
     names = [clip_label(label, room) for label in grid.target]
     margin = max((cell_len(name) for name in names), default=0) + 1

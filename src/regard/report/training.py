@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from regard.report.charts import Panel, Series, svg_panels
+from regard.report.charts import Panel, Series, plot_panels
 from regard.report.curves import Curves
 
-__all__ = ["Points", "drawn_curves", "svg_training"]
+__all__ = ["Points", "curves_by_kind", "plot_training"]
 
 Points = tuple[tuple[float, float], ...]
 
@@ -20,7 +20,7 @@ _TITLES = {
 }
 
 
-def drawn_curves(curves: Curves) -> dict[str, Points]:
+def curves_by_kind(curves: Curves) -> dict[str, Points]:
     """Return the curves of a run by kind, as pairs of optimizer step and value.
 
     Args:
@@ -34,11 +34,11 @@ def drawn_curves(curves: Curves) -> dict[str, Points]:
     return {name: points for name, points in found.items() if points}
 
 
-def svg_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
+def plot_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
     """Plot one chart for each kind of curve that any run has.
 
     Args:
-        runs: Curves of each run (`drawn_curves`) by run name; at least one run must have a curve.
+        runs: Curves of each run (`curves_by_kind`) by run name; at least one run must have a curve.
 
     Returns:
         The text of an SVG file.
@@ -51,8 +51,8 @@ def svg_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
         series = []
         for run, curves in runs.items():
             points = np.array(curves.get(kind, ()), dtype=np.float64).reshape(-1, 2)
-            series.append(Series(run, points[:, 1], at=points[:, 0]))
+            series.append(Series(run, points[:, 1], positions=points[:, 0]))
             if len(points):
                 summary.append(f"{run}: {title} {points[-1, 1]:.3g} at step {points[-1, 0]:g}")
         panels.append(Panel(title, "optimizer steps", (0.0, last), series, "curve", unit=""))
-    return svg_panels(panels, "Training curves", "; ".join(summary) + ".")
+    return plot_panels(panels, "Training curves", "; ".join(summary) + ".")

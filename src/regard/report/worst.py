@@ -17,23 +17,23 @@ from regard.data.links import Links, format_links
 from regard.metrics.coverage import (
     count_drops,
     count_repetitions,
-    doubled_words,
+    immediate_repetitions,
     dropped_words,
     repeated_ngrams,
-    repetition,
+    repetition_sigma,
 )
 
-__all__ = ["NEGLECTED", "Received", "Sentence", "corpus_scores", "received_attention", "worst_first"]
+__all__ = ["NEGLECT_THRESHOLD", "ReceivedAttention", "SentenceErrors", "corpus_scores", "received_attention", "sort_by_errors"]
 
-NEGLECTED = 0.3
+NEGLECT_THRESHOLD = 0.3
 """A source word with less attention than this over the whole translation counts as neglected."""
-_SHARE = 2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
+_EXCESS_FACTOR = 2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
 _ROUNDING = 0.01
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedAttention:
     """The attention that the words of a source sentence received over all time steps of a translation.
 
     Attributes:
@@ -48,21 +48,21 @@ class Received:
 
     @cached_property
     def neglected(self) -> frozenset[int]:
-        """The words with less attention than `NEGLECTED`, rounded to two decimals as displayed."""
-        return frozenset(i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECTED)
+        """The words with less attention than `NEGLECT_THRESHOLD`, rounded to two decimals as displayed."""
+        return frozenset(i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD)
 
     @cached_property
     def excessive(self) -> frozenset[int]:
         """The words with more attention than their fertility; without fertilities, than twice the mean."""
         mean = sum(self.attention) / max(len(self.attention), 1)
-        shares = self.fertility or (_SHARE * mean,) * len(self.attention)
+        shares = self.fertility or (_EXCESS_FACTOR * mean,) * len(self.attention)
         pairs = zip(self.attention, shares, strict=True)
         # The tolerance ignores rounding errors of sums that reach their bound exactly.
         return frozenset(i for i, (received, share) in enumerate(pairs) if received > share + _ROUNDING)
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SentenceErrors:
     """A source sentence, its reference and its translation, as words.
 
     Attributes:
@@ -80,12 +80,12 @@ class Sentence:
     source: tuple[str, ...]
     reference: tuple[str, ...]
     output: tuple[str, ...]
-    received: Received | None = None
+    received: ReceivedAttention | None = None
     links: tuple[Links, Links] | None = None
     lowercase: bool = False
 
     @property
-    def counted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def normalized_words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of output and reference on which repetitions are counted."""
         if not self.lowercase:
             return self.output, self.reference
@@ -99,33 +99,33 @@ class Sentence:
     @cached_property
     def ngrams(self) -> dict[str, int]:
         """The repeated bigrams, with the excess of their count over the reference."""
-        return {" ".join(ngram): times for ngram, times in repeated_ngrams(*self.counted).items()}
+        return {" ".join(ngram): times for ngram, times in repeated_ngrams(*self.normalized_words).items()}
 
     @cached_property
-    def doubles(self) -> dict[str, int]:
+    def doubled_counts(self) -> dict[str, int]:
         """The immediately repeated words, with the excess of their count over the reference."""
-        return dict(doubled_words(*self.counted))
+        return dict(immediate_repetitions(*self.normalized_words))
 
     @cached_property
-    def sigma(self) -> float:
+    def repetition_score(self) -> float:
         """The sentence's contribution to the numerator of REP."""
-        return repetition(*self.counted)
+        return repetition_sigma(*self.normalized_words)
 
     @property
-    def badness(self) -> float:
-        """The sum of `sigma` and the number of dropped words."""
-        return self.sigma + len(self.dropped)
+    def num_errors(self) -> float:
+        """The sum of `repetition_score` and the number of dropped words."""
+        return self.repetition_score + len(self.dropped)
 
     @cached_property
     def repeated(self) -> frozenset[int]:
         """Indices of the excess output words: the last occurrences of a repetition, never the first one."""
-        output, reference = self.counted
+        output, reference = self.normalized_words
         found: set[int] = set()
         for ngram, excess in repeated_ngrams(output, reference).items():
             starts = [i for i in range(len(output)) if output[i : i + len(ngram)] == ngram]
             for start in starts[1:][-excess:]:
                 found.update(range(start, start + len(ngram)))
-        for word, excess in doubled_words(output, reference).items():
+        for word, excess in immediate_repetitions(output, reference).items():
             seconds = [i for i in range(1, len(output)) if output[i - 1] == output[i] == word]
             found.update(seconds[-excess:])
         return frozenset(found)
@@ -136,14 +136,14 @@ class Sentence:
         fertility = None if received is None else received.fertility
         return {
             "line": self.line,
-            "badness": self.badness,
+            "badness": self.num_errors,
             "source": list(self.source),
             "reference": list(self.reference),
             "output": list(self.output),
-            "sigma": self.sigma,
+            "sigma": self.repetition_score,
             "repeated": sorted(self.repeated),
             "ngrams": self.ngrams,
-            "doubles": self.doubles,
+            "doubles": self.doubled_counts,
             "dropped": None if links is None else list(self.dropped),
             "attention": None if received is None else [round(x, _DIGITS) for x in received.attention],
             "sink": None if received is None or received.sink is None else round(received.sink, _DIGITS),
@@ -158,7 +158,7 @@ def received_attention(
     weights: Float[np.ndarray, "T S"],
     source_words: Sequence[int],
     fertilities: Float[np.ndarray, "N"] | None = None,
-) -> Received:
+) -> ReceivedAttention:
     """Return the attention that each source word received: the weights of its tokens, summed over time steps.
 
     Args:
@@ -171,19 +171,19 @@ def received_attention(
     words = own[own >= 0]
     attention = np.bincount(words, totals[own >= 0])
     fertility = None if fertilities is None else np.bincount(words, fertilities.astype(np.float64))
-    return Received(
+    return ReceivedAttention(
         attention=tuple(attention.tolist()),
         sink=float(totals[own < 0].sum()) if (own < 0).any() else None,
         fertility=None if fertility is None else tuple(fertility.tolist()),
     )
 
 
-def worst_first(sentences: Sequence[Sentence]) -> list[Sentence]:
+def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:
     """Return the sentences sorted by decreasing number of errors; ties keep the order of the lines."""
-    return sorted(sentences, key=lambda sentence: (-sentence.badness, sentence.line))
+    return sorted(sentences, key=lambda sentence: (-sentence.num_errors, sentence.line))
 
 
-def corpus_scores(sentences: Sequence[Sentence]) -> dict[str, float]:
+def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
     """Return `rep` of a corpus, and `drop` if all sentences have links.
 
     Args:
@@ -192,9 +192,9 @@ def corpus_scores(sentences: Sequence[Sentence]) -> dict[str, float]:
     Raises:
         DataError: if there are no sentences.
     """
-    outputs, references = ([sentence.counted[side] for sentence in sentences] for side in (0, 1))
-    scores = {"rep": count_repetitions(outputs, references).total().score}
+    outputs, references = ([sentence.normalized_words[side] for sentence in sentences] for side in (0, 1))
+    scores = {"rep": count_repetitions(outputs, references).corpus_score().score}
     links = [sentence.links for sentence in sentences if sentence.links is not None]
     if len(links) == len(sentences):
-        scores["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1))).total().score
+        scores["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1))).corpus_score().score
     return scores

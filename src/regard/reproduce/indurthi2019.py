@@ -1,6 +1,6 @@
 """Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by source length."""
 
-from regard.reproduce.tables import LENGTHS, Metric, Row, Table
+from regard.reproduce.tables import LENGTH_BINS, Metric, Row, Table
 
 __all__ = ["TABLES"]
 
@@ -15,8 +15,8 @@ TABLE1 = Table(
         Row(
             label,
             recipe,
-            start=start,
-            printed={pair: {"sacrebleu": value} for pair, value in printed.items()},
+            init_from=start,
+            published={pair: {"sacrebleu": value} for pair, value in printed.items()},
         )
         for label, recipe, start, printed in (
             ("Transformer", "soft", "", {"en-de": 28.40, "en-fr": 41.00}),
@@ -26,7 +26,7 @@ TABLE1 = Table(
             ("hard attention, from the Transformer", "hard-soft", "soft", {}),  # not in the paper
         )
     ),
-    text="raw",
+    text_kind="raw",
 )
 
 # The paper shows curves without their values, so there are no numbers to compare with.
@@ -34,14 +34,14 @@ FIGURE2 = Table(
     "indurthi2019-figure2",
     "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
     "indurthi2019",
-    tuple(Metric(f"sacrebleu:{label}", label) for label in LENGTHS),
+    tuple(Metric(f"sacrebleu:{label}", label) for label in LENGTH_BINS),
     (
         Row("soft (TSA)", "soft"),
         Row("hard (THA)", "hard"),
-        Row("hard, from soft", "hard-soft", start="soft"),  # not in the paper
+        Row("hard, from soft", "hard-soft", init_from="soft"),  # not in the paper
     ),
-    text="raw",
-    picture="--json FILE, then regard figures by-length --from FILE",
+    text_kind="raw",
+    plot_command="--json FILE, then regard figures by-length --from FILE",
 )
 
 TABLES = (TABLE1, FIGURE2)

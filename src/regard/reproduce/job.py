@@ -26,18 +26,18 @@ import torch
 from regard import __version__
 from regard.config import from_dict
 from regard.data.files import write_atomic
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import GenerationConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.translate import Translator
-from regard.decoding.tune import best_trial, tune
+from regard.decoding.tune import best_trial, tune_penalties
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, RunConfig, load_model, train
-from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.scores import SCORERS, System, counts_bytes, read_counts
+from regard.reproduce.plan import TableJob, RowJob
+from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, serialize_statistics, read_statistics
 from regard.reproduce.texts import ExperimentText, read_text
-from regard.training.device import use_threads
-from regard.training.record import read_record
-from regard.training.trainer import Result
+from regard.training.device import set_num_threads
+from regard.training.record import read_metrics
+from regard.training.trainer import TrainingResult
 
 __all__ = ["run"]
 
@@ -47,7 +47,7 @@ PR_SET_PDEATHSIG = 1
 _log = logging.getLogger(__name__)
 
 
-def run(job: Job) -> int | None:
+def run(job: TableJob) -> int | None:
     """Train the models of a job and compute its unfinished rows.
 
     Returns:
@@ -55,16 +55,16 @@ def run(job: Job) -> int | None:
     """
     config = from_dict(RunConfig, job.config)
     results = []
-    for number, folder in enumerate(job.members):
+    for number, folder in enumerate(job.member_dirs):
         # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
         results.append(train(dataclasses.replace(config, seed=job.seed + number), folder))
         if results[-1].signal is not None:
             return results[-1].signal
-    use_threads(config.threads or None)
-    rows = job.open_rows()
+    set_num_threads(config.num_threads or None)
+    rows = job.unfinished_rows()
     if not rows:
         return None
-    text, members = read_text(Path(job.text)), [load_model(one, config.device) for one in job.members]
+    text, members = read_text(Path(job.text_dir)), [load_model(one, config.device) for one in job.member_dirs]
     loaded = members[0]
     if len(members) > 1:
         loaded = dataclasses.replace(loaded, model=Ensemble([one.model for one in members]))
@@ -75,35 +75,35 @@ def run(job: Job) -> int | None:
 
 
 def _score(
-    job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[Result]
+    job: TableJob, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[TrainingResult]
 ) -> None:
     """Translate the test text and write the scores; the JSON file, which marks the row as finished, is last.
 
     Scores that the row already has from another table are kept.
     """
-    done = row.figures() or {"scores": {}, "signatures": {}}
-    search, trials = from_dict(SearchConfig, row.search), done.get("tuned", [])
+    done = row.read_scores() or {"scores": {}, "signatures": {}}
+    search, trials = from_dict(GenerationConfig, row.search), done.get("tuned", [])
     if trials:
         search = _with_penalties(search, done["length_penalty"], done["coverage_penalty"])
-    elif row.tune:
-        search, trials = _tuned(row, loaded, search, text)
-    system = System(loaded, text, job.split, search)
+    elif row.penalties:
+        search, trials = _tune_penalties(row, loaded, search, text)
+    system = ScoredSystem(loaded, text, job.split, search)
     begun = time.monotonic()
     outputs = system.outputs()
     seconds = time.monotonic() - begun
-    counts = {name: SCORERS[name].count(system) for name in job.metrics if name not in done["scores"]}
-    kept = read_counts(row.path("safetensors")) if done["scores"] else {}
+    counts = {name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]}
+    kept = read_statistics(row.path("safetensors")) if done["scores"] else {}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
     write_atomic(
-        row.path("safetensors"), counts_bytes(kept | {name: own.rows for name, own in counts.items()})
+        row.path("safetensors"), serialize_statistics(kept | {name: own.rows for name, own in counts.items()})
     )
     figures: dict[str, Any] = {
-        "digest": row.digest,
+        "digest": row.checksum,
         "row": row.recipe,
         "model": job.model,
         "seed": job.seed,
-        "scores": done["scores"] | {name: own.total().score for name, own in counts.items()},
+        "scores": done["scores"] | {name: own.corpus_score().score for name, own in counts.items()},
         "signatures": done["signatures"] | {name: own.signature for name, own in counts.items()},
         "length_penalty": search.length_penalty,
         "coverage_penalty": search.coverage_penalty.weight,
@@ -117,28 +117,28 @@ def _score(
     write_atomic(row.path("json"), (json.dumps(figures, indent=2) + "\n").encode())
 
 
-def _tuned(
-    row: RowJob, loaded: LoadedModel, search: SearchConfig, text: ExperimentText
-) -> tuple[SearchConfig, list[dict[str, Any]]]:
+def _tune_penalties(
+    row: RowJob, loaded: LoadedModel, search: GenerationConfig, text: ExperimentText
+) -> tuple[GenerationConfig, list[dict[str, Any]]]:
     """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
     translator = Translator(loaded.model, loaded.text, search)
-    trials = tune(translator, sources, references, row.tune, row.tune, "none", lowercase=True)
+    trials = tune_penalties(translator, sources, references, row.penalties, row.penalties, "none", lowercase=True)
     best = best_trial(trials)
     chosen = _with_penalties(search, best.length_penalty, best.coverage_penalty)
     return chosen, [dataclasses.asdict(trial) for trial in trials]
 
 
-def _with_penalties(search: SearchConfig, length: float, coverage: float) -> SearchConfig:
+def _with_penalties(search: GenerationConfig, length: float, coverage: float) -> GenerationConfig:
     penalty = dataclasses.replace(search.coverage_penalty, weight=coverage)
     return dataclasses.replace(search, length_penalty=length, coverage_penalty=penalty)
 
 
-def _training(job: Job, results: Sequence[Result]) -> dict[str, Any]:
+def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any]:
     """Return the training statistics; for an ensemble: the time of all, the rest of the first member."""
-    best = [entry for entry in read_record(job.members[0]) if entry.get("best")]
+    best = [entry for entry in read_metrics(job.member_dirs[0]) if entry.get("best")]
     return {
-        "updates": results[0].progress.update,
+        "updates": results[0].progress.step,
         "training_seconds": round(sum(result.progress.seconds for result in results), 1),
         "validation_perplexity": best[-1]["perplexity"] if best else None,
     }
@@ -148,7 +148,7 @@ def _device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Have this process killed when its parent ends; its run can be resumed from the last checkpoint."""
     # prctl exists on Linux only; elsewhere a thread polls the id of the parent.
     control = getattr(ctypes.CDLL(None), "prctl", None)
@@ -168,9 +168,9 @@ def _watch(parent: int) -> None:
 def _main() -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     if len(sys.argv) > 2:
-        _end_with(int(sys.argv[2]))
+        _exit_with_parent(int(sys.argv[2]))
     try:
-        stopped = run(Job.read(Path(sys.argv[1])))
+        stopped = run(TableJob.read(Path(sys.argv[1])))
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         return error.exit_status

@@ -8,38 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
-from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.scores import SCORERS, read_counts
+from regard.metrics.significance import PairedComparison, Estimate, bootstrap, paired_bootstrap
+from regard.reproduce.plan import TableJob, RowJob
+from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.texts import ExperimentText
 
-__all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect", "sentence_counts"]
+__all__ = ["MetricResult", "RowResult", "to_dict", "to_markdown", "collect_results", "sentence_counts"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class MetricResult:
     """The score of a row by one metric.
 
     Attributes:
         estimate: The mean over seeds and its 95 % confidence interval by bootstrap over sentences and seeds.
         seeds: The score of each seed.
-        against: The paired difference from the first row of the table and its p-value. None for the first row
+        difference: The paired difference from the first row of the table and its p-value. None for the first row
             itself, if the two rows have different seeds, or for a single sentence.
-        printed: The number in the paper, if any.
-        sentences: The number of scored sentences.
+        published: The number in the paper, if any.
+        num_sentences: The number of scored sentences.
     """
 
     estimate: Estimate
     seeds: dict[int, float]
-    against: Comparison | None
-    printed: float | None
-    sentences: int
+    difference: PairedComparison | None
+    published: float | None
+    num_sentences: int
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The confidence interval, or None for a single sentence."""
-        return (self.estimate.low, self.estimate.high) if self.sentences > 1 else None
+        return (self.estimate.low, self.estimate.high) if self.num_sentences > 1 else None
 
 
 @dataclass(frozen=True)
@@ -49,43 +49,43 @@ class RowResult:
     Attributes:
         row: The row.
         cells: The scores by metric; empty if no seed is finished.
-        figures: The scores and statistics of each finished seed.
+        runs: The scores and statistics of each finished seed.
     """
 
     row: Row
-    cells: dict[str, Cell]
-    figures: list[dict[str, Any]]
+    cells: dict[str, MetricResult]
+    runs: list[dict[str, Any]]
 
 
-def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000) -> list[RowResult]:
+def collect_results(table: Table, jobs: Sequence[TableJob], pair: str, num_resamples: int = 1000) -> list[RowResult]:
     """Collect the results of the finished rows of a table.
 
     Args:
         table: The table.
         jobs: The jobs of the table.
         pair: The language pair, which selects the paper's numbers.
-        resamples: The number of bootstrap samples.
+        num_resamples: The number of bootstrap samples.
     """
     finished: dict[str, list[RowJob]] = {}
-    for row in (row for job in jobs for row in job.rows if row.figures() is not None):
+    for row in (row for job in jobs for row in job.rows if row.read_scores() is not None):
         finished.setdefault(row.recipe, []).append(row)
     first = finished.get(table.rows[0].recipe, [])
-    pair = table.printed_pair or pair
+    pair = table.published_pair or pair
     planned = {row.recipe for job in jobs for row in job.rows}
     made = []
     for row in table.rows:
         if row.recipe not in planned:
             continue
         own = finished.get(row.recipe, [])
-        figures = [found for found in (job.figures() for job in own) if found is not None]
-        cells: dict[str, Cell] = {}
+        figures = [found for found in (job.read_scores() for job in own) if found is not None]
+        cells: dict[str, MetricResult] = {}
         for metric in table.metrics:
             counts = _counts(own, metric)
             if not any(map(len, counts.values())):
                 continue  # not scored, or the text has no sentences in this length bin
             base = {} if row is table.rows[0] else _counts(first, metric)
-            printed = row.printed.get(pair, {}).get(metric.name)
-            cells[metric.name] = _cell(metric, counts, base, printed, resamples)
+            printed = row.published.get(pair, {}).get(metric.name)
+            cells[metric.name] = _cell(metric, counts, base, printed, num_resamples)
         made.append(RowResult(row, cells, figures))
     return made
 
@@ -94,7 +94,7 @@ def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
     """Return the sentence statistics of each seed that has the metric."""
     found: dict[int, np.ndarray] = {}
     for row in rows:
-        figures, counts = row.figures(), read_counts(row.path("safetensors"))
+        figures, counts = row.read_scores(), read_statistics(row.path("safetensors"))
         if figures is not None and metric.name in counts:
             found[figures["seed"]] = counts[metric.name]
     return found
@@ -106,18 +106,18 @@ def _cell(
     base: dict[int, np.ndarray],
     printed: float | None,
     resamples: int,
-) -> Cell:
-    one = SCORERS[metric.name].aggregate()
+) -> MetricResult:
+    one = METRIC_FUNCTIONS[metric.name].aggregate()
     rows = np.stack(list(counts.values()))
     estimate = bootstrap(rows, one, resamples)
     scores = {seed: float(one(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
     against = None
     if base.keys() == counts.keys() and rows.shape[1] > 1:
         against = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, one, resamples)
-    return Cell(estimate, scores, against, printed, rows.shape[1])
+    return MetricResult(estimate, scores, against, printed, rows.shape[1])
 
 
-def as_data(
+def to_dict(
     table: Table,
     results: Sequence[RowResult],
     text: ExperimentText,
@@ -136,32 +136,32 @@ def as_data(
                 "row": result.row.label,
                 "recipe": result.row.recipe,
                 "metrics": {name: _cell_data(cell) for name, cell in result.cells.items()},
-                "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.figures],
+                "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.runs],
             }
             for result in results
         ],
     }
 
 
-def _cell_data(cell: Cell) -> dict[str, Any]:
+def _cell_data(cell: MetricResult) -> dict[str, Any]:
     data: dict[str, Any] = {
         "score": cell.estimate.value,
-        "sentences": cell.sentences,
+        "sentences": cell.num_sentences,
         "interval": None if cell.interval is None else list(cell.interval),
         "seeds": cell.seeds,
-        "paper": cell.printed,
+        "paper": cell.published,
     }
-    if cell.against is not None:
-        difference = cell.against.difference
+    if cell.difference is not None:
+        difference = cell.difference.difference
         data |= {
             "difference": difference.value,
             "difference_interval": [difference.low, difference.high],
-            "p_value": cell.against.p_value,
+            "p_value": cell.difference.p_value,
         }
     return data
 
 
-def as_markdown(
+def to_markdown(
     table: Table,
     results: Sequence[RowResult],
     text: ExperimentText,
@@ -179,14 +179,14 @@ def as_markdown(
     """
     pair = text.pair
     where = pair if pair == text.name else f"{text.name} {pair}"
-    run = f", `{size}`" if table.sized else ""
+    run = f", `{size}`" if table.has_sizes else ""
     lines = [f"### {table.title}, {where}{run}", "", _about(text), ""]
     if overrides:
         lines += [f"Options changed from the recipes: {', '.join(f'`{one}`' for one in overrides)}.", ""]
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
-        printed = f"paper, {table.printed_pair or pair}"
+        printed = f"paper, {table.published_pair or pair}"
         heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
     rows = [_scores(table, result) for result in results]
     if counts := sentence_counts(table, results):
@@ -197,21 +197,21 @@ def as_markdown(
     several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
     units = "sentences and seeds" if several else "sentences"
     lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {units}).", ""]
-    if compared := [result for result in results if any(cell.against for cell in result.cells.values())]:
+    if compared := [result for result in results if any(cell.difference for cell in result.cells.values())]:
         heads = [f"difference from {table.rows[0].label}"]
         for metric in table.metrics:
             heads += [metric.label, "95 %", "p"]
         lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
-    heads += ["alpha, beta"] if _tunes(table) else []
+    heads += ["alpha, beta"] if _has_tuned_rows(table) else []
     heads += ["val. perplexity", "steps", "training, min", "search, s"]
-    lines += _table(heads, [_details(table, result) for result in results if result.figures])
+    lines += _table(heads, [_details(table, result) for result in results if result.runs])
     return "\n".join(lines) + "\n"
 
 
 def _about(text: ExperimentText) -> str:
-    sizes = ", ".join(f"{count:,} {split}" for split, count in text.pairs.items())
-    return f"Pairs: {sizes}. Text: {text.cut}."
+    sizes = ", ".join(f"{count:,} {split}" for split, count in text.num_pairs.items())
+    return f"Pairs: {sizes}. Text: {text.preprocessing}."
 
 
 def _scores(table: Table, result: RowResult) -> list[str]:
@@ -221,8 +221,8 @@ def _scores(table: Table, result: RowResult) -> list[str]:
         if cell is None:
             cells += ["", "", ""]
             continue
-        mark = " *" if cell.against is not None and cell.against.p_value < 0.05 else ""
-        printed = "" if cell.printed is None else f"{cell.printed:.2f}"
+        mark = " *" if cell.difference is not None and cell.difference.p_value < 0.05 else ""
+        printed = "" if cell.published is None else f"{cell.published:.2f}"
         interval = "" if cell.interval is None else f"{cell.interval[0]:.2f} to {cell.interval[1]:.2f}"
         cells += [f"{cell.estimate.value:.2f}{mark}", interval, printed]
     return cells
@@ -233,30 +233,30 @@ def _differences(table: Table, result: RowResult) -> list[str]:
     cells = [result.row.label]
     for metric in table.metrics:
         cell = result.cells.get(metric.name)
-        if cell is None or cell.against is None:
+        if cell is None or cell.difference is None:
             cells += ["", "", ""]
             continue
-        found = cell.against.difference
+        found = cell.difference.difference
         interval = f"{found.low:+.2f} to {found.high:+.2f}"
-        cells += [f"{found.value:+.2f}", interval, f"{cell.against.p_value:.3f}"]
+        cells += [f"{found.value:+.2f}", interval, f"{cell.difference.p_value:.3f}"]
     return cells
 
 
 def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
     """Return the number of sentences of each metric; an empty list if all metrics have the same number."""
-    found = {name: cell.sentences for result in results for name, cell in result.cells.items()}
+    found = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
     if len(set(found.values())) < 2:
         return []
     return [f"{found.get(metric.name, 0):,}" for metric in table.metrics]
 
 
 def _details(table: Table, result: RowResult) -> list[str]:
-    runs = result.figures
+    runs = result.runs
     cells = [result.row.label, ", ".join(str(run["seed"]) for run in runs)]
     for metric in table.metrics:
         found = result.cells.get(metric.name)
         cells.append("" if found is None else " / ".join(f"{score:.2f}" for score in found.seeds.values()))
-    if _tunes(table):
+    if _has_tuned_rows(table):
         cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
     cells.append(" / ".join(dict.fromkeys(f"{run['updates']:,}" for run in runs)))
@@ -265,9 +265,9 @@ def _details(table: Table, result: RowResult) -> list[str]:
     return cells
 
 
-def _tunes(table: Table) -> bool:
+def _has_tuned_rows(table: Table) -> bool:
     """Return whether the penalties of any row are tuned on the validation text."""
-    return any(row.tune for row in table.rows)
+    return any(row.tune_penalties for row in table.rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

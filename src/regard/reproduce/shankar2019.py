@@ -11,7 +11,7 @@ EDITS = Metric("edits", "edits per word", higher_is_better=False)
 AER = (Metric("aer", "AER", higher_is_better=False), Metric("one-minus-aer", "1 - AER"))
 
 # Perplexity, and BLEU at beam sizes 4 and 10. The paper labels "vi-en" as IWSLT14, but the data are IWSLT15.
-PRINTED = {
+PUBLISHED = {
     "Soft": {
         "de-en": (9.61, 28.6, 28.5),
         "en-de": (10.68, 24.2, 24.2),
@@ -77,9 +77,9 @@ def _row(label: str) -> Row:
     names = [metric.name for metric in (PERPLEXITY, *BEAMS)]
     printed = {
         pair: {name: value for name, value in zip(names, numbers, strict=True) if value is not None}
-        for pair, numbers in PRINTED[label].items()
+        for pair, numbers in PUBLISHED[label].items()
     }
-    return Row(label, RECIPES[label], printed=printed)
+    return Row(label, RECIPES[label], published=printed)
 
 
 TABLE1 = Table(
@@ -87,7 +87,7 @@ TABLE1 = Table(
     "Shankar & Sarawagi (2019), Table 1: translation",
     "shankar2019",
     (PERPLEXITY, *BEAMS),
-    tuple(_row(label) for label in PRINTED),
+    tuple(_row(label) for label in PUBLISHED),
 )
 
 TABLE2 = Table(
@@ -99,7 +99,7 @@ TABLE2 = Table(
         Row(
             label,
             f"inflection-{recipe}",
-            printed={"de_noun": {"accuracy": noun}, "de_verb": {"accuracy": verb}} if noun and verb else {},
+            published={"de_noun": {"accuracy": noun}, "de_verb": {"accuracy": verb}} if noun and verb else {},
         )
         for label, recipe, noun, verb in (
             ("Soft", "soft", 85.50, 94.91),
@@ -112,8 +112,8 @@ TABLE2 = Table(
             ("Wu & Cotterell (2019), exact, monotonic (ours)", "exact-monotonic", None, None),
         )
     ),
-    text="tables",
-    sized=False,
+    text_kind="tables",
+    has_sizes=False,
 )
 
 TABLE3 = Table(
@@ -125,7 +125,7 @@ TABLE3 = Table(
         Row(
             label,
             RECIPES[label],
-            printed={"de-en": {"aer": 100 * (1 - value), "one-minus-aer": 100 * value}} if value else {},
+            published={"de-en": {"aer": 100 * (1 - value), "one-minus-aer": 100 * value}} if value else {},
         )
         for label, value in (
             ("Soft", 0.449),
@@ -135,8 +135,8 @@ TABLE3 = Table(
             ("Postr-Joint with the remainder (ours)", None),
         )
     ),
-    text="gold",
-    printed_pair="de-en",
+    text_kind="gold",
+    published_pair="de-en",
 )
 
 TABLES = (TABLE1, TABLE2, TABLE3)

@@ -9,7 +9,7 @@ _REVERSED = "reversed"
 
 def _row(label: str, recipe: str, printed: float, ensemble: int = 1) -> Row:
     model = _REVERSED if ensemble > 1 else ""
-    return Row(label, recipe, model, ensemble=ensemble, printed={"en-fr": {"bleu": printed}})
+    return Row(label, recipe, model, ensemble_size=ensemble, published={"en-fr": {"bleu": printed}})
 
 
 TABLE = Table(

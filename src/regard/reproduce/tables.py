@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LENGTHS", "Metric", "Row", "Table"]
+__all__ = ["LENGTH_BINS", "Metric", "Row", "Table"]
 
 
-LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
+LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
 """The bins of source lengths of Indurthi et al. (2019), Table 2."""
 
 
@@ -35,22 +35,22 @@ class Row:
         recipe: The file name of the recipe, without `.toml`.
         model: The recipe of the model, if the row differs from another row in the search only. Default: that
             of the row.
-        start: The recipe whose trained weights initialize the model. Default: random initialization.
-        ensemble: The number of models in the ensemble; they have the seed of the row and the following seeds.
-        tune: Whether the length and coverage penalties are tuned on the validation text.
-        printed: The paper's numbers, by language pair and then by metric name.
+        init_from: The recipe whose trained weights initialize the model. Default: random initialization.
+        ensemble_size: The number of models in the ensemble; they have the seed of the row and the following seeds.
+        tune_penalties: Whether the length and coverage penalties are tuned on the validation text.
+        published: The paper's numbers, by language pair and then by metric name.
     """
 
     label: str
     recipe: str
     model: str = ""
-    start: str = ""
-    ensemble: int = 1
-    tune: bool = False
-    printed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    init_from: str = ""
+    ensemble_size: int = 1
+    tune_penalties: bool = False
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
-    def trained(self) -> str:
+    def model_recipe(self) -> str:
         """The recipe of the model."""
         return self.model or self.recipe
 
@@ -65,11 +65,11 @@ class Table:
         recipes: The directory of the recipes.
         metrics: The columns.
         rows: The rows; all others are compared with the first.
-        text: The kind of text: `parallel` text that is tokenized and lowercased, unchanged parallel text
+        text_kind: The kind of text: `parallel` text that is tokenized and lowercased, unchanged parallel text
             (`raw`), `tables` of inflected forms, or parallel text with `gold` word links for testing.
-        printed_pair: The language pair of the paper's numbers, if they apply to data of any language pair.
-        sized: Whether the recipes have the sizes `small` and `paper`.
-        picture: The command that plots the table, if any.
+        published_pair: The language pair of the paper's numbers, if they apply to data of any language pair.
+        has_sizes: Whether the recipes have the sizes `small` and `paper`.
+        plot_command: The command that plots the table, if any.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Table:
     recipes: str
     metrics: tuple[Metric, ...]
     rows: tuple[Row, ...]
-    text: Literal["parallel", "raw", "tables", "gold"] = "parallel"
-    printed_pair: str | None = None
-    sized: bool = True
-    picture: str = ""
+    text_kind: Literal["parallel", "raw", "tables", "gold"] = "parallel"
+    published_pair: str | None = None
+    has_sizes: bool = True
+    plot_command: str = ""

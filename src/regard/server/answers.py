@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.spacing import SPACES
-from regard.data.text import Side, TextPair
+from regard.data.spacing import ASCII_WHITESPACE
+from regard.data.text import TextSide, TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.linking import chosen_heads
+from regard.decoding.linking import select_heads
 from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
-from regard.metrics.alignment import join_words
+from regard.metrics.alignment import merge_subwords
 from regard.server.jobs import SentenceJob
 
-__all__ = ["score_answer", "sentence_answer"]
+__all__ = ["serialize_score", "serialize_sentence"]
 
 _DIGITS = 5  # significant digits: rows sum to 1 within 1e-4, and only exact zeros become 0
 
 
-def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dict[str, Any]:
+def serialize_sentence(job: SentenceJob, result: LineResult, text: TextProcessor) -> dict[str, Any]:
     """Return the answer for one sentence.
 
     Args:
@@ -32,24 +32,24 @@ def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dic
         `source`, `source_tokens`, `source_words`, `unknown`, `sink`, `bounds` (lower and upper bound of each
         word) and `translations`, as described by `schemas.SentenceAnswer`.
     """
-    tokens = list(result.source_tokens[: len(result.source_tokens) - len(text.sink)])
+    tokens = list(result.source_tokens[: len(result.source_tokens) - len(text.sink_tokens)])
     # An untranslated sentence has no sink token to remove.
     if not result.translations:
         tokens = list(result.source_tokens)
     ids = text.source.word_ids(tokens)
-    numbers = text.source.vocabulary.ids(tokens)
+    numbers = text.source.vocabulary.to_ids(tokens)
     return {
         "source": job.text,
         "source_tokens": tokens,
         "source_words": _words(text.source, tokens, ids),
         "unknown": sorted({ids[i] for i, number in enumerate(numbers) if number == UNK}),
-        "sink": bool(text.sink) and bool(result.translations),
+        "sink": bool(text.sink_tokens) and bool(result.translations),
         "bounds": _bounds(result, tokens, ids, text),
         "translations": [_translation(one, ids, job, text) for one in result.translations],
     }
 
 
-def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextPair) -> dict[str, Any]:
+def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextProcessor) -> dict[str, Any]:
     # The maps of a model without attention are all zeros.
     seen = any(layer.any() for layer in one.hypothesis.attention)
     answer: dict[str, Any] = {
@@ -68,15 +68,15 @@ def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextP
         # Treat the sink as an additional word after the last one.
         last = max(ids, default=-1) + 1
         places = [last if place < 0 else place for place in one.source_words]
-        answer["attention"] = _numbers(join_words(one.weights, places, one.target_words))
-        every = chosen_heads(one.hypothesis.believed, one.alignment).mean(axis=1)
+        answer["attention"] = _numbers(merge_subwords(one.weights, places, one.target_words))
+        every = select_heads(one.hypothesis.posterior_attention, one.alignment).mean(axis=1)
         answer["received"] = _numbers(_by_word(every.sum(axis=0), places))
     if seen and job.tokens:
         answer["token_attention"] = _numbers(one.weights)
     return answer
 
 
-def score_answer(source: str, target: str, found: LineScore, text: TextPair) -> dict[str, Any]:
+def serialize_score(source: str, target: str, found: LineScore, text: TextProcessor) -> dict[str, Any]:
     """Return the model's score of a given translation, as described by `schemas.PairAnswer`."""
     assert found.hypothesis is not None
     return {
@@ -93,21 +93,21 @@ def score_answer(source: str, target: str, found: LineScore, text: TextPair) -> 
     }
 
 
-def _words(side: Side, tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
+def _words(side: TextSide, tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
     """Return the words to which subword tokens belong."""
     subwords: list[list[str]] = [[] for _ in range(max(ids, default=-1) + 1)]
     for token, place in zip(tokens, ids, strict=True):
         subwords[place].append(token)
-    return [side.tokenizer.decode(one).strip(SPACES) for one in subwords]
+    return [side.tokenizer.decode(one).strip(ASCII_WHITESPACE) for one in subwords]
 
 
 def _bounds(
-    result: LineResult, tokens: list[str], ids: list[int], text: TextPair
+    result: LineResult, tokens: list[str], ids: list[int], text: TextProcessor
 ) -> list[dict[str, Any]] | None:
     """Return lower and upper bound of the attention of each word: the sums over its subword tokens."""
     if text.budget is None or not tokens:
         return None
-    upper, lower = text.budget.bounds([text.source.vocabulary.ids(tokens)], [result.fertilities])
+    upper, lower = text.budget.bounds([text.source.vocabulary.to_ids(tokens)], [result.fertilities])
     most = _by_word(upper[0][: len(tokens)], ids)
     least = np.zeros_like(most) if lower is None else _by_word(lower[0][: len(tokens)], ids)
     return [

@@ -11,25 +11,25 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard import __version__
-from regard.data.spacing import join_spaces, split_at_spaces
+from regard.data.spacing import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
-from regard.server.desk import ClientGone, Desk, answers, as_they_come, attend
-from regard.server.engine import Engine
-from regard.server.guard import Guard
-from regard.server.hosts import Hosts
+from regard.server.desk import ClientDisconnected, Dispatcher, gather_answers, stream_answers, wait_for_answer
+from regard.server.engine import ModelServer
+from regard.server.guard import RequestMiddleware
+from regard.server.hosts import AllowedHosts
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.limits import Cut, check_lines, check_search, check_texts, cut
+from regard.server.limits import SplitTexts, check_lines, check_search, check_texts, split_texts
 from regard.server.metrics import Metrics
 from regard.server.page import add_page
-from regard.server.refusal import Refusal, add_handlers, unexpected
+from regard.server.refusal import RequestError, add_handlers, unexpected_error_response
 from regard.server.splitter import split_sentences
 
 __all__ = ["create_app"]
 
 NDJSON = "application/x-ndjson"
-_TOLD = {
+_STATUS_DESCRIPTIONS = {
     400: "The body is not JSON.",
     404: "There is no model of this name.",
     405: "The endpoint does not support this method.",
@@ -45,18 +45,18 @@ _TOLD = {
 }
 
 
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the error responses of an endpoint, for its OpenAPI description."""
     return {
-        status: {"model": schemas.Problem, "description": _TOLD[status]}
+        status: {"model": schemas.ErrorResponse, "description": _STATUS_DESCRIPTIONS[status]}
         for status in sorted({405, 421, 500, *statuses})
     }
 
 
-_ASKED = _problems(400, 404, 408, 413, 415, 422, 429, 503, 504)
+_ERROR_RESPONSES = _error_responses(400, 404, 408, 413, 415, 422, 429, 503, 504)
 
 
-def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
+def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
     """Return the application that serves some models.
 
     Args:
@@ -64,7 +64,7 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
         config: The limits, and the allowed hosts and origins.
     """
     metrics = Metrics()
-    desk = Desk(engines, config, metrics)
+    desk = Dispatcher(engines, config, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -87,10 +87,10 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
     _add_score(app, desk, config)
     _add_facts(app, desk, config, metrics)
     add_page(app)
-    if config.origins:
+    if config.allow_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(config.origins),
+            allow_origins=list(config.allow_origins),
             allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Content-Type"],
             expose_headers=["Retry-After"],
@@ -105,8 +105,8 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
         metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
 
     # Middleware that is added later runs earlier: the guard also checks requests before CORS.
-    hosts = Hosts(config.host, config.hosts)
-    app.add_middleware(Guard, posts=posts, hosts=hosts, body=config.body, seconds=config.seconds, told=told)
+    hosts = AllowedHosts(config.host, config.allow_hosts)
+    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, body=config.max_request_bytes, seconds=config.request_timeout, told=told)
     _describe(app, config)
     return app
 
@@ -117,14 +117,14 @@ def _describe(app: FastAPI, config: ServeConfig) -> None:
 
     def openapi() -> dict[str, Any]:
         if not app.openapi_schema:
-            schemas.tell_limits(made(), config)
+            schemas.add_limits(made(), config)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
     app.openapi = openapi
 
 
-def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
+def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
     @app.post(
         "/translate",
         response_model=schemas.TranslateAnswer,
@@ -134,7 +134,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
                 "as it is translated, then a line with `done` and `texts`. A failed sentence has `error`.",
                 "content": {NDJSON: {"schema": {"type": "string"}}},
             },
-            **_ASKED,
+            **_ERROR_RESPONSES,
         },
     )
     async def translate(request: Request, asked: schemas.TranslateRequest) -> Response:
@@ -145,7 +145,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         # Check all limits before the first sentence enters the queue.
         engine = desk.engine(asked.model)
         check_search(asked.nbest, asked.beam, config)
-        texts = cut(
+        texts = split_texts(
             [asked.text or ""] if asked.texts is None else asked.texts,
             asked.split,
             config,
@@ -153,21 +153,21 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         )
         jobs = _jobs(asked, texts, engine)
         # Lengths in words are sufficient to sort a batch; tokenization takes place in the engine's thread.
-        lengths = [len(split_at_spaces(job.text)) for job in jobs]
+        lengths = [len(split_whitespace(job.text)) for job in jobs]
         futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam, asked.tokenized), jobs, lengths)
         if asked.stream:
-            lines = _lines(request, futures, texts, config.seconds)
+            lines = _lines(request, futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
         try:
-            found = await attend(request, answers(futures), config.seconds)
-        except ClientGone:
+            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+        except ClientDisconnected:
             # The status of a closed connection in nginx; it only appears in the metrics.
             return Response(status_code=499)
-        sentences = [_placed(number, texts, one) for number, one in enumerate(found)]
+        sentences = [_with_position(number, texts, one) for number, one in enumerate(found)]
         return _json({"model": engine.name, "sentences": sentences, "texts": texts.join(_best(found))})
 
 
-def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[SentenceJob]:
+def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServer) -> list[SentenceJob]:
     """Return the sentences to translate, with their fertilities.
 
     Raises:
@@ -177,7 +177,7 @@ def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[S
     for one in asked.fertilities:
         if one.sentence >= len(texts.sentences):
             count = len(texts.sentences)
-            raise Refusal(
+            raise RequestError(
                 422, f"a fertility for sentence {one.sentence}: there are {count} sentences, counted from 0"
             )
         given.setdefault(one.sentence, []).append((one.word, one.least, one.most))
@@ -187,20 +187,20 @@ def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[S
     ]
 
 
-async def _lines(request: Request, futures: Sequence[Any], texts: Cut, seconds: float) -> AsyncIterator[str]:
+async def _lines(request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float) -> AsyncIterator[str]:
     """Yield the lines of a streamed answer."""
     found: list[dict[str, Any]] = [{} for _ in futures]
-    async for number, one in as_they_come(request, futures, seconds):
+    async for number, one in stream_answers(request, futures, seconds):
         if isinstance(one, dict):
             found[number] = one
-            yield _line(_placed(number, texts, one))
+            yield _line(_with_position(number, texts, one))
         else:
             place, sentence = texts.sentences[number]
             failed = {"sentence": number, "text": place, "source": sentence.text}
-            if isinstance(one, RegardError | Refusal):
+            if isinstance(one, RegardError | RequestError):
                 yield _line({**failed, "error": str(one)})
             else:
-                yield _line({**failed, **json.loads(bytes(unexpected(one).body))})
+                yield _line({**failed, **json.loads(bytes(unexpected_error_response(one).body))})
     yield _line({"done": True, "texts": texts.join(_best(found))})
 
 
@@ -209,30 +209,30 @@ def _best(found: Sequence[dict[str, Any]]) -> list[str]:
     return [one["translations"][0]["text"] if one.get("translations") else "" for one in found]
 
 
-def _placed(number: int, texts: Cut, answer: dict[str, Any]) -> dict[str, Any]:
+def _with_position(number: int, texts: SplitTexts, answer: dict[str, Any]) -> dict[str, Any]:
     return {"sentence": number, "text": texts.sentences[number][0], **answer}
 
 
-def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
-    @app.post("/score", response_model=schemas.ScoreAnswer, responses=_ASKED)
+def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
+    @app.post("/score", response_model=schemas.ScoreAnswer, responses=_ERROR_RESPONSES)
     async def score(request: Request, asked: schemas.ScoreRequest) -> Response:
         """Compute the log-probabilities of given translations, token by token."""
         engine = desk.engine(asked.model)
-        if len(asked.pairs) > config.sentences:
-            raise Refusal(422, f"{len(asked.pairs)} pairs: a request may have at most {config.sentences}")
+        if len(asked.pairs) > config.max_sentences:
+            raise RequestError(422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}")
         check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
-        jobs = [PairJob(join_spaces(pair.source), join_spaces(pair.target)) for pair in asked.pairs]
-        lengths = [len(split_at_spaces(job.source)) + len(split_at_spaces(job.target)) for job in jobs]
+        jobs = [PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target)) for pair in asked.pairs]
+        lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
         try:
-            found = await attend(request, answers(futures), config.seconds)
-        except ClientGone:
+            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+        except ClientDisconnected:
             return Response(status_code=499)
         return _json({"model": engine.name, "pairs": found})
 
 
-def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) -> None:
-    @app.post("/split", response_model=schemas.SplitAnswer, responses=_problems(400, 408, 413, 415, 422))
+def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
+    @app.post("/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422))
     async def split(asked: schemas.SplitRequest) -> Response:
         """Split a text into sentences."""
         check_texts([asked.text], config)
@@ -240,17 +240,17 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
             {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
         )
 
-    @app.get("/models", response_model=schemas.Models, responses=_problems())
+    @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
     async def models() -> Response:
         """Return the models and the limits of the server."""
         limits = {
             name: getattr(config, name)
             for name in ("body", "characters", "sentences", "words", "beam", "seconds", "queue")
         }
-        facts = [{"name": engine.name, **engine.facts} for engine in desk.engines.values()]
+        facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
         return _json({"models": facts, "limits": limits})
 
-    @app.get("/health", response_model=schemas.Health, responses=_problems())
+    @app.get("/health", response_model=schemas.Health, responses=_error_responses())
     async def health() -> Response:
         """Return the status of the server."""
         return _json(
@@ -265,7 +265,7 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
                 "description": "Metrics in the text format of Prometheus.",
                 "content": {"text/plain": {"schema": {"type": "string"}}},
             },
-            **_problems(),
+            **_error_responses(),
         },
     )
     async def figures() -> Response:

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Batcher", "QueueClosed", "QueueFull", "Watcher"]
+__all__ = ["Batcher", "QueueClosed", "QueueFull", "QueueObserver"]
 
-PATIENCE = 4
+MAX_WINDOWS = 4
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Work = Callable[[Any, Sequence[Item]], Sequence[Answer | Exception]]
@@ -30,13 +30,13 @@ class QueueFull(Exception):
     """The queue has no room for a request.
 
     Attributes:
-        seconds: Estimated time in seconds until the queue has room.
+        retry_after: Estimated time in seconds until the queue has room.
     """
 
     def __init__(self, seconds: int) -> None:
         """Store the estimated time."""
         super().__init__(f"too many sentences are waiting: try again in {seconds} s")
-        self.seconds = seconds
+        self.retry_after = seconds
 
 
 class QueueClosed(Exception):
@@ -44,7 +44,7 @@ class QueueClosed(Exception):
 
 
 @dataclass(eq=False)
-class _Place:
+class _QueueItem:
     """An item in the queue, with its due time, its arrival time in seconds and the future of its answer."""
 
     item: Any
@@ -56,7 +56,7 @@ class _Place:
 
 
 @dataclass
-class Watcher:
+class QueueObserver:
     """Callbacks for the events of a queue; the methods of this base class do nothing.
 
     All methods are called in the event loop.
@@ -65,10 +65,10 @@ class Watcher:
     def waiting(self, count: int) -> None:
         """Report the current number of waiting sentences."""
 
-    def batch(self, size: int, waited: Sequence[float], seconds: float) -> None:
+    def batch_finished(self, size: int, waited: Sequence[float], seconds: float) -> None:
         """Report a finished batch: its size, the waiting time of each item and the run time, in seconds."""
 
-    def freed(self, count: int) -> None:
+    def removed(self, count: int) -> None:
         """Report the number of sentences removed because their requests were canceled."""
 
 
@@ -77,24 +77,24 @@ class Batcher(Generic[Item, Answer]):
 
     Args:
         work: Function from settings and items to an answer or an exception for each item.
-        most: Maximum number of items in a batch.
-        window: Time in seconds that a batch waits for another item; `PATIENCE` times this in total.
-        room: Maximum number of waiting items.
-        watcher: Callbacks for the events of the queue. Default: none.
+        max_batch_size: Maximum number of items in a batch.
+        window: Time in seconds that a batch waits for another item; `MAX_WINDOWS` times this in total.
+        max_waiting: Maximum number of waiting items.
+        observer: Callbacks for the events of the queue. Default: none.
     """
 
     def __init__(
         self,
         work: "Work[Item, Answer]",
-        most: int,
+        max_batch_size: int,
         window: float,
-        room: int,
-        watcher: Watcher | None = None,
+        max_waiting: int,
+        observer: QueueObserver | None = None,
     ) -> None:
         """Create an empty queue; `start` starts processing."""
-        self._work, self._most, self._window, self._room = work, most, window, room
-        self._watcher = watcher or Watcher()
-        self._waiting: list[_Place] = []
+        self._work, self._max_batch_size, self._window, self._max_waiting = work, max_batch_size, window, max_waiting
+        self._watcher = observer or QueueObserver()
+        self._waiting: list[_QueueItem] = []
         self._clock = 0
         self._seconds = 0.05  # run time per sentence, an exponential moving average
         self._changed = asyncio.Event()
@@ -137,28 +137,28 @@ class Batcher(Generic[Item, Answer]):
         """
         if self._closed or self._loop is None:
             raise QueueClosed("the server is shutting down")
-        if len(self._waiting) + len(items) > self._room:
+        if len(self._waiting) + len(items) > self._max_waiting:
             # The time to process the whole queue is an upper estimate of the time until it has room.
             raise QueueFull(max(1, math.ceil(self._seconds * len(self._waiting))))
         loop, now = asyncio.get_running_loop(), time.monotonic()
         places = [
-            _Place(item, settings, length, self._clock + number, now, loop.create_future())
+            _QueueItem(item, settings, length, self._clock + number, now, loop.create_future())
             for number, (item, length) in enumerate(zip(items, lengths, strict=True))
         ]
         for place in places:
-            place.future.add_done_callback(lambda _, place=place: self._free(place))
+            place.future.add_done_callback(lambda _, place=place: self._remove_canceled(place))
         self._waiting += places
-        self._tell()
+        self._notify()
         return [place.future for place in places]
 
-    def _free(self, place: _Place) -> None:
+    def _remove_canceled(self, place: _QueueItem) -> None:
         """Remove a canceled item from the queue; items of a started batch have been removed already."""
         if place.future.cancelled() and place in self._waiting:
             self._waiting.remove(place)
-            self._watcher.freed(1)
-            self._tell()
+            self._watcher.removed(1)
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._watcher.waiting(len(self._waiting))
 
@@ -174,8 +174,8 @@ class Batcher(Generic[Item, Answer]):
                     return
                 self._changed.clear()
                 await self._changed.wait()
-            await self._gather()
-            chosen = self._choose()
+            await self._collect_batch()
+            chosen = self._take_batch()
             if not chosen:
                 continue  # all items were canceled while the batch was collected
             started = time.monotonic()
@@ -187,7 +187,7 @@ class Batcher(Generic[Item, Answer]):
             seconds = time.monotonic() - started
             # The weight 0.2 averages over about the last five batches.
             self._seconds += 0.2 * (seconds / len(chosen) - self._seconds)
-            self._watcher.batch(len(chosen), [started - place.since for place in chosen], seconds)
+            self._watcher.batch_finished(len(chosen), [started - place.since for place in chosen], seconds)
             for place, answer in zip(chosen, answers, strict=True):
                 if place.future.done():
                     continue
@@ -196,7 +196,7 @@ class Batcher(Generic[Item, Answer]):
                 else:
                     place.future.set_result(answer)
 
-    async def _gather(self) -> None:
+    async def _collect_batch(self) -> None:
         """Wait until the batch is full or the window has passed without another item.
 
         Items that arrived while the thread was busy also wait for a window from the moment it is free. At
@@ -204,9 +204,9 @@ class Batcher(Generic[Item, Answer]):
         Without this wait the clients split into two halves that wait for each other.
         """
         free = time.monotonic()
-        while self._waiting and len(self._waiting) < self._most and not self._closed:
+        while self._waiting and len(self._waiting) < self._max_batch_size and not self._closed:
             came = [max(place.since, free) for place in self._waiting]
-            end = min(min(came) + PATIENCE * self._window, max(came) + self._window)
+            end = min(min(came) + MAX_WINDOWS * self._window, max(came) + self._window)
             left = end - time.monotonic()
             if left <= 0:
                 return
@@ -217,12 +217,12 @@ class Batcher(Generic[Item, Answer]):
             except TimeoutError:
                 continue
 
-    def _choose(self) -> list[_Place]:
+    def _take_batch(self) -> list[_QueueItem]:
         """Remove the items of the next batch from the queue and return them, longest first."""
         order = sorted(self._waiting, key=lambda place: (place.due, place.since))
         if not order:
             return []
-        alike = [place for place in order if place.settings == order[0].settings][: self._most]
+        alike = [place for place in order if place.settings == order[0].settings][: self._max_batch_size]
         # The clock advances to the latest due time in the batch. New requests start from there, so that
         # requests that are already waiting keep their precedence.
         self._clock = max(self._clock, alike[-1].due)

@@ -1,12 +1,12 @@
 """The settings of a server: its address, its batching and its limits."""
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.server.hosts import check_host
 
 __all__ = ["ServeConfig"]
 
 
-@config
+@configclass
 class ServeConfig:
     """The settings of `regard serve`."""
 
@@ -14,48 +14,48 @@ class ServeConfig:
         default="127.0.0.1", help="Address to listen on. 0.0.0.0 listens on all addresses of the machine."
     )
     port: int = option(default=8000, help="Port to listen on. 0 chooses a free port.", ge=0, le=65535)
-    origins: tuple[str, ...] = option(
+    allow_origins: tuple[str, ...] = option(
         default=(),
         help="Origins whose pages may use the API, such as https://example.org. * allows all origins.",
     )
-    hosts: tuple[str, ...] = option(
+    allow_hosts: tuple[str, ...] = option(
         default=(),
         help="Host names that requests may use in addition to the listening address. * allows all names.",
     )
-    connections: int = option(default=500, help="Maximum number of open connections.", ge=1, le=100_000)
-    head: float = option(
+    max_connections: int = option(default=500, help="Maximum number of open connections.", ge=1, le=100_000)
+    header_timeout: float = option(
         default=10.0,
         help="Maximum time in seconds to receive the head of a request, and for a client to read an answer.",
         gt=0,
         le=86_400,
     )
-    window: float = option(
+    batch_window: float = option(
         default=4.0,
         help="Time in milliseconds that a batch waits for another sentence; four times this in total.",
         ge=0,
         le=60_000,
     )
-    batch: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
-    queue: int = option(
+    batch_size: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
+    max_queued_sentences: int = option(
         default=1000, help="Maximum number of sentences that wait for a model.", ge=1, le=1_000_000
     )
-    seconds: float = option(default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400)
-    body: int = option(
+    request_timeout: float = option(default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400)
+    max_request_bytes: int = option(
         default=256 * 1024, help="Maximum size of a request's body in bytes.", ge=1024, le=1_073_741_824
     )
-    characters: int = option(
+    max_characters: int = option(
         default=20_000, help="Maximum number of characters in the texts of a request.", ge=1, le=100_000_000
     )
-    sentences: int = option(
+    max_sentences: int = option(
         default=200, help="Maximum number of sentences in a request.", ge=1, le=1_000_000
     )
-    words: int = option(
+    max_words: int = option(
         default=150,
         help="Maximum number of words in a sentence; the model accepts up to four tokens per word.",
         ge=1,
         le=100_000,
     )
-    beam: int = option(
+    max_beam_size: int = option(
         default=10,
         help="Maximum beam size and maximum number of translations of a sentence.",
         ge=1,
@@ -68,10 +68,10 @@ class ServeConfig:
         Raises:
             ValueError: if a host name is invalid, or the queue is too small.
         """
-        for name in self.hosts:
+        for name in self.allow_hosts:
             check_host(name)
-        if self.queue < self.sentences:
+        if self.max_queued_sentences < self.max_sentences:
             raise ValueError(
-                f"queue = {self.queue} has no room for a request of sentences = {self.sentences}: "
+                f"queue = {self.max_queued_sentences} has no room for a request of sentences = {self.max_sentences}: "
                 "expected queue >= sentences"
             )

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.server.config import ServeConfig
 
-__all__ = ["BACKLOG", "Door", "OncePerSecond", "connection_class", "most_connections"]
+__all__ = ["BACKLOG", "ConnectionLimiter", "RateLimitFilter", "connection_class", "most_connections"]
 
 BACKLOG = 128
 """Maximum number of connections that wait to be accepted (the backlog of the socket)."""
@@ -50,7 +50,7 @@ def most_connections(wanted: int) -> tuple[int, int]:
     return max(min(wanted, files - used - _OWN_FILES - 3 * backlog), 1), backlog
 
 
-class OncePerSecond(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """A logging filter that passes each message once per second and counts the suppressed ones.
 
     The traceback of an error about too many open files is reduced to one line.
@@ -60,21 +60,21 @@ class OncePerSecond(logging.Filter):
         """Start without any message."""
         super().__init__()
         self._clock = clock
-        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        self._last_passed: dict[tuple[Any, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a message passes; add the number of suppressed messages to it."""
         error = record.exc_info[1] if record.exc_info else None
         key = record.name, str(record.msg)[:80], type(error)
         now = self._clock()
-        since, left_out = self._said.get(key, (-1.0, 0))
+        since, left_out = self._last_passed.get(key, (-1.0, 0))
         if 0 <= now - since < 1:
-            self._said[key] = since, left_out + 1
+            self._last_passed[key] = since, left_out + 1
             return False
         # Bound the memory: messages that contain changing text would fill the table.
-        if len(self._said) > 100:
-            self._said.clear()
-        self._said[key] = now, 0
+        if len(self._last_passed) > 100:
+            self._last_passed.clear()
+        self._last_passed[key] = now, 0
         message = record.getMessage()
         # The limit of open files is a known condition; its traceback is of no use.
         if isinstance(error, OSError) and error.errno in _NO_FILES:
@@ -85,56 +85,56 @@ class OncePerSecond(logging.Filter):
         return True
 
 
-class Door:
+class ConnectionLimiter:
     """The open connections, and those among them that are idle.
 
     Args:
-        most: Maximum number of connections.
+        max_connections: Maximum number of connections.
         seconds: Maximum time in seconds to receive the head of a request, and for a client to read an answer.
     """
 
     def __init__(self, most: int, seconds: float) -> None:
         """Start without connections."""
-        self.most, self.seconds = most, seconds
+        self.max_connections, self.seconds = most, seconds
         self.open: set[_Connection] = set()
         self._waiting: dict[_Connection, asyncio.TimerHandle] = {}  # in order of idle time, longest first
 
-    def enter(self, one: "_Connection") -> bool:
+    def add(self, one: "_Connection") -> bool:
         """Add a connection and return true, or return false if all connections are busy."""
-        if len(self.open) >= self.most:
+        if len(self.open) >= self.max_connections:
             if not self._waiting:
-                _log.warning("a connection was rejected: all %d connections are busy", self.most)
+                _log.warning("a connection was rejected: all %d connections are busy", self.max_connections)
                 return False
-            _log.warning("closing the longest idle connection: %d connections are open", self.most)
+            _log.warning("closing the longest idle connection: %d connections are open", self.max_connections)
             self._drop(next(iter(self._waiting)))
         self.open.add(one)
-        self.wait(one)
+        self.mark_idle(one)
         return True
 
-    def wait(self, one: "_Connection") -> None:
+    def mark_idle(self, one: "_Connection") -> None:
         """Mark a connection as idle and start its timer."""
-        self.work(one)
-        self._waiting[one] = one.loop.call_later(self.seconds, self._late, one)
+        self.mark_busy(one)
+        self._waiting[one] = one.loop.call_later(self.seconds, self._head_timed_out, one)
 
-    def work(self, one: "_Connection") -> None:
+    def mark_busy(self, one: "_Connection") -> None:
         """Mark a connection as busy and stop its timer."""
         timer = self._waiting.pop(one, None)
         if timer is not None:
             timer.cancel()
 
-    def leave(self, one: "_Connection") -> None:
+    def remove(self, one: "_Connection") -> None:
         """Remove a closed connection."""
-        self.work(one)
+        self.mark_busy(one)
         self.open.discard(one)
 
-    def _late(self, one: "_Connection") -> None:
-        if one.heard:
+    def _head_timed_out(self, one: "_Connection") -> None:
+        if one.head_started:
             _log.warning("a connection was closed: no complete request head within %g s", self.seconds)
         self._drop(one)
 
     def _drop(self, one: "_Connection") -> None:
-        self.leave(one)
-        one.end(408, "the head of the request was not received in time" if one.heard else None)
+        self.remove(one)
+        one.end(408, "the head of the request was not received in time" if one.head_started else None)
 
 
 class _Connection(H11Protocol):
@@ -144,17 +144,17 @@ class _Connection(H11Protocol):
     `cycle.response_complete`. tests/server/test_connections.py fails if they change.
     """
 
-    door: Door
-    heard = False  # whether a part of the head of a request has been received
+    limiter: ConnectionLimiter
+    head_started = False  # whether a part of the head of a request has been received
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if not self.door.enter(self):
+        if not self.limiter.add(self):
             self.end(503, "the server has too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.door.leave(self)
+        self.limiter.remove(self)
         self._is_read()
         super().connection_lost(exc)
 
@@ -162,15 +162,15 @@ class _Connection(H11Protocol):
         # A rejected connection may still deliver data before it is closed.
         if self.transport.is_closing():
             return
-        self.heard = True
+        self.head_started = True
         super().data_received(data)
-        self._tell()
+        self._update_state()
 
     def on_response_complete(self) -> None:
-        self.heard = False
+        self.head_started = False
         super().on_response_complete()
-        if self in self.door.open and not self._is_answering():
-            self.door.wait(self)
+        if self in self.limiter.open and not self._is_answering():
+            self.limiter.mark_idle(self)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -188,22 +188,22 @@ class _Connection(H11Protocol):
 
     def _watch_reading(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.door.seconds, self._not_read, left)
+        self._unread = self.loop.call_later(self.limiter.seconds, self._not_read, left)
 
     def _not_read(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:  # the client reads slowly
             self._watch_reading()
             return
-        _log.warning("a connection was closed: its client read nothing for %g s", self.door.seconds)
+        _log.warning("a connection was closed: its client read nothing for %g s", self.limiter.seconds)
         # `close` would wait until the client has read the rest.
         self.transport.abort()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _tell(self) -> None:
+    def _update_state(self) -> None:
         if self._is_answering():
-            self.door.work(self)
+            self.limiter.mark_busy(self)
 
     def end(self, status: int, why: str | None) -> None:
         """Close the connection, after an error response if there is a reason to report."""
@@ -222,7 +222,7 @@ class _Connection(H11Protocol):
 
 def connection_class(config: ServeConfig) -> tuple[type[H11Protocol], int]:
     """Return the connection class of a server and its backlog."""
-    most, backlog = most_connections(config.connections)
-    if most < config.connections:
+    most, backlog = most_connections(config.max_connections)
+    if most < config.max_connections:
         _log.info("at most %d connections, because of the limit of open files (ulimit -n)", most)
-    return type("Connection", (_Connection,), {"door": Door(most, config.head)}), backlog
+    return type("Connection", (_Connection,), {"door": ConnectionLimiter(most, config.header_timeout)}), backlog

@@ -9,20 +9,20 @@ from starlette.requests import Request
 from regard.errors import RegardError
 from regard.server.batcher import Batcher, QueueClosed, QueueFull
 from regard.server.config import ServeConfig
-from regard.server.engine import Engine
+from regard.server.engine import ModelServer
 from regard.server.metrics import Metrics, QueueMetrics
-from regard.server.refusal import Refusal
+from regard.server.refusal import RequestError
 
-__all__ = ["ClientGone", "Desk", "answers", "as_they_come", "attend"]
+__all__ = ["ClientDisconnected", "Dispatcher", "gather_answers", "stream_answers", "wait_for_answer"]
 
 T = TypeVar("T")
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client has disconnected."""
 
 
-class Desk:
+class Dispatcher:
     """The served models, each with its queue.
 
     Args:
@@ -31,15 +31,15 @@ class Desk:
         metrics: The metrics of the server.
     """
 
-    def __init__(self, engines: Sequence[Engine], config: ServeConfig, metrics: Metrics) -> None:
+    def __init__(self, engines: Sequence[ModelServer], config: ServeConfig, metrics: Metrics) -> None:
         """Create the queues; `start` starts them."""
         self.engines = {engine.name: engine for engine in engines}
         self.queues: dict[str, Batcher[Any, dict[str, Any]]] = {
             engine.name: Batcher(
-                engine.work,
-                config.batch,
-                config.window / 1000,
-                config.queue,
+                engine.process_batch,
+                config.batch_size,
+                config.batch_window / 1000,
+                config.max_queued_sentences,
                 QueueMetrics(metrics, engine.name),
             )
             for engine in engines
@@ -60,7 +60,7 @@ class Desk:
         """The number of sentences in all queues."""
         return sum(queue.waiting for queue in self.queues.values())
 
-    def engine(self, name: str | None) -> Engine:
+    def engine(self, name: str | None) -> ModelServer:
         """Return a model by its name.
 
         Args:
@@ -73,11 +73,11 @@ class Desk:
             return next(iter(self.engines.values()))
         if name not in self.engines:
             known = ", ".join(map(repr, self.engines))
-            raise Refusal(404, f"model {name[:100]!r} is not served; the served models are: {known}")
+            raise RequestError(404, f"model {name[:100]!r} is not served; the served models are: {known}")
         return self.engines[name]
 
     def submit(
-        self, engine: Engine, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
+        self, engine: ModelServer, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
     ) -> list[asyncio.Future[dict[str, Any]]]:
         """Put the sentences of a request into the queue of a model, and return their futures.
 
@@ -87,12 +87,12 @@ class Desk:
         try:
             return self.queues[engine.name].submit(jobs, settings, lengths)
         except QueueFull as full:
-            raise Refusal(429, str(full), {"Retry-After": str(full.seconds)}) from None
+            raise RequestError(429, str(full), {"Retry-After": str(full.retry_after)}) from None
         except QueueClosed as closed:
-            raise Refusal(503, str(closed), {"Retry-After": "5"}) from None
+            raise RequestError(503, str(closed), {"Retry-After": "5"}) from None
 
 
-async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
+async def gather_answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     """Return all answers; cancel the remaining ones if the caller is canceled.
 
     Raises:
@@ -107,14 +107,14 @@ async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     answered: list[T] = []
     for number, one in enumerate(found, 1):
         if isinstance(one, RegardError):
-            raise Refusal(422, f"sentence {number}: {one}")
+            raise RequestError(422, f"sentence {number}: {one}")
         if isinstance(one, BaseException):
             raise one
         answered.append(one)
     return answered
 
 
-async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:
+async def wait_for_answer(request: Request, work: Awaitable[T], seconds: float) -> T:
     """Wait for an answer until the time limit or until the client disconnects; then cancel it.
 
     Args:
@@ -124,30 +124,30 @@ async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:
 
     Raises:
         Refusal: if the time limit is exceeded.
-        ClientGone: if the client disconnects.
+        ClientDisconnected: if the client disconnects.
     """
     task = asyncio.ensure_future(work)
     # ASGI reports a disconnection as a message, so another task must wait for messages in the meantime.
-    watch = asyncio.ensure_future(_gone(request))
+    watch = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({task, watch}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         if watch.done():
-            raise ClientGone
-        raise Refusal(504, f"the answer took longer than {seconds:g} s")
+            raise ClientDisconnected
+        raise RequestError(504, f"the answer took longer than {seconds:g} s")
     finally:
         task.cancel()
         watch.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def as_they_come(
+async def stream_answers(
     request: Request, futures: Sequence[asyncio.Future[T]], seconds: float
 ) -> AsyncIterator[tuple[int, T | Exception]]:
     """Yield answers, or errors, with their indices as soon as they are available.
@@ -162,7 +162,7 @@ async def as_they_come(
     """
     places = {future: place for place, future in enumerate(futures)}
     waiting: set[asyncio.Future[T]] = set(futures)
-    watch: asyncio.Future[None] = asyncio.ensure_future(_gone(request))
+    watch: asyncio.Future[None] = asyncio.ensure_future(_wait_for_disconnect(request))
     end = asyncio.get_running_loop().time() + seconds
     try:
         while waiting:
@@ -182,7 +182,7 @@ async def as_they_come(
                 yield places[future], answer
             if not done:
                 for future in sorted(waiting, key=places.__getitem__):
-                    yield places[future], Refusal(504, f"the answer took longer than {seconds:g} s")
+                    yield places[future], RequestError(504, f"the answer took longer than {seconds:g} s")
                 return
     finally:
         watch.cancel()

@@ -11,33 +11,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.api.loading import search_settings
-from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
-from regard.data.text import TextPair
-from regard.decoding.by_hand import check_bounded
-from regard.decoding.config import SearchConfig
+from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
+from regard.data.text import TextProcessor
+from regard.decoding.by_hand import check_fertility_support
+from regard.decoding.config import GenerationConfig
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Line, Translator
+from regard.decoding.translate import InputLine, Translator
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel
-from regard.server.answers import score_answer, sentence_answer
+from regard.server.answers import serialize_score, serialize_sentence
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.model import PhraseModel
-from regard.training.device import give_back_memory
+from regard.training.device import release_unused_memory
 
 if TYPE_CHECKING:
     from regard.experiment import RunConfig
 
-__all__ = ["Engine", "load_engines"]
+__all__ = ["ModelServer", "load_engines"]
 
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
-_GIVE_BACK = 50
+_BATCHES_PER_CLEANUP = 50
 """Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
 
 
-class Engine:
+class ModelServer:
     """A served model.
 
     Args:
@@ -45,24 +45,24 @@ class Engine:
         model: The model; a phrase-based model cannot score given translations.
         text: Tokenizers and vocabularies of both sides.
         search: Default search settings.
-        facts: Properties of the model for `GET /models`, in addition to its name.
+        properties: Properties of the model for `GET /models`, in addition to its name.
         batch: Maximum number of sentences in a batch.
-        longest: Maximum number of tokens in a sentence.
+        max_source_length: Maximum number of tokens in a sentence.
     """
 
     def __init__(
         self,
         name: str,
         model: TranslationModel | PhraseModel,
-        text: TextPair,
-        search: SearchConfig,
+        text: TextProcessor,
+        search: GenerationConfig,
         facts: dict[str, Any],
         batch: int,
-        longest: int,
+        max_source_length: int,
     ) -> None:
         """Store the model; no computation takes place."""
-        self.name, self.model, self.text, self.facts = name, model, text, facts
-        self.search = replace(search, sentences=batch, longest=min(search.longest, longest))
+        self.name, self.model, self.text, self.properties = name, model, text, facts
+        self.search = replace(search, sentences=batch, longest=min(search.max_source_length, max_source_length))
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
         self._translator = lru_cache(64)(self._make)
@@ -71,37 +71,37 @@ class Engine:
     @property
     def language(self) -> str | None:
         """The source language as a code of two or three letters; None if unknown."""
-        found = re.match("[a-z]{2,3}(?![a-z])", self.facts["languages"][0] or "")
+        found = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
         return found and found[0]
 
-    def beam(self, settings: SearchSettings) -> int:
+    def beam_size(self, settings: SearchSettings) -> int:
         """Return the beam size for some settings; at least the number of requested translations."""
-        return max(settings.beam or self.search.beam, settings.nbest)
+        return max(settings.beam or self.search.beam_size, settings.nbest)
 
-    def work(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
-        """Return the answers, or errors, of a batch; the `work` function of a `Batcher`.
+    def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
+        """Return the answers, or errors, of a batch; the `process_batch` function of a `Batcher`.
 
         Args:
             settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
             jobs: The sentences or pairs of the batch.
         """
         self._batches += 1
-        if self._batches % _GIVE_BACK == 0:
-            give_back_memory()
+        if self._batches % _BATCHES_PER_CLEANUP == 0:
+            release_unused_memory()
         if isinstance(settings, ScoreSettings):
-            return _each(lambda pairs: self._score(settings, pairs), jobs)
-        return _each(lambda sentences: self._translate(settings, sentences), jobs)
+            return _isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
+        return _isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
-        search = replace(self.search, beam=self.beam(settings), nbest=settings.nbest)
+        search = replace(self.search, beam=self.beam_size(settings), nbest=settings.nbest)
         text = self._text(settings)
         if isinstance(self.model, PhraseModel):
             # One thread: the batcher already runs the engine in a thread of its own.
-            return PhraseTranslator(replace(self.model, text=text), search, threads=1)
+            return PhraseTranslator(replace(self.model, text=text), search, num_threads=1)
         return Translator(self.model, text, search)
 
-    def _text(self, settings: SearchSettings | ScoreSettings) -> TextPair:
-        return self.text.as_written() if settings.tokenized else self.text
+    def _text(self, settings: SearchSettings | ScoreSettings) -> TextProcessor:
+        return self.text.without_conversion() if settings.tokenized else self.text
 
     def _translate(
         self, settings: SearchSettings, jobs: Sequence[SentenceJob]
@@ -113,27 +113,27 @@ class Engine:
             except RegardError as mistake:
                 fields.append(mistake)
         lines = [
-            Line(number, job.text, fertility=field)
+            InputLine(number, job.text, fertilities=field)
             for number, (job, field) in enumerate(zip(jobs, fields, strict=True), 1)
             if isinstance(field, str)
         ]
-        results = iter(self._translator(settings).block(lines))
+        results = iter(self._translator(settings).translate_block(lines))
         for job, field in zip(jobs, fields, strict=True):
             if isinstance(field, RegardError):
                 yield field
                 continue
             result = next(results)
-            yield DataError(result.refused) if result.refused else sentence_answer(job, result, self.text)
+            yield DataError(result.error) if result.error else serialize_sentence(job, result, self.text)
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
-        """Return the fertilities of a sentence in the format of `read_fertilities`, or an empty text.
+        """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
 
         Raises:
             UsageError: if the model has no fertilities, or the sentence has no such word.
         """
         if not job.fertilities:
             return ""
-        check_bounded(self.model, self.text, self.name)
+        check_fertility_support(self.model, self.text, self.name)
         source = self._text(settings).source
         # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
@@ -151,7 +151,7 @@ class Engine:
         self, settings: ScoreSettings, jobs: Sequence[PairJob]
     ) -> Iterator[dict[str, Any] | Exception]:
         if isinstance(self.model, PhraseModel):
-            raise no_probability(Path(self.name))
+            raise no_probability_error(Path(self.name))
         pairs = [(job.source, job.target) for job in jobs]
         problems = [self._problem(job) for job in jobs]
         readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
@@ -162,19 +162,19 @@ class Engine:
                 continue
             found = next(scores)
             if found.hypothesis is None:
-                yield DataError(found.problem)
+                yield DataError(found.error)
             else:
-                yield score_answer(job.source, job.target, found, self.text)
+                yield serialize_score(job.source, job.target, found, self.text)
 
     def _problem(self, job: PairJob) -> str | None:
         """Return why a pair cannot be scored, as far as its text shows; None if there is no problem."""
         for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
-            if problem := side.problem(line):
+            if problem := side.format_error(line):
                 return problem
         return None if self.text.source.tokenize(job.source) else "the source is empty"
 
 
-def _each(
+def _isolate_failures(
     work: Callable[[Sequence[Job]], Iterator[dict[str, Any] | Exception]], jobs: Sequence[Job]
 ) -> list[dict[str, Any] | Exception]:
     """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
@@ -184,26 +184,26 @@ def _each(
         if len(jobs) == 1:
             return [error]
         _log.debug("a batch of %d failed; processing each item alone: %s", len(jobs), error)
-    return list(itertools.chain.from_iterable(_each(work, [job]) for job in jobs))
+    return list(itertools.chain.from_iterable(_isolate_failures(work, [job]) for job in jobs))
 
 
 def load_engines(
-    folders: Sequence[Path],
+    directories: Sequence[Path],
     device: str = "auto",
     precision: str = "float32",
-    shown: Mapping[str, Any] | None = None,
+    output_attention: Mapping[str, Any] | None = None,
     *,
     batch: int = 32,
     words: int = 150,
     beam: int = 10,
-) -> list[Engine]:
+) -> list[ModelServer]:
     """Load trained models from their folders.
 
     Args:
-        folders: The model folders.
+        directories: The model folders.
         device: Device of the models, such as `auto`, `cpu` or `cuda`.
         precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
-        shown: `layer`, `head` and `shift` of the attention in answers. A missing key or None stands for the
+        output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None stands for the
             value with which the model computes word links.
         batch: Maximum number of sentences in a batch.
         words: Maximum number of words in a sentence.
@@ -216,47 +216,47 @@ def load_engines(
         DeviceError: if the device is not available or does not support the precision.
     """
     from regard.experiment import load_model
-    from regard.models.precision import as_precision
+    from regard.models.precision import parse_precision
 
-    names = _names(folders)
-    chosen = as_precision(precision)  # checked first: an invalid value is an error for all kinds of models
+    names = _names(directories)
+    chosen = parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models
     engines = []
-    for name, folder in zip(names, folders, strict=True):
+    for name, folder in zip(names, directories, strict=True):
         if is_phrase_based([folder]):
             model, config = load_phrase_model([folder])
             text, size = model.text, len(model.decoder.table)
-            search = phrase_search(config.search, shown or {})
+            search = phrase_search_settings(config.generation, output_attention or {})
         else:
             loaded = load_model(folder, device, chosen)
             model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
-            search = search_settings(config.search, shown or {})
-        search = _narrowed(search, beam, name)
-        facts = {**_facts(config, text, size), "beam": search.beam}
-        engine = Engine(name, model, text, search, facts, batch, 4 * words)
+            search = search_settings(config.generation, output_attention or {})
+        search = _limit_search(search, beam, name)
+        facts = {**_model_properties(config, text, size), "beam": search.beam_size}
+        engine = ModelServer(name, model, text, search, facts, batch, 4 * words)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
         # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
-        (answer,) = engine.work(SearchSettings(), [first])
+        (answer,) = engine.process_batch(SearchSettings(), [first])
         if isinstance(answer, UsageError):
             raise UsageError(f"{folder}: {answer}") from answer
         engines.append(engine)
     return engines
 
 
-def _narrowed(search: SearchConfig, beam: int, name: str) -> SearchConfig:
+def _limit_search(search: GenerationConfig, beam: int, name: str) -> GenerationConfig:
     """Limit the search settings of a model to those of the server: a model must not decide about its cost."""
-    if max(search.beam, search.nbest) <= beam:
+    if max(search.beam_size, search.num_return) <= beam:
         return search
     _log.warning(
         "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
         "(--set beam=N)",
         name,
-        search.beam,
-        search.nbest,
+        search.beam_size,
+        search.num_return,
         beam,
     )
-    return replace(search, beam=min(search.beam, beam), nbest=min(search.nbest, beam))
+    return replace(search, beam=min(search.beam_size, beam), nbest=min(search.num_return, beam))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -271,7 +271,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise UsageError("no model folder is given: expected one or more")
 
 
-def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
+def _model_properties(config: "RunConfig", text: TextProcessor, size: int) -> dict[str, Any]:
     """Return the properties of a model for `GET /models`; `size` counts its parameters or phrase pairs."""
     attention = getattr(config.model, "attention", None)
     data = config.data
@@ -280,12 +280,12 @@ def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
         "attention": "phrase" if config.model.kind == "phrase" else getattr(attention, "kind", "none"),
         "map": getattr(attention, "map", None),
         "fertility": None if text.budget is None else text.budget.config.kind,
-        "sink": bool(text.sink),
-        "beam": config.search.beam,
+        "sink": bool(text.sink_tokens),
+        "beam": config.generation.beam_size,
         "parameters": size,
         "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
         "languages": [
-            side.form.language or getattr(one, "language", None)
+            side.text_format.language or getattr(one, "language", None)
             for side, one in ((text.source, data.source_tokenizer), (text.target, data.target_tokenizer))
         ],
         "vocabulary": [len(text.source.vocabulary), len(text.target.vocabulary)],

@@ -10,10 +10,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.hosts import Hosts
-from regard.server.refusal import Refusal, problem, unexpected
+from regard.server.hosts import AllowedHosts
+from regard.server.refusal import RequestError, error_response, unexpected_error_response
 
-__all__ = ["Guard"]
+__all__ = ["RequestMiddleware"]
 
 _HEADERS = [
     (
@@ -24,27 +24,27 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-Told = Callable[[Scope, int, float], None]
+AnswerCallback = Callable[[Scope, int, float], None]
 
 
-class Guard:
+class RequestMiddleware:
     """ASGI middleware that checks requests and adds security headers to answers.
 
     Args:
         app: The application.
         posts: Paths that accept a body.
         hosts: Host names that requests may use.
-        body: Maximum size of a body in bytes.
+        max_body_size: Maximum size of a body in bytes.
         seconds: Maximum time in seconds to receive a body.
-        told: Callback for each answer, with its scope, status and time in seconds.
+        on_answer: Callback for each answer, with its scope, status and time in seconds.
     """
 
     def __init__(
-        self, app: ASGIApp, posts: Collection[str], hosts: Hosts, body: int, seconds: float, told: Told
+        self, app: ASGIApp, posts: Collection[str], hosts: AllowedHosts, max_body_size: int, seconds: float, on_answer: AnswerCallback
     ) -> None:
         """Store the limits."""
         self.app, self._posts, self._hosts = app, posts, hosts
-        self._body, self._seconds, self._told = body, seconds, told
+        self._body, self._seconds, self._told = max_body_size, seconds, on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
@@ -65,19 +65,19 @@ class Guard:
 
         head_alone = scope["method"] == "HEAD"
         try:
-            if (refused := self._hosts.refusal(scope)) is not None:
-                raise Refusal(421, refused)
+            if (refused := self._hosts.rejection_reason(scope)) is not None:
+                raise RequestError(421, refused)
             body = await self._read(scope, receive)
             if body is not None:
                 # HEAD is processed as GET; `sent` removes the body of the answer.
                 asked = {**scope, "method": "GET"} if head_alone else scope
                 await self.app(asked, _replay(body, receive), sent)
-        except Refusal as refusal:
-            await problem(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
+        except RequestError as refusal:
+            await error_response(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
         except Exception as error:
             if status:  # a part of the answer has been sent, so an error response is no longer possible
                 raise
-            await unexpected(error)(scope, receive, sent)
+            await unexpected_error_response(error)(scope, receive, sent)
         finally:
             self._told(scope, status, time.monotonic() - began)
 
@@ -93,9 +93,9 @@ class Guard:
             # Browsers send other content types from foreign origins without a preflight request.
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
-                raise Refusal(415, "the header Content-Type must be application/json")
+                raise RequestError(415, "the header Content-Type must be application/json")
         # The connection is closed because the rest of the body is not read.
-        too_large = Refusal(413, f"the body is larger than {self._body} bytes", {"connection": "close"})
+        too_large = RequestError(413, f"the body is larger than {self._body} bytes", {"connection": "close"})
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body:
             raise too_large
@@ -116,7 +116,7 @@ class Guard:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            raise Refusal(
+            raise RequestError(
                 408, f"the body was not received within {self._seconds:g} s", {"connection": "close"}
             ) from None
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
-__all__ = ["Hosts", "check_host"]
+__all__ = ["AllowedHosts", "check_host"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Hosts:
+class AllowedHosts:
     """The host names that requests may use.
 
     Args:
@@ -27,16 +27,16 @@ class Hosts:
 
     def __init__(self, host: str, allowed: Collection[str] = ()) -> None:
         """Collect the names."""
-        own = _plain(host)
+        own = _normalize_host(host)
         self._any = "*" in allowed
-        self._names = {own, *map(_plain, allowed)}
+        self._names = {own, *map(_normalize_host, allowed)}
         # A server on all addresses is also reached by the name of the machine.
         if own in ("0.0.0.0", "::", ""):
             self._names |= {socket.gethostname().lower()}
         if own in _LOOPBACK:
             self._names |= set(_LOOPBACK)
 
-    def refusal(self, scope: Any) -> str | None:
+    def rejection_reason(self, scope: Any) -> str | None:
         """Return why a request is rejected, or None if it is accepted.
 
         The IP address to which the client connected is always accepted: an attacker's page has a name, not
@@ -48,11 +48,11 @@ class Hosts:
         given = Headers(scope=scope).get("host")
         if given is None or self._any:
             return None
-        name = _plain(_without_port(given))
+        name = _normalize_host(_without_port(given))
         if name in self._names:
             return None
         server = scope.get("server")
-        here = _plain(server[0]) if server else ""
+        here = _normalize_host(server[0]) if server else ""
         if name == here or (here in _LOOPBACK and name in _LOOPBACK):
             return None
         return (
@@ -82,7 +82,7 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _plain(name: str) -> str:
+def _normalize_host(name: str) -> str:
     """Return the canonical form of a name: lower case, IP addresses normalized."""
     name = name.strip().lower().strip("[]").rstrip(".")
     address = _address(name)

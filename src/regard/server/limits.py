@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.server.config import ServeConfig
-from regard.server.refusal import Refusal
-from regard.server.splitter import Sentence, split_sentences
+from regard.server.refusal import RequestError
+from regard.server.splitter import SentenceSpan, split_sentences
 
-__all__ = ["Cut", "check_lines", "check_search", "check_texts", "cut"]
+__all__ = ["SplitTexts", "check_lines", "check_search", "check_texts", "split_texts"]
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplitTexts:
     """Texts that are split into sentences.
 
     Attributes:
@@ -21,7 +21,7 @@ class Cut:
     """
 
     texts: tuple[str, ...]
-    sentences: tuple[tuple[int, Sentence], ...]
+    sentences: tuple[tuple[int, SentenceSpan], ...]
 
     def join(self, translated: Sequence[str]) -> list[str]:
         """Return the translation of each text: translated sentences, separated as in the source text.
@@ -40,7 +40,7 @@ class Cut:
         return [text + whole[end:] for text, whole, end in zip(joined, self.texts, ends, strict=True)]
 
 
-def cut(texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None) -> Cut:
+def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None) -> SplitTexts:
     """Split texts into sentences.
 
     Args:
@@ -58,11 +58,11 @@ def cut(texts: Sequence[str], split: bool, config: ServeConfig, language: str | 
         for place, text in enumerate(texts)
         for sentence in split_sentences(text, lines_only=not split, language=language)
     ]
-    if len(sentences) > config.sentences:
-        raise Refusal(422, f"{len(sentences)} sentences: a request may have at most {config.sentences}")
+    if len(sentences) > config.max_sentences:
+        raise RequestError(422, f"{len(sentences)} sentences: a request may have at most {config.max_sentences}")
     for number, (_, sentence) in enumerate(sentences, 1):
         _check_words(sentence.text, f"sentence {number}", config)
-    return Cut(tuple(texts), tuple(sentences))
+    return SplitTexts(tuple(texts), tuple(sentences))
 
 
 def check_texts(texts: Sequence[str], config: ServeConfig) -> None:
@@ -72,10 +72,10 @@ def check_texts(texts: Sequence[str], config: ServeConfig) -> None:
         Refusal: if there are too many characters, or a lone surrogate.
     """
     total = sum(map(len, texts))
-    if total > config.characters:
-        raise Refusal(422, f"{total} characters: a request may have at most {config.characters}")
+    if total > config.max_characters:
+        raise RequestError(422, f"{total} characters: a request may have at most {config.max_characters}")
     if any("\ud800" <= one <= "\udfff" for text in texts for one in text):
-        raise Refusal(422, "the text contains half of a character (a lone surrogate)")
+        raise RequestError(422, "the text contains half of a character (a lone surrogate)")
 
 
 def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
@@ -90,9 +90,9 @@ def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
 
 
 def _check_words(text: str, name: str, config: ServeConfig) -> None:
-    count = len(split_at_spaces(text))
-    if count > config.words:
-        raise Refusal(422, f"{name} has {count} words: a sentence may have at most {config.words}")
+    count = len(split_whitespace(text))
+    if count > config.max_words:
+        raise RequestError(422, f"{name} has {count} words: a sentence may have at most {config.max_words}")
 
 
 def check_search(nbest: int, beam: int | None, config: ServeConfig) -> None:
@@ -102,5 +102,5 @@ def check_search(nbest: int, beam: int | None, config: ServeConfig) -> None:
         Refusal: if one of them exceeds the limit.
     """
     for name, value in (("nbest", nbest), ("beam", beam or 1)):
-        if value > config.beam:
-            raise Refusal(422, f"{name} = {value}: expected at most {config.beam}")
+        if value > config.max_beam_size:
+            raise RequestError(422, f"{name} = {value}: expected at most {config.max_beam_size}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from regard.server.batcher import Watcher
+from regard.server.batcher import QueueObserver
 
 __all__ = ["Metrics", "QueueMetrics"]
 
@@ -71,7 +71,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class QueueMetrics(Watcher):
+class QueueMetrics(QueueObserver):
     """Records the events of the queue of a model."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from regard.errors import RegardError
 
-__all__ = ["Refusal", "add_handlers", "problem", "unexpected"]
+__all__ = ["RequestError", "add_handlers", "error_response", "unexpected_error_response"]
 
 _log = logging.getLogger(__name__)
 _SENTENCES = {
@@ -22,7 +22,7 @@ _SENTENCES = {
 }
 
 
-class Refusal(Exception):
+class RequestError(Exception):
     """An error that ends a request with an error response.
 
     Args:
@@ -37,18 +37,18 @@ class Refusal(Exception):
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-def problem(status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> JSONResponse:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> JSONResponse:
     """Return an error response; `more` are additional fields of its JSON object."""
     # A lone surrogate in the message, copied from the request, cannot be encoded.
     readable = message.encode("utf-8", "replace").decode("utf-8")
     return JSONResponse({"error": readable, **more}, status, dict(headers or {}))
 
 
-def unexpected(error: BaseException) -> JSONResponse:
+def unexpected_error_response(error: BaseException) -> JSONResponse:
     """Return the response to an unexpected error, with an identifier under which the log has the cause."""
     identifier = uuid.uuid4().hex[:12]
     _log.error("unexpected error %s", identifier, exc_info=error)
-    return problem(
+    return error_response(
         500, "internal server error: see the server's log for this identifier", identifier=identifier
     )
 
@@ -57,15 +57,15 @@ def add_handlers(app: FastAPI) -> None:
     """Add handlers that convert all errors of an application to error responses of the same form."""
 
     async def refused(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, Refusal)
-        return problem(error.status, error.message, error.headers)
+        assert isinstance(error, RequestError)
+        return error_response(error.status, error.message, error.headers)
 
     async def wrong(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         found = [_sentence(one) for one in error.errors()[:3]]
         if any(one["type"] == "json_invalid" for one in error.errors()):
-            return problem(400, f"{_SENTENCES[400]}: {found[0]}")
-        return problem(422, "; ".join(found))
+            return error_response(400, f"{_SENTENCES[400]}: {found[0]}")
+        return error_response(422, "; ".join(found))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -73,12 +73,12 @@ def add_handlers(app: FastAPI) -> None:
         # The guard also accepts HEAD wherever GET is allowed.
         if "GET" in headers.get("Allow", ""):
             headers["Allow"] += ", HEAD"
-        return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers)
+        return error_response(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers)
 
     async def mistake(_: Request, error: Exception) -> JSONResponse:
-        return problem(422, str(error))
+        return error_response(422, str(error))
 
-    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(RequestError, refused)
     app.add_exception_handler(RequestValidationError, wrong)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RegardError, mistake)

@@ -11,15 +11,15 @@ import uvicorn
 
 from regard.errors import UsageError
 from regard.server.config import ServeConfig
-from regard.server.connections import OncePerSecond, connection_class
+from regard.server.connections import RateLimitFilter, connection_class
 
-__all__ = ["run"]
+__all__ = ["run_server"]
 
-_GRACE = 5
+_SHUTDOWN_GRACE_SECONDS = 5
 """Additional time in seconds, beyond the time limit, for running requests when the server stops."""
 
 
-def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
+def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish running requests.
 
     Args:
@@ -43,7 +43,7 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=int(config.seconds) + _GRACE,
+            timeout_graceful_shutdown=int(config.request_timeout) + _SHUTDOWN_GRACE_SECONDS,
         ),
         ready,
     )
@@ -51,7 +51,7 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     # default of 5 ms, so that the event loop answers other requests in the meantime.
     sys.setswitchinterval(0.001)
     try:
-        with _quiet("asyncio", "uvicorn.error", "regard.server.connections"):
+        with _rate_limit_logs("asyncio", "uvicorn.error", "regard.server.connections"):
             server.run()
     except SystemExit as error:  # uvicorn exits if the address is in use
         if error.code:
@@ -62,9 +62,9 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
 
 
 @contextlib.contextmanager
-def _quiet(*names: str) -> Iterator[None]:
+def _rate_limit_logs(*names: str) -> Iterator[None]:
     """Limit loggers to one message of a kind per second, so that invalid requests do not fill the disk."""
-    once = OncePerSecond()
+    once = RateLimitFilter()
     loggers = [logging.getLogger(name) for name in names]
     for logger in loggers:
         logger.addFilter(once)

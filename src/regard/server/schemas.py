@@ -8,11 +8,11 @@ from regard.server.config import ServeConfig
 
 __all__ = [
     "Health",
-    "Models",
-    "Pair",
+    "ModelsAnswer",
+    "SentencePair",
     "PairAnswer",
-    "Piece",
-    "Problem",
+    "SplitSentence",
+    "ErrorResponse",
     "ScoreAnswer",
     "ScoreRequest",
     "SentenceAnswer",
@@ -21,31 +21,31 @@ __all__ = [
     "TranslateAnswer",
     "TranslateRequest",
     "WordFertility",
-    "tell_limits",
+    "add_limits",
 ]
 
-_ASKED = ConfigDict(extra="forbid", strict=True)
-_MOST = 1e6
+_REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
+_MAX_FERTILITY = 1e6
 
 
-def _whole(value: Any) -> Any:
+def _to_integer(value: Any) -> Any:
     """Convert a float with an integral value to an integer; JSON does not distinguish 68.0 from 68."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Integer = Annotated[int, BeforeValidator(_whole)]
-Number = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
-Place = Annotated[Integer, Field(ge=0, le=1_000_000)]
+Integer = Annotated[int, BeforeValidator(_to_integer)]
+Number = Annotated[float, Field(ge=0, le=_MAX_FERTILITY, allow_inf_nan=False)]
+Index = Annotated[Integer, Field(ge=0, le=1_000_000)]
 
 
 class WordFertility(BaseModel):
     """Bounds of the attention that a source word receives."""
 
-    model_config = _ASKED
-    sentence: Place = Field(
+    model_config = _REQUEST_CONFIG
+    sentence: Index = Field(
         0, description="Index of the sentence among all sentences of the request, counted from 0."
     )
-    word: Place = Field(description="Index of the word in the sentence, counted from 0.")
+    word: Index = Field(description="Index of the word in the sentence, counted from 0.")
     least: Number = Field(
         0.0, description="Lower bound of the attention that each subword token of the word must receive."
     )
@@ -118,10 +118,10 @@ class TranslateRequest(BaseModel):
         return self
 
 
-class Pair(BaseModel):
+class SentencePair(BaseModel):
     """A sentence and its translation."""
 
-    model_config = _ASKED
+    model_config = _REQUEST_CONFIG
     # The constraints are only documented here: the engine rejects an empty sentence with a clearer message.
     source: str = Field(
         description="The sentence; at least one word.",
@@ -141,7 +141,7 @@ class ScoreRequest(BaseModel):
     model: str | None = Field(
         None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
     )
-    pairs: list[Pair] = Field(description="Sentences and their translations.")
+    pairs: list[SentencePair] = Field(description="Sentences and their translations.")
     tokenized: bool = Field(
         False,
         description="Whether the text is already tokenized and must not be changed. By default, punctuation "
@@ -152,7 +152,7 @@ class ScoreRequest(BaseModel):
 class SplitRequest(BaseModel):
     """A request to split a text into sentences."""
 
-    model_config = _ASKED
+    model_config = _REQUEST_CONFIG
     text: str = Field(description="The text.")
     language: str | None = Field(
         None,
@@ -162,7 +162,7 @@ class SplitRequest(BaseModel):
     )
 
 
-class Piece(BaseModel):
+class SplitSentence(BaseModel):
     """A sentence of a text."""
 
     text: str = Field(description="The sentence, with single spaces between words.")
@@ -173,7 +173,7 @@ class Piece(BaseModel):
 class SplitAnswer(BaseModel):
     """The sentences of a text."""
 
-    sentences: list[Piece]
+    sentences: list[SplitSentence]
 
 
 class Bounds(BaseModel):
@@ -286,7 +286,7 @@ class ModelAnswer(BaseModel):
     vocabulary: list[int] = Field(description="Sizes of the source and the target vocabulary.")
 
 
-class Models(BaseModel):
+class ModelsAnswer(BaseModel):
     """The served models and the limits of the server."""
 
     models: list[ModelAnswer]
@@ -302,7 +302,7 @@ class Health(BaseModel):
     waiting: int = Field(description="Number of sentences in the queues.")
 
 
-class Problem(BaseModel):
+class ErrorResponse(BaseModel):
     """An error; all error responses have this form."""
 
     error: str = Field(description="Error message for the user.")
@@ -311,7 +311,7 @@ class Problem(BaseModel):
     )
 
 
-def tell_limits(description: dict[str, Any], config: ServeConfig) -> None:
+def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
     """Add the limits of a server to its OpenAPI description, which is modified.
 
     Args:
@@ -320,15 +320,15 @@ def tell_limits(description: dict[str, Any], config: ServeConfig) -> None:
     """
     schemas = description["components"]["schemas"]
     asked = schemas["TranslateRequest"]["properties"]
-    _any(asked["text"])["maxLength"] = config.characters
-    _any(asked["texts"])["maxItems"] = config.sentences
-    _any(asked["texts"])["items"]["maxLength"] = config.characters
-    asked["nbest"]["maximum"] = config.beam
-    _any(asked["beam"])["maximum"] = config.beam
-    schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = config.sentences
-    schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.characters
+    _any(asked["text"])["maxLength"] = config.max_characters
+    _any(asked["texts"])["maxItems"] = config.max_sentences
+    _any(asked["texts"])["items"]["maxLength"] = config.max_characters
+    asked["nbest"]["maximum"] = config.max_beam_size
+    _any(asked["beam"])["maximum"] = config.max_beam_size
+    schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = config.max_sentences
+    schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
     for side in ("source", "target"):
-        schemas["Pair"]["properties"][side]["maxLength"] = config.characters
+        schemas["Pair"]["properties"][side]["maxLength"] = config.max_characters
 
 
 def _any(schema: dict[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
-from regard.data.spacing import join_spaces
+from regard.data.spacing import normalize_whitespace
 
-__all__ = ["Sentence", "split_sentences"]
+__all__ = ["SentenceSpan", "split_sentences"]
 
 _log = logging.getLogger(__name__)
 _SPACE = re.compile(r"\s")
@@ -21,7 +21,7 @@ _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SentenceSpan:
     """A sentence and its position in a text.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sentence:
     end: int
 
 
-def split_sentences(text: str, lines_only: bool = False, language: str | None = None) -> list[Sentence]:
+def split_sentences(text: str, lines_only: bool = False, language: str | None = None) -> list[SentenceSpan]:
     """Return the sentences of a text, in order; lines of white space are skipped.
 
     Args:
@@ -44,7 +44,7 @@ def split_sentences(text: str, lines_only: bool = False, language: str | None = 
         language: Language code of ISO 639. Default: English.
     """
     return [
-        Sentence(join_spaces(text[start:end]), start, end)
+        SentenceSpan(normalize_whitespace(text[start:end]), start, end)
         for first, last in _lines(text)
         for start, end in ([(first, last)] if lines_only else _spans(text, first, last, language or "en"))
         for start, end in _trimmed(text, start, end)

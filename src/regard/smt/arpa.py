@@ -21,26 +21,26 @@ from typing import TextIO
 import numpy as np
 
 from regard.data.corpus import read_lines
-from regard.data.files import open_whole
-from regard.data.spacing import SPACES, split_at_spaces
+from regard.data.files import open_atomic
+from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
-from regard.smt.kneser_ney import SPECIALS
-from regard.smt.language_model import END, LanguageModel
-from regard.smt.trie import ABSENT, Trie, assemble
+from regard.smt.kneser_ney import SPECIAL_WORDS
+from regard.smt.language_model import END, NgramLanguageModel
+from regard.smt.trie import ABSENT, Trie, assemble_trie
 
 __all__ = ["read_arpa", "write_arpa"]
 
-_NEVER = -100.0
+_UNKNOWN_LOG_PROB = -100.0
 """The log10 probability of `<unk>` if a file has none, as in KenLM (Heafield 2011)."""
 
 
-def write_arpa(model: LanguageModel, path: Path) -> None:
+def write_arpa(model: NgramLanguageModel, path: Path) -> None:
     """Write a model, compressed if the file name ends with `.gz`; see `regard.data.files.open_whole`.
 
     Raises:
         DataError: if the file cannot be written.
     """
-    with open_whole(path) as file, ExitStack() as stack:
+    with open_atomic(path) as file, ExitStack() as stack:
         binary = file
         if path.suffix == ".gz":
             # Without name and time in the header, equal models give equal bytes.
@@ -50,7 +50,7 @@ def write_arpa(model: LanguageModel, path: Path) -> None:
         text.detach()
 
 
-def _write(model: LanguageModel, file: TextIO) -> None:
+def _write(model: NgramLanguageModel, file: TextIO) -> None:
     trie, order = model.trie, model.order
     file.write("\\data\\\n")
     for length in range(1, order + 1):
@@ -60,7 +60,7 @@ def _write(model: LanguageModel, file: TextIO) -> None:
     texts: list[str] = []
     for length in range(1, order + 1):
         nodes, above = trie.nodes(length), trie.nodes(length - 1)
-        last = [model.spelling[word] for word in trie.words[nodes].tolist()]
+        last = [model.vocabulary[word] for word in trie.words[nodes].tolist()]
         if length == 1:
             texts = last
         else:
@@ -78,37 +78,37 @@ def _write(model: LanguageModel, file: TextIO) -> None:
     file.write("\n\\end\\\n")
 
 
-def read_arpa(path: Path | str) -> LanguageModel:
+def read_arpa(path: Path | str) -> NgramLanguageModel:
     """Read a model; blank lines are ignored, and so is any text before the section `\\data\\`.
 
     Raises:
         DataError: if the file cannot be read, a section is missing or has another number of n-grams than the
             header declares, or a line is not an n-gram; the message gives the line.
     """
-    return _Reader(path).read()
+    return _ArpaParser(path).parse()
 
 
-class _Reader:
+class _ArpaParser:
     """A parser of one ARPA file."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
-        self._lines = self._filled(path)
+        self._lines = self._nonempty_lines(path)
         self._number = 0
-        self._numbers = {word: number for number, word in enumerate(SPECIALS)}
+        self._numbers = {word: number for number, word in enumerate(SPECIAL_WORDS)}
         self._levels = [0, 1]
         self._words = [np.array([ABSENT])]
         self._children: list[np.ndarray] = []
         self._values = [np.zeros((1, 2))]
         self._suffixes = [np.array([0])]
 
-    def _filled(self, path: Path | str) -> Iterator[str]:
+    def _nonempty_lines(self, path: Path | str) -> Iterator[str]:
         for self._number, line in enumerate(read_lines(path), 1):
-            if stripped := line.strip(SPACES):
+            if stripped := line.strip(ASCII_WHITESPACE):
                 yield stripped
 
-    def _wrong(self, what: str) -> DataError:
-        return DataError(f"{self._path}: line {self._number}: {what}")
+    def _error(self, message: str) -> DataError:
+        return DataError(f"{self._path}: line {self._number}: {message}")
 
     def _next(self, expected: str) -> str:
         line = next(self._lines, None)
@@ -116,20 +116,20 @@ class _Reader:
             raise DataError(f"{self._path}: the file ends after line {self._number}; expected {expected}")
         return line
 
-    def read(self) -> LanguageModel:
+    def parse(self) -> NgramLanguageModel:
         """Parse the file and return the model."""
         counts, line = self._head()
         for length, count in enumerate(counts, 1):
             if line != f"\\{length}-grams:":
-                raise self._wrong(f"{line[:60]!r}; expected the section \\{length}-grams:")
+                raise self._error(f"{line[:60]!r}; expected the section \\{length}-grams:")
             line = self._section(length, count, length == len(counts))
         if line != "\\end\\":
-            raise self._wrong(f"{line[:60]!r}; expected \\end\\")
+            raise self._error(f"{line[:60]!r}; expected \\end\\")
         self._children.append(np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64))
-        trie = assemble(self._levels, self._children, self._words)
+        trie = assemble_trie(self._levels, self._children, self._words)
         values = np.concatenate(self._values).astype(np.float32)
         suffixes = np.concatenate(self._suffixes)
-        return LanguageModel(tuple(self._numbers), trie, values[:, 0], values[:, 1], suffixes)
+        return NgramLanguageModel(tuple(self._numbers), trie, values[:, 0], values[:, 1], suffixes)
 
     def _head(self) -> tuple[list[int], str]:
         """Parse the header; return the n-gram counts and the next line."""
@@ -140,10 +140,10 @@ class _Reader:
             order, _, count = line.removeprefix("ngram ").partition("=")
             # No model has 10^15 n-grams, and Python raises an error for integers of thousands of digits.
             if order.strip() != str(len(counts) + 1) or not re.fullmatch(r"\s*[0-9]{1,15}\s*", count):
-                raise self._wrong(f"{line!r}; expected 'ngram {len(counts) + 1}=COUNT'")
+                raise self._error(f"{line!r}; expected 'ngram {len(counts) + 1}=COUNT'")
             counts.append(int(count))
         if not counts:
-            raise self._wrong(f"{line!r}; expected 'ngram 1=COUNT'")
+            raise self._error(f"{line!r}; expected 'ngram 1=COUNT'")
         return counts, line
 
     def _section(self, length: int, count: int, last: bool) -> str:
@@ -154,29 +154,29 @@ class _Reader:
         while not (line := self._next(f"{count} {length}-grams")).startswith("\\"):
             fields = line.split("\t")
             if len(fields) < 2:  # some tools write spaces instead of tabs
-                parts = split_at_spaces(line)
+                parts = split_whitespace(line)
                 fields = [parts[0], " ".join(parts[1 : length + 1]), *parts[length + 1 :]]
-            words = split_at_spaces(fields[1])
+            words = split_whitespace(fields[1])
             if len(words) != length or len(fields) > 3:
-                raise self._wrong(f"{line[:60]!r}; expected PROBABILITY, {length} words, BACKOFF")
+                raise self._error(f"{line[:60]!r}; expected PROBABILITY, {length} words, BACKOFF")
             try:
                 values.append((float(fields[0]), float(fields[2]) if len(fields) == 3 and not last else 0.0))
             except ValueError:
-                raise self._wrong(f"{line[:60]!r}; probability and backoff must be numbers") from None
+                raise self._error(f"{line[:60]!r}; probability and backoff must be numbers") from None
             if not all(map(math.isfinite, values[-1])):
-                raise self._wrong(f"{line[:60]!r}; probability and backoff must be finite")
+                raise self._error(f"{line[:60]!r}; probability and backoff must be finite")
             if values[-1][0] > 0:
-                raise self._wrong(f"the log10 probability {fields[0]} is above 0")
+                raise self._error(f"the log10 probability {fields[0]} is above 0")
             if length == 1:
                 flat.append(self._numbers.setdefault(words[0], len(self._numbers)))
             else:
                 try:
                     flat.extend([self._numbers[word] for word in words])
                 except KeyError as error:
-                    raise self._wrong(f"the word {error} is not among the 1-grams") from None
+                    raise self._error(f"the word {error} is not among the 1-grams") from None
             places.append(self._number)
         if len(values) != count:
-            raise self._wrong(
+            raise self._error(
                 f"the section before it has {len(values)} {length}-grams, but the header declares {count}"
             )
         rows = np.array(flat, dtype=np.int64).reshape(-1, length)
@@ -189,10 +189,10 @@ class _Reader:
     def _unigrams(self, words: np.ndarray, values: np.ndarray, places: list[int]) -> None:
         size = len(self._numbers)
         if END not in words:
-            raise self._wrong(f"the 1-grams before it do not contain {SPECIALS[END]}")
-        self._refuse_twice(words, places)
+            raise self._error(f"the 1-grams before it do not contain {SPECIAL_WORDS[END]}")
+        self._check_duplicates(words, places)
         table = np.zeros((size, 2))
-        table[:, 0] = _NEVER
+        table[:, 0] = _UNKNOWN_LOG_PROB
         table[words] = values
         self._values.append(table)
         self._suffixes.append(np.zeros(size, dtype=np.int64))
@@ -206,10 +206,10 @@ class _Reader:
         missing = np.flatnonzero(parents == ABSENT)
         if len(missing):
             self._number = places[missing[0]]
-            raise self._wrong(f"its first {length - 1} words are not among the {length - 1}-grams")
+            raise self._error(f"its first {length - 1} words are not among the {length - 1}-grams")
         size = len(self._numbers)
         keys = parents * size + rows[:, -1]
-        self._refuse_twice(keys, places)
+        self._check_duplicates(keys, places)
         order = np.argsort(keys)
         start, end = self._levels[-2:]
         # The suffix is the longest n-gram that is left when words are removed from the front.
@@ -229,15 +229,15 @@ class _Reader:
         if rows.shape[1] == 1:
             return nodes
         closing = np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64)
-        trie: Trie = assemble(self._levels, [*self._children, closing], self._words)
+        trie: Trie = assemble_trie(self._levels, [*self._children, closing], self._words)
         for column in range(1, rows.shape[1]):
             nodes = trie.find(nodes, rows[:, column])
         return nodes
 
-    def _refuse_twice(self, keys: np.ndarray, places: list[int]) -> None:
+    def _check_duplicates(self, keys: np.ndarray, places: list[int]) -> None:
         order = np.argsort(keys, kind="stable")
         again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
         if len(again):
             row = order[again[0] + 1]
             self._number = places[row]
-            raise self._wrong(f"duplicate n-gram, first given in line {places[order[again[0]]]}")
+            raise self._error(f"duplicate n-gram, first given in line {places[order[again[0]]]}")

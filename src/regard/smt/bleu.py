@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-__all__ = ["COUNTS", "bleu", "bleu_counts"]
+__all__ = ["NUM_STATISTICS", "compute_bleu", "bleu_statistics"]
 
-COUNTS = 9
+NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
 
 
-def bleu_counts(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
+def bleu_statistics(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
     """Return the statistics of several translations of one sentence: float64 [translations, COUNTS]."""
     flat = np.array([word for words in translations for word in words], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
@@ -25,7 +25,7 @@ def bleu_counts(translations: Sequence[Sequence[int]], reference: Sequence[int])
 
 
 @njit(nogil=True, cache=True)
-def bleu(counts):
+def compute_bleu(counts):
     """Return BLEU in [0, 1] of summed statistics; 0 if there is no match of some order."""
     total = 0.0
     for n in range(4):

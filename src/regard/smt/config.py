@@ -4,37 +4,37 @@ from typing import Literal
 
 from regard.alignment.bayes import BayesConfig
 from regard.alignment.registry import AlignerConfig
-from regard.config import config, option
-from regard.smt.extraction import LONGEST
-from regard.smt.stacks import FARTHEST
+from regard.config import configclass, option
+from regard.smt.extraction import MAX_PHRASE_LENGTH
+from regard.smt.stacks import MAX_DISTORTION_LIMIT
 
 __all__ = ["PhraseConfig", "TuningConfig"]
 
 
-@config
+@configclass
 class TuningConfig:
     """Minimum error rate training (Och 2003) on the validation text."""
 
-    rounds: int = option(
+    num_rounds: int = option(
         default=8, help="Maximum number of tuning rounds. 0 disables tuning.", ge=0, le=10_000
     )
-    nbest: int = option(
+    nbest_size: int = option(
         default=100, help="Size of the n-best list of each sentence in a round.", ge=1, le=100_000
     )
-    restarts: int = option(
+    num_restarts: int = option(
         default=4, help="Number of additional random starting points in each round.", ge=0, le=10_000
     )
 
 
-@config
+@configclass
 class PhraseConfig:
     """Phrase-based translation (Koehn et al. 2003)."""
 
     kind: Literal["phrase"] = option(default="phrase", help="Model: phrase-based translation.")
     aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")
     lowercase: bool = option(default=True, help="Whether the aligner lowercases the text.")
-    max_phrase: int = option(
-        default=LONGEST, help="Maximum length of a phrase in words, 1 to 7.", ge=1, le=LONGEST
+    max_phrase_length: int = option(
+        default=MAX_PHRASE_LENGTH, help="Maximum length of a phrase in words, 1 to 7.", ge=1, le=MAX_PHRASE_LENGTH
     )
     smoothing: Literal["kneser-ney", "none"] = option(
         default="kneser-ney",
@@ -44,17 +44,17 @@ class PhraseConfig:
         default="lexicalized",
         help="Reordering model: distance and orientation of each phrase, or distance only.",
     )
-    order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)
+    lm_order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)
     monolingual: tuple[str, ...] = option(
         default=(), help="Additional text files for the language model, plain or gzip. Default: none."
     )
-    stack: int = option(
+    stack_size: int = option(
         default=100, help="Maximum number of hypotheses that are extended per stack.", ge=1, le=100_000
     )
-    options: int = option(
+    max_options: int = option(
         default=20, help="Maximum number of translations that are tried per source phrase.", ge=1, le=10_000
     )
     distortion_limit: int = option(
-        default=6, help="Maximum distance of a reordering jump in source words.", ge=0, le=FARTHEST
+        default=6, help="Maximum distance of a reordering jump in source words.", ge=0, le=MAX_DISTORTION_LIMIT
     )
     tuning: TuningConfig = option(default=TuningConfig, help="Tuning of the feature weights.")

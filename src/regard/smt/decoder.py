@@ -6,39 +6,39 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.alignment.threads import run
-from regard.smt.language_model import LanguageModel
+from regard.alignment.threads import run_parallel
+from regard.smt.language_model import NgramLanguageModel
 from regard.smt.nbest import best_paths, path_features
-from regard.smt.options import Phrases, collect, future_costs
+from regard.smt.options import PhraseTableArrays, collect_options, future_costs
 from regard.smt.phrase_table import PhraseTable
-from regard.smt.stacks import search
+from regard.smt.stacks import stack_search
 
-__all__ = ["COPIED", "Beam", "Decoder", "Found", "Piece"]
+__all__ = ["COPIED", "SearchLimits", "PhraseDecoder", "PhraseTranslation", "PhrasePair"]
 
 COPIED = -1
 """The target word id that stands for a copied source word."""
 
 
 @dataclass(frozen=True)
-class Beam:
+class SearchLimits:
     """The limits of the search.
 
     Attributes:
-        stack: The maximum number of hypotheses that are extended per stack.
+        stack_size: The maximum number of hypotheses that are extended per stack.
         threshold: The minimum probability of a hypothesis relative to the best one of its stack, in [0, 1].
             0 disables threshold pruning.
-        limit: The maximum distance of a reordering jump in source words.
-        options: The maximum number of translations that are tried per source phrase.
+        distortion_limit: The maximum distance of a reordering jump in source words.
+        max_options: The maximum number of translations that are tried per source phrase.
     """
 
-    stack: int = 100
+    stack_size: int = 100
     threshold: float = 1e-5
-    limit: int = 6
-    options: int = 20
+    distortion_limit: int = 6
+    max_options: int = 20
 
 
 @dataclass(frozen=True)
-class Piece:
+class PhrasePair:
     """One phrase pair of a translation.
 
     Attributes:
@@ -55,100 +55,100 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Found:
+class PhraseTranslation:
     """One translation.
 
     Attributes:
-        pieces: The phrase pairs in target order.
+        phrases: The phrase pairs in target order.
         score: The weighted sum of the features.
         features: float64 [FEATURES], the features.
     """
 
-    pieces: tuple[Piece, ...]
+    phrases: tuple[PhrasePair, ...]
     score: float
     features: np.ndarray
 
     @property
     def words(self) -> tuple[int, ...]:
         """The target words."""
-        return tuple(word for piece in self.pieces for word in piece.words)
+        return tuple(word for piece in self.phrases for word in piece.words)
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
+class PhraseDecoder:
     """A phrase-based decoder.
 
     Attributes:
         table: The phrase table.
-        model: The language model.
+        language_model: The language model.
         language_ids: int64 [target words], the id of each target word in the language model.
         weights: float64 [FEATURES], the feature weights.
-        lexicalised: Whether orientations are scored.
-        beam: The limits of the search.
+        lexicalized: Whether orientations are scored.
+        limits: The limits of the search.
     """
 
     table: PhraseTable
-    model: LanguageModel
+    language_model: NgramLanguageModel
     language_ids: np.ndarray
     weights: np.ndarray
-    lexicalised: bool
-    beam: Beam
+    lexicalized: bool
+    limits: SearchLimits
 
     @cached_property
-    def _phrases(self) -> Phrases:
+    def _phrases(self) -> PhraseTableArrays:
         table = self.table
-        parts = (getattr(table, name) for name in Phrases._fields[2:])
-        return Phrases(table.trie.first, table.trie.words, *parts)
+        parts = (getattr(table, name) for name in PhraseTableArrays._fields[2:])
+        return PhraseTableArrays(table.trie.first_children, table.trie.words, *parts)
 
     def translate(
-        self, sources: Sequence[Sequence[int]], nbest: int = 1, threads: int = 1
-    ) -> list[list[Found]]:
+        self, sources: Sequence[Sequence[int]], num_return: int = 1, num_threads: int = 1
+    ) -> list[list[PhraseTranslation]]:
         """Return the best translations of each sentence, best first; an empty sentence has none.
 
         Args:
             sources: The word ids of each sentence. Unknown words have negative ids, equal for equal words.
-            nbest: The maximum number of translations; all have different words.
-            threads: The number of sentences that are translated in parallel; it does not affect the result.
+            num_return: The maximum number of translations; all have different words.
+            num_threads: The number of sentences that are translated in parallel; it does not affect the result.
         """
-        calls = [(np.array(source, dtype=np.int64), nbest) for source in sources]
-        return run(self._one, calls, threads)
+        calls = [(np.array(source, dtype=np.int64), num_return) for source in sources]
+        return run_parallel(self._translate_one, calls, num_threads)
 
-    def _one(self, source: np.ndarray, nbest: int) -> list[Found]:
+    def _translate_one(self, source: np.ndarray, nbest: int) -> list[PhraseTranslation]:
         if not len(source):
             return []
-        beam, tables, phrases = self.beam, self.model.tables, self._phrases
+        beam, tables, phrases = self.limits, self.language_model.arrays, self._phrases
         longest = self.table.trie.order
-        settings = longest, beam.options, self.lexicalised
-        options = collect(source, phrases, tables, self.language_ids, self.weights, *settings)
+        settings = longest, beam.max_options, self.lexicalized
+        options = collect_options(source, phrases, tables, self.language_ids, self.weights, *settings)
         width = -np.log(beam.threshold) if beam.threshold else np.inf
-        begin = self.model.start
-        rows = search(
+        begin = self.language_model.start_state
+        rows = stack_search(
             options,
             future_costs(options),
             tables,
             begin,
             self.weights,
-            beam.limit,
-            beam.stack,
+            beam.distortion_limit,
+            beam.stack_size,
             float(width),
         )
         paths, lengths, scores = best_paths(rows, options, source, nbest)
         found = []
         for path, length, score in zip(paths, lengths.tolist(), scores.tolist(), strict=True):
             chosen = path[:length]
-            features = path_features(chosen, options, phrases, tables, begin, self.lexicalised)
+            features = path_features(chosen, options, phrases, tables, begin, self.lexicalized)
             bounds, entries = options.bounds[chosen].tolist(), options.entries[chosen].tolist()
             spans = zip(bounds, entries, strict=True)
-            pieces = (self._piece(start, end, entry) for (start, end), entry in spans)
-            found.append(Found(tuple(pieces), score, features))
+            pieces = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
+            found.append(PhraseTranslation(tuple(pieces), score, features))
         return found
 
-    def _piece(self, start: int, end: int, entry: int) -> Piece:
+    def _phrase_pair(self, start: int, end: int, entry: int) -> PhrasePair:
         if entry < 0:
-            return Piece(start, end, (COPIED,), ((start, 0),))
+            return PhrasePair(start, end, (COPIED,), ((start, 0),))
         words, mask = tuple(self.table.target(entry).tolist()), int(self.table.links[entry])
         # See `Extracted.links` for the bit mask.
         links = (
             (start + i, j) for i in range(end - start) for j in range(len(words)) if mask >> (7 * i + j) & 1
         )
-        return Piece(start, end, words, tuple(links))
+        return PhrasePair(start, end, words, tuple(links))

@@ -18,15 +18,15 @@ from numba import njit
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 
-__all__ = ["LONGEST", "ORIENTATIONS", "Extracted", "extract"]
+__all__ = ["MAX_PHRASE_LENGTH", "ORIENTATIONS", "PhraseOccurrences", "extract_phrases"]
 
-LONGEST = 7
+MAX_PHRASE_LENGTH = 7
 """The maximum length of a phrase in words, so that the 7 x 7 links of a pair fit into one 64-bit integer."""
 ORIENTATIONS = ("monotone", "swap", "discontinuous")
 
 
 @dataclass(frozen=True, eq=False)
-class Extracted:
+class PhraseOccurrences:
     """The occurrences of phrase pairs in a text, as int32 arrays except for the links.
 
     Attributes:
@@ -35,10 +35,10 @@ class Extracted:
         source_lengths: The number of source words.
         target_starts: The position of the first target word in the sentence.
         target_lengths: The number of target words.
-        links: int64; bit `LONGEST * i + j` is set if word i of the source phrase is linked to word j of the
+        links: int64; bit `MAX_PHRASE_LENGTH * i + j` is set if word i of the source phrase is linked to word j of the
             target phrase.
-        back: The backward orientation, an index into `ORIENTATIONS`.
-        ahead: The forward orientation, an index into `ORIENTATIONS`.
+        backward: The backward orientation, an index into `ORIENTATIONS`.
+        forward: The forward orientation, an index into `ORIENTATIONS`.
     """
 
     rows: np.ndarray
@@ -47,34 +47,34 @@ class Extracted:
     target_starts: np.ndarray
     target_lengths: np.ndarray
     links: np.ndarray
-    back: np.ndarray
-    ahead: np.ndarray
+    backward: np.ndarray
+    forward: np.ndarray
 
     def __len__(self) -> int:
         """Return the number of occurrences."""
         return len(self.rows)
 
-    def where(self, chosen: np.ndarray) -> "Extracted":
+    def select(self, chosen: np.ndarray) -> "PhraseOccurrences":
         """Return the occurrences that a boolean mask selects."""
-        return Extracted(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        return PhraseOccurrences(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
-def extract(corpus: Corpus, links: LinkTable, longest: int = LONGEST) -> Extracted:
+def extract_phrases(corpus: Corpus, links: LinkTable, max_length: int = MAX_PHRASE_LENGTH) -> PhraseOccurrences:
     """Extract all phrase pairs of a text.
 
     Args:
         corpus: The sentence pairs.
         links: The word links.
-        longest: The maximum length of a phrase on either side, at most `LONGEST`.
+        max_length: The maximum length of a phrase on either side, at most `MAX_PHRASE_LENGTH`.
     """
     sides = corpus.source.lengths, corpus.target.lengths
     table = links.offsets, links.source, links.target
     # The first pass counts the pairs, so that the second one can write into arrays of the right size.
     nothing = np.empty((7, 0), np.int32)
-    count = _extract(*sides, *table, longest, nothing, np.empty(0, np.int64), False)
+    count = _extract(*sides, *table, max_length, nothing, np.empty(0, np.int64), False)
     found, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
-    _extract(*sides, *table, longest, found, masks, True)
-    return Extracted(found[0], found[1], found[2], found[3], found[4], masks, found[5], found[6])
+    _extract(*sides, *table, max_length, found, masks, True)
+    return PhraseOccurrences(found[0], found[1], found[2], found[3], found[4], masks, found[5], found[6])
 
 
 @njit(nogil=True, cache=True)

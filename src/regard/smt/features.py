@@ -8,18 +8,18 @@ import numpy as np
 from regard.smt.extraction import ORIENTATIONS
 from regard.smt.phrase_table import SCORES
 
-__all__ = ["FEATURES", "START", "UNKNOWN_WEIGHT", "feature_names", "tuned"]
+__all__ = ["NUM_FEATURES", "INITIAL_WEIGHTS", "UNKNOWN_WEIGHT", "feature_names", "tuned_features"]
 
-LANGUAGE, WORDS, PHRASES, UNKNOWN, DISTORTION, TABLE, BACK, AHEAD = 0, 1, 2, 3, 4, 5, 9, 12
+LANGUAGE, WORDS, PHRASES, UNKNOWN, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12
 """The indices of the features: log p of the language model in nats; minus the number of words; minus the
 number of phrases; the number of copied unknown words; minus the distance of reordering jumps in source words;
 the four scores of the phrase table; log p of the backward orientations; log p of the forward orientations."""
-FEATURES = 15
+NUM_FEATURES = 15
 
 UNKNOWN_WEIGHT = -10.0
 """The weight of a copied unknown word. It is not tuned: a word is copied only if there is no alternative."""
 
-START = np.array([0.5, -1.0, 0.2, UNKNOWN_WEIGHT, 0.3, 0.2, 0.2, 0.2, 0.2, *[0.3] * 6])
+INITIAL_WEIGHTS = np.array([0.5, -1.0, 0.2, UNKNOWN_WEIGHT, 0.3, 0.2, 0.2, 0.2, 0.2, *[0.3] * 6])
 """The weights before tuning."""
 
 
@@ -29,11 +29,11 @@ def feature_names() -> tuple[str, ...]:
     return ("language model", "words", "phrases", "unknown", "distortion", *SCORES, *orientations)
 
 
-def tuned(lexicalised: bool) -> np.ndarray:
+def tuned_features(lexicalized: bool) -> np.ndarray:
     """Return the indices of the features whose weights are tuned.
 
     Args:
-        lexicalised: Whether the orientations are included.
+        lexicalized: Whether the orientations are included.
     """
-    last = FEATURES if lexicalised else BACK
+    last = NUM_FEATURES if lexicalized else BACKWARD
     return np.array([feature for feature in range(last) if feature != UNKNOWN])

@@ -20,20 +20,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, UNKNOWN, LanguageModel
-from regard.smt.trie import ABSENT, Trie, assemble, grow
+from regard.smt.language_model import BEGIN, END, UNKNOWN, NgramLanguageModel
+from regard.smt.trie import ABSENT, Trie, assemble_trie, grow_level
 
-__all__ = ["FALLBACK", "Counts", "count_ngrams", "discounts", "estimate", "estimate_ids", "smooth"]
+__all__ = ["FALLBACK_DISCOUNTS", "NgramCounts", "count_ngrams", "compute_discounts", "estimate_language_model", "estimate_ids", "smooth"]
 
 _log = logging.getLogger(__name__)
 
-SPECIALS = ("<unk>", "<s>", "</s>")
-FALLBACK = (0.5, 1.0, 1.5)
+SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class NgramCounts:
     """The n-gram counts of a text.
 
     Attributes:
@@ -47,7 +47,7 @@ class Counts:
     suffixes: np.ndarray
 
 
-def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the text") -> LanguageModel:
+def estimate_language_model(sentences: Iterable[Sequence[str]], order: int, name: str = "the text") -> NgramLanguageModel:
     """Estimate a language model from sentences.
 
     Args:
@@ -60,7 +60,7 @@ def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the te
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
-    for special in SPECIALS:
+    for special in SPECIAL_WORDS:
         numbers[special]
     flat, number = array("i"), numbers.__getitem__
     for sentence in sentences:
@@ -76,13 +76,13 @@ def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the te
 
 
 def estimate_ids(
-    tokens: np.ndarray, spelling: tuple[str, ...], order: int, name: str = "the text"
-) -> LanguageModel:
+    tokens: np.ndarray, vocabulary: tuple[str, ...], order: int, name: str = "the text"
+) -> NgramLanguageModel:
     """Estimate a language model from word ids.
 
     Args:
         tokens: int32, the word ids of all sentences, each starting with `BEGIN` and ending with `END`.
-        spelling: The vocabulary; the index of a word is its id.
+        vocabulary: The vocabulary; the index of a word is its id.
         order: The maximum length of an n-gram.
         name: The name of the text in messages.
 
@@ -91,15 +91,15 @@ def estimate_ids(
     """
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
-    return smooth(count_ngrams(tokens, len(spelling), order, name), spelling)
+    return smooth(count_ngrams(tokens, len(vocabulary), order, name), vocabulary)
 
 
-def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the text") -> Counts:
+def count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str = "the text") -> NgramCounts:
     """Count the n-grams within sentences, including `<s>` and `</s>`.
 
     Args:
         tokens: The word ids, as in `estimate_ids`.
-        size: The size of the vocabulary.
+        vocab_size: The size of the vocabulary.
         order: The maximum length of an n-gram.
         name: The name of the text in messages.
 
@@ -109,11 +109,11 @@ def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the tex
     ends = np.flatnonzero(tokens == END)
     left = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(tokens))
     nodes = 1 + tokens.astype(np.int64)  # the n-gram that starts at each position
-    levels, words = [0, 1, 1 + size], [np.array([ABSENT]), np.arange(size)]
-    children = [np.array([size])]
-    counts = [np.array([0]), np.bincount(tokens, minlength=size)]
-    suffixes = [np.array([0]), np.zeros(size, dtype=np.int64)]
-    opens = [np.array([False]), np.arange(size) == BEGIN]  # whether each n-gram starts with <s>
+    levels, words = [0, 1, 1 + vocab_size], [np.array([ABSENT]), np.arange(vocab_size)]
+    children = [np.array([vocab_size])]
+    counts = [np.array([0]), np.bincount(tokens, minlength=vocab_size)]
+    suffixes = [np.array([0]), np.zeros(vocab_size, dtype=np.int64)]
+    opens = [np.array([False]), np.arange(vocab_size) == BEGIN]  # whether each n-gram starts with <s>
     for length in range(2, order + 1):
         places = np.flatnonzero(left >= length - 1)
         if not len(places):
@@ -121,7 +121,7 @@ def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the tex
                 f"{name}: no sentence has {length} words, including <s> and </s>, as the order {order} "
                 f"requires; use an order of at most {length - 1}"
             )
-        level = grow(nodes[places], tokens[places + length - 1], size)
+        level = grow_level(nodes[places], tokens[places + length - 1], vocab_size)
         start, end = levels[-2:]
         distinct = len(level.words)
         children.append(np.bincount(level.parents - start, minlength=end - start))
@@ -134,18 +134,18 @@ def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the tex
         levels.append(end + distinct)
         nodes[places] = end + level.members
     children.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
-    trie = assemble(levels, children, words)
+    trie = assemble_trie(levels, children, words)
     # An n-gram of order n + 1 adds one distinct preceding word to the n-gram that is its suffix.
     for length in range(1, order):
         start, end = levels[length], levels[length + 1]
         distinct = np.bincount(suffixes[length + 1] - start, minlength=end - start)
         counts[length] = np.where(opens[length], counts[length], distinct)
     counts[1][BEGIN] = 0  # <s> is never predicted
-    return Counts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
+    return NgramCounts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
 
 
-def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
-    """Return D1, D2 and D3+, or `FALLBACK` with a warning if the counts do not determine them.
+def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
+    """Return D1, D2 and D3+, or `FALLBACK_DISCOUNTS` with a warning if the counts do not determine them.
 
     Args:
         adjusted: The adjusted counts.
@@ -162,29 +162,29 @@ def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
         "text); using %s, %s and %s",
         name,
         ", ".join(map(str, t[1:])),
-        *FALLBACK,
+        *FALLBACK_DISCOUNTS,
     )
-    return FALLBACK
+    return FALLBACK_DISCOUNTS
 
 
-def smooth(counts: Counts, spelling: tuple[str, ...]) -> LanguageModel:
+def smooth(counts: NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageModel:
     """Compute the smoothed language model from n-gram counts.
 
     Args:
         counts: The n-gram counts.
-        spelling: The vocabulary; the index of a word is its id.
+        vocabulary: The vocabulary; the index of a word is its id.
     """
     trie, adjusted = counts.trie, counts.adjusted
     parents = trie.parents()
     probs = np.zeros(len(trie))
     backoffs = np.ones(len(trie))
-    probs[0] = 1 / (len(spelling) - 1)  # the uniform distribution without <s>, which is never predicted
+    probs[0] = 1 / (len(vocabulary) - 1)  # the uniform distribution without <s>, which is never predicted
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
         above = trie.nodes(order - 1)
         counted, parent = adjusted[nodes], parents[nodes] - above.start
         size = above.stop - above.start
-        discount = np.array([0.0, *discounts(counted, f"{order}-grams")])[np.minimum(counted, 3)]
+        discount = np.array([0.0, *compute_discounts(counted, f"{order}-grams")])[np.minimum(counted, 3)]
         total = np.bincount(parent, counted, minlength=size)
         kept = np.bincount(parent, discount, minlength=size)
         gamma = np.divide(kept, total, out=np.ones(size), where=total > 0)
@@ -197,6 +197,6 @@ def smooth(counts: Counts, spelling: tuple[str, ...]) -> LanguageModel:
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
     logged = np.log10(np.maximum(backoffs, floor))
     logged[0] = 0.0  # the empty context has no backoff
-    return LanguageModel(
-        spelling, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
+    return NgramLanguageModel(
+        vocabulary, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
     )

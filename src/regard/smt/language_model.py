@@ -21,20 +21,20 @@ from numba import njit
 
 from regard.data.checks import check_array, check_range
 from regard.data.corpus import read_lines
-from regard.data.reading import NotJson, parse_json
-from regard.data.spacing import split_at_spaces
+from regard.data.reading import InvalidJsonError, parse_json
+from regard.data.spacing import split_whitespace
 from regard.errors import DataError
 from regard.smt.store import read_arrays, write_arrays
 from regard.smt.trie import Trie
 
-__all__ = ["BEGIN", "END", "UNKNOWN", "LanguageModel", "Perplexity", "Tables", "read_sentences", "score_word"]
+__all__ = ["BEGIN", "END", "UNKNOWN", "NgramLanguageModel", "Perplexity", "LanguageModelArrays", "read_sentences", "score_word"]
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
-SPELLING = ("<unk>", "<s>", "</s>")
+SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 
 
-class Tables(NamedTuple):
+class LanguageModelArrays(NamedTuple):
     """The arrays of a model, for compiled functions.
 
     Attributes:
@@ -61,43 +61,43 @@ class Perplexity:
 
     Attributes:
         log_prob: The log10 probability of all words and ends of sentences.
-        words: The number of words, including unknown words.
-        sentences: The number of sentences.
-        unknown: The number of words that are not in the model's vocabulary.
+        num_words: The number of words, including unknown words.
+        num_sentences: The number of sentences.
+        num_unknown: The number of words that are not in the model's vocabulary.
         unknown_log_prob: The log10 probability of the unknown words.
     """
 
     log_prob: float
-    words: int
-    sentences: int
-    unknown: int
+    num_words: int
+    num_sentences: int
+    num_unknown: int
     unknown_log_prob: float
 
     @property
     def with_unknown(self) -> float:
         """The perplexity per word or end of sentence."""
-        return 10 ** (-self.log_prob / (self.words + self.sentences))
+        return 10 ** (-self.log_prob / (self.num_words + self.num_sentences))
 
     @property
     def without_unknown(self) -> float:
         """The perplexity without unknown words."""
-        known = self.words - self.unknown + self.sentences
+        known = self.num_words - self.num_unknown + self.num_sentences
         return 10 ** (-(self.log_prob - self.unknown_log_prob) / known)
 
 
 @dataclass(frozen=True, eq=False)
-class LanguageModel:
+class NgramLanguageModel:
     """An n-gram language model.
 
     Attributes:
-        spelling: The vocabulary; the index of a word is its id. It starts with `<unk>`, `<s>` and `</s>`.
+        vocabulary: The vocabulary; the index of a word is its id. It starts with `<unk>`, `<s>` and `</s>`.
         trie: The n-grams.
         log_probs: float32 [nodes], log10 p(last word | previous words); meaningless for `<s>`.
         backoffs: float32 [nodes], log10 of the backoff weight; 0 for n-grams without continuations.
-        suffixes: See `Tables`.
+        suffixes: See `LanguageModelArrays`.
     """
 
-    spelling: tuple[str, ...]
+    vocabulary: tuple[str, ...]
     trie: Trie
     log_probs: np.ndarray
     backoffs: np.ndarray
@@ -109,26 +109,26 @@ class LanguageModel:
         return self.trie.order
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
+    def word_ids(self) -> dict[str, int]:
         """The id of each word."""
-        return {word: number for number, word in enumerate(self.spelling)}
+        return {word: number for number, word in enumerate(self.vocabulary)}
 
     @cached_property
-    def tables(self) -> Tables:
+    def arrays(self) -> LanguageModelArrays:
         """The arrays of the model for compiled functions."""
-        follows = np.diff(self.trie.first) > 0
+        follows = np.diff(self.trie.first_children) > 0
         states = _states(follows | (self.backoffs != 0), self.suffixes)
-        parts = self.trie.first, self.trie.words, self.log_probs, self.backoffs
-        return Tables(*parts, self.suffixes, states)
+        parts = self.trie.first_children, self.trie.words, self.log_probs, self.backoffs
+        return LanguageModelArrays(*parts, self.suffixes, states)
 
     @cached_property
-    def start(self) -> int:
+    def start_state(self) -> int:
         """The state at the start of a sentence."""
-        return int(self.tables.states[1 + BEGIN])
+        return int(self.arrays.states[1 + BEGIN])
 
     def ids(self, words: Iterable[str]) -> list[int]:
         """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
-        numbers = self.numbers
+        numbers = self.word_ids
         found = (numbers.get(word, UNKNOWN) for word in words)
         return [UNKNOWN if number in (BEGIN, END) else number for number in found]
 
@@ -140,7 +140,7 @@ class LanguageModel:
             end: Whether to include the end of the sentence.
         """
         ids = np.array(self.ids(words) + ([END] if end else []), dtype=np.int64)
-        return _score_all(self.tables, self.start, ids).tolist()
+        return _score_all(self.arrays, self.start_state, ids).tolist()
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
         """Compute the perplexity of sentences."""
@@ -148,7 +148,7 @@ class LanguageModel:
         words = count = unknown = 0
         for sentence in sentences:
             ids = np.array([*self.ids(sentence), END], dtype=np.int64)
-            scores = _score_all(self.tables, self.start, ids)
+            scores = _score_all(self.arrays, self.start_state, ids)
             strange = ids == UNKNOWN
             total += float(scores.sum())
             unknown_total += float(scores[strange].sum())
@@ -164,18 +164,18 @@ class LanguageModel:
             DataError: if a file cannot be written.
         """
         arrays = {
-            "first": self.trie.first,
+            "first": self.trie.first_children,
             "words": self.trie.words,
             "levels": np.array(self.trie.levels),
             "log_probs": self.log_probs,
             "backoffs": self.backoffs,
             "suffixes": self.suffixes,
-            "spelling": np.frombuffer(json.dumps(self.spelling).encode(), dtype=np.uint8),
+            "spelling": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
         }
         write_arrays(folder, "language", arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> "LanguageModel":
+    def load(cls, folder: Path) -> "NgramLanguageModel":
         """Load a model that `save` wrote; the arrays are memory-mapped.
 
         Raises:
@@ -187,7 +187,7 @@ class LanguageModel:
         trie = Trie(tuple(found["levels"].tolist()), found["first"], found["words"])
         try:
             spelling = tuple(parse_json(found["spelling"].tobytes(), list[str]))
-        except NotJson as error:
+        except InvalidJsonError as error:
             raise DataError(f"{folder / 'language.spelling.npy'}: not a list of words: {error}") from None
         model = cls(spelling, trie, found["log_probs"], found["backoffs"], found["suffixes"])
         try:
@@ -202,10 +202,10 @@ class LanguageModel:
         Raises:
             DataError: if an array is inconsistent; the message names it.
         """
-        self.trie.check(len(self.spelling))
+        self.trie.check(len(self.vocabulary))
         nodes = len(self.trie)
-        if self.spelling[:3] != SPELLING or len(set(self.spelling)) != len(self.spelling):
-            raise DataError(f"spelling: expected {' '.join(SPELLING)} followed by other, distinct words")
+        if self.vocabulary[:3] != SPECIAL_WORDS or len(set(self.vocabulary)) != len(self.vocabulary):
+            raise DataError(f"spelling: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words")
         for name in ("log_probs", "backoffs"):
             check_array(name, getattr(self, name), "float32", nodes)
             check_range(name, getattr(self, name), -1e30, 1e30)
@@ -222,14 +222,14 @@ def read_sentences(path: Path | str) -> Iterable[list[str]]:
     Raises:
         DataError: if the file cannot be read; see `regard.data.corpus.read_lines`.
     """
-    return (split_at_spaces(line) for line in read_lines(path))
+    return (split_whitespace(line) for line in read_lines(path))
 
 
 @njit(nogil=True, cache=True)
 def score_word(tables, state, word):
     """Return log10 p(word | state) and the next state.
 
-    A state is a node of the trie, shortened by `Tables.states`.
+    A state is a node of the trie, shortened by `LanguageModelArrays.states`.
     """
     score = 0.0
     while True:
@@ -261,7 +261,7 @@ def _score_all(tables, state, ids):
 
 @njit(nogil=True, cache=True)
 def _states(matters, suffixes):
-    """Compute `Tables.states` in one pass, because the suffix of a node precedes it."""
+    """Compute `LanguageModelArrays.states` in one pass, because the suffix of a node precedes it."""
     states = np.empty(len(matters), np.int64)
     states[0] = 0
     for node in range(1, len(matters)):

@@ -13,29 +13,29 @@ from numba import njit
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 
-__all__ = ["WordTable", "lexical_weights", "word_table"]
+__all__ = ["LexicalTable", "lexical_weights", "build_word_table"]
 
 
 @dataclass(frozen=True, eq=False)
-class WordTable:
+class LexicalTable:
     """Lexical translation probabilities w in both directions.
 
     Attributes:
-        size: The size of the target vocabulary, which is the id of the null word on the target side.
-        null: The size of the source vocabulary, which is the id of the null word on the source side.
-        keys: int64 [pairs], `source * (size + 1) + target`, ascending.
+        target_null: The size of the target vocabulary, which is the id of the null word on the target side.
+        source_null: The size of the source vocabulary, which is the id of the null word on the source side.
+        keys: int64 [pairs], `source * (target_null + 1) + target`, ascending.
         forward: float64 [pairs], w(target | source).
         backward: float64 [pairs], w(source | target).
     """
 
-    size: int
-    null: int
+    target_null: int
+    source_null: int
     keys: np.ndarray
     forward: np.ndarray
     backward: np.ndarray
 
 
-def word_table(corpus: Corpus, links: LinkTable) -> WordTable:
+def build_word_table(corpus: Corpus, links: LinkTable) -> LexicalTable:
     """Compute the lexical translation probabilities from the links of a text."""
     source, target = corpus.source, corpus.target
     size, null = len(target.words), len(source.words)
@@ -50,7 +50,7 @@ def word_table(corpus: Corpus, links: LinkTable) -> WordTable:
     s, t = keys // (size + 1), keys % (size + 1)
     forward = counts / np.bincount(s, counts)[s]
     backward = counts / np.bincount(t, counts)[t]
-    return WordTable(size, null, keys, forward, backward)
+    return LexicalTable(size, null, keys, forward, backward)
 
 
 def _unlinked(tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, linked: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def _unlinked(tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, linke
 
 
 def lexical_weights(
-    table: WordTable,
+    table: LexicalTable,
     sources: tuple[np.ndarray, np.ndarray],
     targets: tuple[np.ndarray, np.ndarray],
     pairs: tuple[np.ndarray, np.ndarray],
@@ -76,17 +76,17 @@ def lexical_weights(
         links: The link mask of each pair, as in `Extracted`.
     """
     forward, backward = np.empty(len(links)), np.empty(len(links))
-    _weigh(
-        table.keys, table.forward, table.size, table.null, *sources, *targets, *pairs, links, False, forward
+    _lexical_weights(
+        table.keys, table.forward, table.target_null, table.source_null, *sources, *targets, *pairs, links, False, forward
     )
-    _weigh(
-        table.keys, table.backward, table.size, table.null, *sources, *targets, *pairs, links, True, backward
+    _lexical_weights(
+        table.keys, table.backward, table.target_null, table.source_null, *sources, *targets, *pairs, links, True, backward
     )
     return forward, backward
 
 
 @njit(nogil=True, cache=True)
-def _weigh(
+def _lexical_weights(
     keys,
     values,
     size,

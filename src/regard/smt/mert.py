@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from regard.smt.bleu import COUNTS, bleu
+from regard.smt.bleu import NUM_STATISTICS, compute_bleu
 
-__all__ = ["Lists", "line_search", "maximise"]
+__all__ = ["NBestLists", "line_search", "maximize_bleu"]
 
-GAIN = 1e-5
+MIN_GAIN = 1e-5
 """The minimum improvement of BLEU, in [0, 1], for which the search continues."""
-ROUNDS = 8
+MAX_ITERATIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class NBestLists:
     """The n-best lists of a text.
 
     Attributes:
@@ -41,7 +41,7 @@ class Lists:
 
 
 def line_search(
-    lists: Lists, weights: np.ndarray, direction: np.ndarray, reach: float = np.inf
+    lists: NBestLists, weights: np.ndarray, direction: np.ndarray, max_step: float = np.inf
 ) -> tuple[float, float]:
     """Return the step along a direction that gives the highest BLEU, and that BLEU in [0, 1].
 
@@ -51,42 +51,42 @@ def line_search(
         lists: The n-best lists.
         weights: The weights at which the line starts.
         direction: The direction of the line.
-        reach: The maximum length of the step, in either direction.
+        max_step: The maximum length of the step, in either direction.
     """
     slopes, heights = lists.features @ direction, lists.features @ weights
-    step, value = _search_line(lists.offsets, slopes, heights, lists.counts, reach)
+    step, value = _search_line(lists.offsets, slopes, heights, lists.counts, max_step)
     return float(step), float(value)
 
 
-def maximise(
-    lists: Lists, weights: np.ndarray, free: np.ndarray, restarts: int, random: np.random.Generator
+def maximize_bleu(
+    lists: NBestLists, weights: np.ndarray, tuned: np.ndarray, restarts: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Return the best weights from several starting points, and their BLEU in [0, 1].
 
     Args:
         lists: The n-best lists.
         weights: The first starting point.
-        free: The indices of the features whose weights may change.
+        tuned: The indices of the features whose weights may change.
         restarts: The number of additional starting points, sampled around the first.
-        random: The random generator for starting points and directions.
+        rng: The random generator for starting points and directions.
     """
     best, highest = weights, lists.bleu(weights)
     for start in range(restarts + 1):
         found = weights.copy()
         if start:
             # Each weight is multiplied by a random factor between 0 and 2.
-            found[free] *= random.uniform(0, 2, len(free))
-        found, value = _climb(lists, found, free, random)
-        if value > highest + GAIN:
+            found[tuned] *= rng.uniform(0, 2, len(tuned))
+        found, value = _coordinate_ascent(lists, found, tuned, rng)
+        if value > highest + MIN_GAIN:
             best, highest = found, value
     return best, highest
 
 
-def _climb(
-    lists: Lists, weights: np.ndarray, free: np.ndarray, random: np.random.Generator
+def _coordinate_ascent(
+    lists: NBestLists, weights: np.ndarray, free: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     value = lists.bleu(weights)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         before = value
         scale = float(np.abs(weights[free]).mean())
         several = np.zeros((4, len(weights)))
@@ -94,27 +94,27 @@ def _climb(
         for direction in [*np.eye(len(weights))[free], *several]:
             reach = 4 * scale / max(float(np.abs(direction).max()), 1e-12)
             step, found = line_search(lists, weights, direction, reach)
-            if found > value + GAIN / 10:
+            if found > value + MIN_GAIN / 10:
                 weights, value = weights + step * direction, found
-        if value < before + GAIN:
+        if value < before + MIN_GAIN:
             break
     return weights, value
 
 
 @njit(nogil=True, cache=True)
 def _bleu_at(offsets, scores, counts):
-    total = np.zeros(COUNTS)
+    total = np.zeros(NUM_STATISTICS)
     for row in range(len(offsets) - 1):
         if offsets[row] < offsets[row + 1]:
             total += counts[offsets[row] + np.argmax(scores[offsets[row] : offsets[row + 1]])]
-    return bleu(total)
+    return compute_bleu(total)
 
 
 @njit(nogil=True, cache=True)
 def _search_line(offsets, slopes, heights, counts, reach):
     """Sweep over the corners of all upper envelopes from left to right."""
     corners, deltas = np.empty(len(slopes)), np.empty((len(slopes), 2), np.int64)
-    total = np.zeros(COUNTS)
+    total = np.zeros(NUM_STATISTICS)
     used = 0
     for row in range(len(offsets) - 1):
         start, end = offsets[row], offsets[row + 1]
@@ -152,7 +152,7 @@ def _search_line(offsets, slopes, heights, counts, reach):
     for k in range(used + 1):
         right = min(reach, corners[order[k]]) if k < used else reach
         if right > left or (k == used and best < 0):
-            value = bleu(total)
+            value = compute_bleu(total)
             # The middle of the interval; if the interval is unbounded, a point near its bounded end.
             middle = (max(left, min(right, 1.0) - 1.0) + min(right, max(left, -1.0) + 1.0)) / 2
             if value > best + 1e-12 or (value > best - 1e-12 and right - left > width):

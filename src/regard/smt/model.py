@@ -13,45 +13,45 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from regard.config import config, option
-from regard.data.folders import whole_folder
-from regard.data.reading import NotJson, read_json
-from regard.data.sealed import Digests, check_seal, own_file, seal
-from regard.data.text import TextPair
+from regard.config import configclass, option
+from regard.data.folders import atomic_directory
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError
 from regard.smt.config import PhraseConfig
-from regard.smt.decoder import Beam, Decoder
+from regard.smt.decoder import SearchLimits, PhraseDecoder
 from regard.smt.features import feature_names
-from regard.smt.language_model import LanguageModel
+from regard.smt.language_model import NgramLanguageModel
 from regard.smt.phrase_table import PhraseTable
 
 __all__ = [
-    "PHRASE_FOLDER",
+    "PHRASE_DIR",
     "PhraseModel",
     "load_decoder",
     "load_phrases",
-    "make_decoder",
-    "phrases_beside",
-    "phrases_of",
+    "build_decoder",
+    "read_file_checksums",
+    "read_fingerprint",
     "save_phrases",
 ]
 
-PHRASE_FOLDER = "phrase"
-ABOUT = "about.json"
-FORMAT = 2
+PHRASE_DIR = "phrase"
+METADATA_FILE = "about.json"
+FORMAT_VERSION = 2
 
 
-@config
-class _About:
+@configclass
+class _Metadata:
     """The content of `about.json`."""
 
     format: int = option(help="Version of the file format.")
     bleu: float = option(help="BLEU of the validation text.", allow_inf_nan=False)
     fingerprint: str | None = option(default=None, help="Fingerprint of the training text.")
-    beside: Digests = option(default=dict, help="Checksums of the config and the vocabularies.")
+    file_checksums: Checksums = option(default=dict, help="Checksums of the config and the vocabularies.")
     weights: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = option(help="Feature weights.")
-    sha256: Digests = option(help="Checksums of the other files in the directory.")
+    sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +64,13 @@ class PhraseModel:
         bleu: The BLEU of the validation text after tuning, from 0 to 100, on tokens.
     """
 
-    decoder: Decoder
-    text: TextPair
+    decoder: PhraseDecoder
+    text: TextProcessor
     bleu: float
 
     def source_ids(self, tokens: list[str]) -> list[int]:
         """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
-        ids = self.text.source.vocabulary.ids(tokens)
+        ids = self.text.source.vocabulary.to_ids(tokens)
         strange: dict[str, int] = {}
         return [
             strange.setdefault(token, -1 - len(strange)) if number == UNK else number
@@ -78,52 +78,52 @@ class PhraseModel:
         ]
 
 
-def make_decoder(
-    table: PhraseTable, model: LanguageModel, text: TextPair, weights: np.ndarray, config: PhraseConfig
-) -> Decoder:
+def build_decoder(
+    table: PhraseTable, language_model: NgramLanguageModel, text: TextProcessor, weights: np.ndarray, config: PhraseConfig
+) -> PhraseDecoder:
     """Return the decoder that a config describes.
 
     Args:
         table: The phrase table, with the ids of the vocabularies.
-        model: The language model.
+        language_model: The language model.
         text: The tokenizers and vocabularies.
         weights: The feature weights.
         config: The options of the system, which give the limits of the search.
     """
-    ids = np.array(model.ids(text.target.vocabulary.tokens), dtype=np.int64)
-    beam = Beam(config.stack, limit=config.distortion_limit, options=config.options)
-    return Decoder(table, model, ids, weights, config.reordering == "lexicalized", beam)
+    ids = np.array(language_model.ids(text.target.vocabulary.tokens), dtype=np.int64)
+    beam = SearchLimits(config.stack_size, distortion_limit=config.distortion_limit, max_options=config.max_options)
+    return PhraseDecoder(table, language_model, ids, weights, config.reordering == "lexicalized", beam)
 
 
 def save_phrases(
-    folder: Path, decoder: Decoder, bleu: float, fingerprint: str, beside: Mapping[str, str] | None = None
+    output_dir: Path, decoder: PhraseDecoder, bleu: float, fingerprint: str, file_checksums: Mapping[str, str] | None = None
 ) -> None:
     """Write the tables and weights of a system to a model directory.
 
     Args:
-        folder: The model directory.
+        output_dir: The model directory.
         decoder: The decoder with tables and weights.
         bleu: The BLEU of the validation text.
         fingerprint: The fingerprint of the training text.
-        beside: The checksums of the config and the vocabularies; see `regard.training.resume`.
+        file_checksums: The checksums of the config and the vocabularies; see `regard.training.resume`.
 
     Raises:
         CheckpointError: if a file cannot be written.
     """
-    place = folder / PHRASE_FOLDER
+    place = output_dir / PHRASE_DIR
     try:
-        with whole_folder(place) as made:
+        with atomic_directory(place) as made:
             decoder.table.save(made)
-            decoder.model.save(made)
+            decoder.language_model.save(made)
             about = {
-                "format": FORMAT,
+                "format": FORMAT_VERSION,
                 "bleu": bleu,
                 "fingerprint": fingerprint,
-                "beside": dict(beside or {}),
+                "beside": dict(file_checksums or {}),
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
-                "sha256": seal(made, sorted(path.name for path in made.iterdir())),
+                "sha256": compute_checksums(made, sorted(path.name for path in made.iterdir())),
             }
-            (made / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            (made / METADATA_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise CheckpointError(f"{place}: cannot be written: {error.strerror or error}") from None
     except DataError as error:
@@ -141,14 +141,14 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
     try:
-        text = TextPair.load(folder)
+        text = TextProcessor.load(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     decoder, bleu = load_decoder(folder, text, config)
     return PhraseModel(decoder, text, bleu)
 
 
-def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[Decoder, float]:
+def load_decoder(folder: Path, text: TextProcessor, config: PhraseConfig) -> tuple[PhraseDecoder, float]:
     """Load a decoder that `save_phrases` wrote, and its BLEU on the validation text.
 
     Args:
@@ -159,11 +159,11 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
-    place = folder / PHRASE_FOLDER
+    place = folder / PHRASE_DIR
     try:
-        about = _about(place)
-        check_seal(place, about.sha256, (path.name for path in place.glob("*.npy")), ABOUT)
-        table, model = PhraseTable.load(place), LanguageModel.load(place)
+        about = _read_metadata(place)
+        verify_checksums(place, about.sha256, (path.name for path in place.glob("*.npy")), METADATA_FILE)
+        table, model = PhraseTable.load(place), NgramLanguageModel.load(place)
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))
         except DataError as error:
@@ -173,37 +173,37 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
     except DataError as error:
         raise CheckpointError(str(error)) from None
     weights = np.array([about.weights[name] for name in feature_names()])
-    return make_decoder(table, model, text, weights, config), about.bleu
+    return build_decoder(table, model, text, weights, config), about.bleu
 
 
-def phrases_of(folder: Path) -> str | None:
+def read_fingerprint(folder: Path) -> str | None:
     """Return the fingerprint of a system's training text, or None if it was not recorded.
 
     Raises:
         CheckpointError: if the directory contains no phrase-based system.
     """
-    return _about(folder / PHRASE_FOLDER).fingerprint
+    return _read_metadata(folder / PHRASE_DIR).fingerprint
 
 
-def phrases_beside(folder: Path) -> dict[str, str]:
+def read_file_checksums(folder: Path) -> dict[str, str]:
     """Return the recorded checksums of the config and vocabularies that a system was trained with.
 
     Raises:
         CheckpointError: if the directory contains no phrase-based system.
     """
-    return _about(folder / PHRASE_FOLDER).beside
+    return _read_metadata(folder / PHRASE_DIR).file_checksums
 
 
-def _about(place: Path) -> _About:
-    path = place / ABOUT
+def _read_metadata(place: Path) -> _Metadata:
+    path = place / METADATA_FILE
     try:
-        about = read_json(own_file(place, ABOUT), _About)
-    except NotJson as error:
+        about = read_json(checked_file(place, METADATA_FILE), _Metadata)
+    except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
     missing = [name for name in feature_names() if name not in about.weights]
-    if missing or about.format != FORMAT:
+    if missing or about.format != FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: not the description of a phrase-based system of this version of regard"
         )

@@ -17,22 +17,22 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.alignment.corpus import Words
+from regard.alignment.corpus import WordList
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
 from regard.data.links import parse_links
-from regard.data.spacing import SPACES, split_at_spaces
+from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
-from regard.smt.extraction import LONGEST
-from regard.smt.phrase_table import Pairs, PhraseTable, build_table
+from regard.smt.extraction import MAX_PHRASE_LENGTH
+from regard.smt.phrase_table import UnsortedPairs, PhraseTable, build_phrase_table
 
-__all__ = ["read_table", "write_table"]
+__all__ = ["read_phrase_table", "write_phrase_table"]
 
 SEPARATOR = "|||"
 _FIELDS = (4, 5)
 
 
-def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str], path: Path) -> None:
+def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequence[str], path: Path) -> None:
     """Write a phrase table, compressed if the file name ends with `.gz`.
 
     Args:
@@ -58,7 +58,7 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
         for entry in range(int(table.entries[node]), int(table.entries[node + 1])):
             words = [target[int(number)] for number in table.target(entry)]
             mask = int(table.links[entry])
-            links = [f"{k // LONGEST}-{k % LONGEST}" for k in range(LONGEST**2) if mask >> k & 1]
+            links = [f"{k // MAX_PHRASE_LENGTH}-{k % MAX_PHRASE_LENGTH}" for k in range(MAX_PHRASE_LENGTH**2) if mask >> k & 1]
             fields = (
                 spelled[node],
                 " ".join(words),
@@ -73,7 +73,7 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
     write_atomic(path, content)
 
 
-def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
+def read_phrase_table(path: Path | str, source: WordList, target: WordList) -> PhraseTable:
     """Read a phrase table.
 
     Args:
@@ -93,24 +93,24 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
     masks = array("q")
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}:{number}"
-        fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
+        fields = [field.strip(ASCII_WHITESPACE) for field in line.split(SEPARATOR)]
         if len(fields) not in _FIELDS:
             raise DataError(
                 f"{where}: {len(fields)} fields; expected SOURCE ||| TARGET ||| SCORES ||| LINKS, "
                 "optionally followed by ||| ORIENTATIONS"
             )
         lengths = [side.add(field, row, where) for side, field, row in zip(sides, fields, rows, strict=False)]
-        scores.append(_logs(fields[2], 4, "scores", where))
+        scores.append(_parse_log_probs(fields[2], 4, "scores", where))
         orientations.append(
-            _logs(fields[4], 6, "orientations", where) if len(fields) > 4 else [math.log(1 / 3)] * 6
+            _parse_log_probs(fields[4], 6, "orientations", where) if len(fields) > 4 else [math.log(1 / 3)] * 6
         )
         mask = 0
         for i, j in parse_links(fields[3], where):
             if i >= lengths[0] or j >= lengths[1]:
                 raise DataError(f"{where}: link {i}-{j} points beyond the phrases")
-            mask |= 1 << (LONGEST * i + j)
+            mask |= 1 << (MAX_PHRASE_LENGTH * i + j)
         masks.append(mask)
-    pairs = Pairs(
+    pairs = UnsortedPairs(
         sides[0].arrays(),
         sides[1].arrays(),
         (np.array(rows[0]), np.array(rows[1])),
@@ -118,22 +118,22 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
         np.array(masks),
         np.array(orientations),
     )
-    return build_table(pairs, len(source))
+    return build_phrase_table(pairs, len(source))
 
 
 class _Phrases:
     """The distinct phrases of one side, in the order of the file."""
 
-    def __init__(self, words: Words, name: str) -> None:
+    def __init__(self, words: WordList, name: str) -> None:
         self._words, self._name = words, name
         self._rows: dict[str, int] = {}
         self._flat, self._lengths = array("q"), array("q")
 
     def add(self, text: str, rows: "array[int]", where: str) -> int:
         """Add the phrase of a line and return its number of words."""
-        tokens = split_at_spaces(text)
-        if not 0 < len(tokens) <= LONGEST:
-            raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {LONGEST}")
+        tokens = split_whitespace(text)
+        if not 0 < len(tokens) <= MAX_PHRASE_LENGTH:
+            raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {MAX_PHRASE_LENGTH}")
         row = self._rows.setdefault(text, len(self._rows))
         if row == len(self._lengths):
             numbers = self._words.numbers(tokens)
@@ -151,10 +151,10 @@ class _Phrases:
         return np.array(self._flat, dtype=np.int64), offsets.astype(np.int64)
 
 
-def _logs(text: str, count: int, name: str, where: str) -> list[float]:
+def _parse_log_probs(text: str, count: int, name: str, where: str) -> list[float]:
     """Parse probabilities and return their logarithms."""
     try:
-        found = [float(field) for field in split_at_spaces(text)]
+        found = [float(field) for field in split_whitespace(text)]
     except ValueError:
         raise DataError(f"{where}: {text[:60]!r}: {name} must be numbers") from None
     if len(found) != count:

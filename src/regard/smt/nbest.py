@@ -8,70 +8,70 @@ import numpy as np
 from numba import njit
 
 from regard.smt.features import (
-    AHEAD,
-    BACK,
+    FORWARD,
+    BACKWARD,
     DISTORTION,
-    FEATURES,
+    NUM_FEATURES,
     LANGUAGE,
     PHRASES,
     TABLE,
     UNKNOWN,
     WORDS,
 )
-from regard.smt.language_model import END, Tables, score_word
-from regard.smt.options import LN10, Options, Phrases
-from regard.smt.stacks import OPTION, OTHER, PREVIOUS, Rows
+from regard.smt.language_model import END, LanguageModelArrays, score_word
+from regard.smt.options import LN10, TranslationOptions, PhraseTableArrays
+from regard.smt.stacks import OPTION, NEXT_RECOMBINED, PREVIOUS, Hypotheses
 
 __all__ = ["best_paths", "path_features"]
 
-TRIES = 100
+MAX_PATHS_PER_TRANSLATION = 100
 """The maximum number of paths per requested translation, because different paths can have the same words."""
 
 
 @njit(nogil=True, cache=True)
 def best_paths(
-    rows: Rows, options: Options, source: np.ndarray, most: int
+    hypotheses: Hypotheses, options: TranslationOptions, source: np.ndarray, num_return: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the best translations with distinct words, best first.
 
-    The lists of recombined hypotheses in `rows` are sorted in place.
+    The lists of recombined hypotheses in `hypotheses` are sorted in place.
 
     Args:
-        rows: The hypotheses of the search.
+        hypotheses: The hypotheses of the search.
         options: The translation options of the sentence.
         source: int64 [S], the source word ids, which distinguish copied words.
-        most: The maximum number of translations.
+        num_return: The maximum number of translations.
 
     Returns:
         int32 [found, S], the options of each path in target order; int32 [found], the number of options of
         each path; float64 [found], the scores.
     """
     n = options.spans.shape[0]
-    paths, lengths, scores = np.empty((most, n), np.int32), np.zeros(most, np.int32), np.zeros(most)
-    codes = np.zeros(most, np.uint64)
+    paths, lengths, scores = np.empty((num_return, n), np.int32), np.zeros(num_return, np.int32), np.zeros(num_return)
+    codes = np.zeros(num_return, np.uint64)
     # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
     keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
     heap, size, used, found = np.empty(1024, np.int64), 0, 0, 0
-    ranked = np.zeros(len(rows.scores), np.bool_)
-    tries = TRIES * most
+    ranked = np.zeros(len(hypotheses.scores), np.bool_)
+    tries = MAX_PATHS_PER_TRANSLATION * num_return
     item = -1
-    while found < most and tries:
+    while found < num_return and tries:
         # The successors of an item: its best predecessor, and the next best hypothesis at its own position.
         for step in range(2):
             if step == 0:
-                row = rows.final if item < 0 else rows.numbers[places[item], PREVIOUS]
+                row = hypotheses.final if item < 0 else hypotheses.fields[places[item], PREVIOUS]
                 if row <= 0:
                     continue
                 if not ranked[row]:
-                    _rank(rows, row)
+                    _rank(hypotheses, row)
                     ranked[row] = True
-                key = rows.scores[row] if item < 0 else keys[item]
+                key = hypotheses.scores[row] if item < 0 else keys[item]
                 parent = item
             else:
-                row = -1 if item < 0 else rows.numbers[places[item], OTHER]
+                row = -1 if item < 0 else hypotheses.fields[places[item], NEXT_RECOMBINED]
                 if row < 0:
                     continue
-                key = keys[item] - rows.scores[places[item]] + rows.scores[row]
+                key = keys[item] - hypotheses.scores[places[item]] + hypotheses.scores[row]
                 parent = parents[item]
             if used == len(keys):
                 keys, places, parents, heap = _double(keys), _double(places), _double(parents), _double(heap)
@@ -82,13 +82,13 @@ def best_paths(
             break
         item = heap[0]
         size = _pop(heap, size, keys)
-        if rows.numbers[places[item], PREVIOUS] == 0:
+        if hypotheses.fields[places[item], PREVIOUS] == 0:
             tries -= 1
             length, place = 0, item
             while place >= 0:
-                paths[found, length] = rows.numbers[places[place], OPTION]
+                paths[found, length] = hypotheses.fields[places[place], OPTION]
                 length, place = length + 1, parents[place]
-            code = _code(options, source, paths[found, :length])
+            code = _hash_words(options, source, paths[found, :length])
             fresh = True
             for other in range(found):
                 fresh &= codes[other] != code
@@ -101,11 +101,11 @@ def best_paths(
 @njit(nogil=True, cache=True)
 def path_features(
     path: np.ndarray,
-    options: Options,
-    phrases: Phrases,
-    tables: Tables,
+    options: TranslationOptions,
+    phrases: PhraseTableArrays,
+    language_model: LanguageModelArrays,
     start: int,
-    lexicalised: bool,
+    lexicalized: bool,
 ) -> np.ndarray:
     """Return the features of one path: float64 [FEATURES].
 
@@ -113,18 +113,18 @@ def path_features(
         path: The options of the path.
         options: The translation options of the sentence.
         phrases: The phrase table.
-        tables: The language model.
+        language_model: The language model.
         start: The state of the language model at the start of a sentence.
-        lexicalised: Whether orientations are scored.
+        lexicalized: Whether orientations are scored.
     """
-    found = np.zeros(FEATURES)
+    found = np.zeros(NUM_FEATURES)
     state, first, last, previous = start, 0, 0, -2
     n = options.spans.shape[0]
     for option in path:
         entry = options.entries[option]
         begin, end = options.offsets[option], options.offsets[option + 1]
         for k in range(begin, end):
-            log_prob, state = score_word(tables, state, options.words[k])
+            log_prob, state = score_word(language_model, state, options.words[k])
             found[LANGUAGE] += log_prob * LN10
         found[WORDS] -= end - begin
         found[PHRASES] -= 1
@@ -135,36 +135,36 @@ def path_features(
         else:
             for kind in range(4):
                 found[TABLE + kind] += phrases.scores[entry, kind]
-        if lexicalised:
+        if lexicalized:
             kind = 0 if i == last else 1 if j == first else 2
-            found[BACK + kind] += _orientation(phrases, entry, kind)
+            found[BACKWARD + kind] += _orientation(phrases, entry, kind)
             if previous > -2:
-                found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
+                found[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
         first, last, previous = i, j, entry
-    log_prob, state = score_word(tables, state, END)
+    log_prob, state = score_word(language_model, state, END)
     found[LANGUAGE] += log_prob * LN10
-    if lexicalised:
+    if lexicalized:
         kind = 0 if last == n else 2
-        found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
+        found[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
     return found
 
 
 @njit(nogil=True, cache=True)
 def _rank(rows, first):
     """Sort recombined hypotheses by score; the first of them is already the best."""
-    count, row = 0, rows.numbers[first, OTHER]
+    count, row = 0, rows.numbers[first, NEXT_RECOMBINED]
     while row >= 0:
-        count, row = count + 1, rows.numbers[row, OTHER]
+        count, row = count + 1, rows.numbers[row, NEXT_RECOMBINED]
     others, keys = np.empty(count, np.int64), np.empty(count)
-    row = rows.numbers[first, OTHER]
+    row = rows.numbers[first, NEXT_RECOMBINED]
     for place in range(count):
         others[place], keys[place] = row, -rows.scores[row]
-        row = rows.numbers[row, OTHER]
+        row = rows.numbers[row, NEXT_RECOMBINED]
     last = first
     for place in np.argsort(keys, kind="mergesort"):
-        rows.numbers[last, OTHER] = others[place]
+        rows.numbers[last, NEXT_RECOMBINED] = others[place]
         last = others[place]
-    rows.numbers[last, OTHER] = -1
+    rows.numbers[last, NEXT_RECOMBINED] = -1
 
 
 @njit(nogil=True, cache=True)
@@ -173,7 +173,7 @@ def _orientation(phrases, entry, column):
 
 
 @njit(nogil=True, cache=True)
-def _code(options, source, path):
+def _hash_words(options, source, path):
     """Return a hash of the words of a path; the ids of copied words differ from those of target words."""
     code = np.uint64(1469598103934665603)
     for option in path:

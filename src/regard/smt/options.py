@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.smt.features import AHEAD, BACK, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
+from regard.smt.features import FORWARD, BACKWARD, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
 from regard.smt.language_model import UNKNOWN as STRANGE
-from regard.smt.language_model import Tables, score_word
-from regard.smt.trie import child
+from regard.smt.language_model import LanguageModelArrays, score_word
+from regard.smt.trie import find_child
 
-__all__ = ["LN10", "Options", "Phrases", "collect", "future_costs"]
+__all__ = ["LN10", "TranslationOptions", "PhraseTableArrays", "collect_options", "future_costs"]
 
 LN10 = np.log(10.0)
-THIRD = np.log(1 / 3)
+LOG_THIRD = np.log(1 / 3)
 
 
-class Phrases(NamedTuple):
+class PhraseTableArrays(NamedTuple):
     """The arrays of a phrase table, for compiled functions; see `PhraseTable` and `Trie`."""
 
     first: np.ndarray
@@ -36,7 +36,7 @@ class Phrases(NamedTuple):
     target_offsets: np.ndarray
 
 
-class Options(NamedTuple):
+class TranslationOptions(NamedTuple):
     """The translation options of a sentence, grouped by span, with the best estimate first.
 
     Attributes:
@@ -46,9 +46,9 @@ class Options(NamedTuple):
         entries: int64 [options], the entry in the phrase table, -1 for a copied word.
         scores: float64 [options], the weighted score without language model, distortion and orientations.
         estimates: float64 [options], the score plus the language model score of the words without context.
-        back: float64 [options, 3], the weighted score of each backward orientation.
-        ahead: float64 [options, 3], the weighted score of each forward orientation.
-        classes: int32 [options], equal for options with equal `ahead`.
+        backward: float64 [options, 3], the weighted score of each backward orientation.
+        forward: float64 [options, 3], the weighted score of each forward orientation.
+        classes: int32 [options], equal for options with equal `forward`.
         offsets: int32 [options + 1], the index of the first word of each option in `words`.
         words: int32 [words], the target words with their ids in the language model.
     """
@@ -58,24 +58,24 @@ class Options(NamedTuple):
     entries: np.ndarray
     scores: np.ndarray
     estimates: np.ndarray
-    back: np.ndarray
-    ahead: np.ndarray
+    backward: np.ndarray
+    forward: np.ndarray
     classes: np.ndarray
     offsets: np.ndarray
     words: np.ndarray
 
 
 @njit(nogil=True, cache=True)
-def collect(
+def collect_options(
     source: np.ndarray,
-    phrases: Phrases,
-    tables: Tables,
+    phrases: PhraseTableArrays,
+    tables: LanguageModelArrays,
     language_ids: np.ndarray,
     weights: np.ndarray,
-    longest: int,
-    most: int,
-    lexicalised: bool,
-) -> Options:
+    max_length: int,
+    max_options: int,
+    lexicalized: bool,
+) -> TranslationOptions:
     """Collect the translation options of a sentence.
 
     Args:
@@ -84,24 +84,24 @@ def collect(
         tables: The language model.
         language_ids: The id of each target word in the language model.
         weights: float64 [FEATURES], the feature weights.
-        longest: The maximum length of a source phrase.
-        most: The maximum number of options per span.
-        lexicalised: Whether orientations are scored.
+        max_length: The maximum length of a source phrase.
+        max_options: The maximum number of options per span.
+        lexicalized: Whether orientations are scored.
     """
     n = len(source)
-    spans = np.zeros((n, longest, 2), np.int32)
-    nodes = np.full((n, longest), -1, np.int64)
+    spans = np.zeros((n, max_length, 2), np.int32)
+    nodes = np.full((n, max_length), -1, np.int64)
     room = 0
     for i in range(n):
         node = 0
-        for length in range(1, min(longest, n - i) + 1):
-            node = child(phrases.first, phrases.words, node, source[i + length - 1])
+        for length in range(1, min(max_length, n - i) + 1):
+            node = find_child(phrases.first, phrases.words, node, source[i + length - 1])
             if node < 0:
                 break
             nodes[i, length - 1] = node
             count = phrases.entries[node + 1] - phrases.entries[node]
-            spans[i, length - 1, 1] = min(most, count)
-            room += min(most, count)
+            spans[i, length - 1, 1] = min(max_options, count)
+            room += min(max_options, count)
         # A word without translation of its own gets one option that copies it, so that search never fails.
         if spans[i, 0, 1] == 0:
             spans[i, 0, 1] = 1
@@ -115,7 +115,7 @@ def collect(
     words = np.empty(room * 16, np.int32)
     used = 0
     for i in range(n):
-        for length in range(1, min(longest, n - i) + 1):
+        for length in range(1, min(max_length, n - i) + 1):
             count = spans[i, length - 1, 1]
             spans[i, length - 1, 0] = used
             if count == 0:
@@ -127,7 +127,7 @@ def collect(
                 start, end = phrases.entries[node], phrases.entries[node + 1]
                 found = np.empty(end - start)
                 for entry in range(start, end):
-                    score, guess = _weigh(entry, phrases, tables, language_ids, weights)
+                    score, guess = _score_entry(entry, phrases, tables, language_ids, weights)
                     found[entry - start] = -(score + guess)
                 order = np.argsort(found, kind="mergesort")
             for place in range(count):
@@ -136,7 +136,7 @@ def collect(
                 if known:
                     entry = start + order[place]
                     entries[used] = entry
-                    score, guess = _weigh(entry, phrases, tables, language_ids, weights)
+                    score, guess = _score_entry(entry, phrases, tables, language_ids, weights)
                     first, last = _target(phrases, entry)
                     if size + last - first > len(words):
                         words = np.concatenate((words, np.empty(len(words) + last - first, np.int32)))
@@ -149,18 +149,18 @@ def collect(
                     guess = weights[LANGUAGE] * LN10 * tables.log_probs[1 + STRANGE]
                     words[size] = STRANGE
                     size += 1
-                if lexicalised:
+                if lexicalized:
                     for kind in range(3):
-                        one = phrases.reordering[entry, kind] if known else THIRD
-                        other = phrases.reordering[entry, 3 + kind] if known else THIRD
-                        back[used, kind] = weights[BACK + kind] * one
-                        ahead[used, kind] = weights[AHEAD + kind] * other
+                        one = phrases.reordering[entry, kind] if known else LOG_THIRD
+                        other = phrases.reordering[entry, 3 + kind] if known else LOG_THIRD
+                        back[used, kind] = weights[BACKWARD + kind] * one
+                        ahead[used, kind] = weights[FORWARD + kind] * other
                 else:
                     classes[used] = 0
                 scores[used], estimates[used] = score, score + guess
                 offsets[used + 1] = size
                 used += 1
-    return Options(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)
+    return TranslationOptions(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)
 
 
 @njit(nogil=True, cache=True)
@@ -170,7 +170,7 @@ def _target(phrases, entry):
 
 
 @njit(nogil=True, cache=True)
-def _weigh(entry, phrases, tables, language_ids, weights):
+def _score_entry(entry, phrases, tables, language_ids, weights):
     """Return the weighted score of a phrase pair, and its language model score without context."""
     first, last = _target(phrases, entry)
     score = -weights[WORDS] * (last - first) - weights[PHRASES]
@@ -184,7 +184,7 @@ def _weigh(entry, phrases, tables, language_ids, weights):
 
 
 @njit(nogil=True, cache=True)
-def future_costs(options: Options) -> np.ndarray:
+def future_costs(options: TranslationOptions) -> np.ndarray:
     """Return float64 [S, S + 1]: the highest sum of estimates for the words from i up to, excluding, j."""
     n, longest = options.spans.shape[0], options.spans.shape[1]
     future = np.full((n, n + 1), -np.inf)

@@ -19,25 +19,25 @@ from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
-from regard.smt.extraction import extract
-from regard.smt.kneser_ney import discounts
-from regard.smt.lexical import lexical_weights, word_table
+from regard.smt.extraction import extract_phrases
+from regard.smt.kneser_ney import compute_discounts
+from regard.smt.lexical import lexical_weights, build_word_table
 from regard.smt.store import read_arrays, write_arrays
-from regard.smt.trie import Trie, grow, phrases_trie
+from regard.smt.trie import Trie, grow_level, build_phrase_trie
 
-__all__ = ["SCORES", "Pairs", "PhraseTable", "build_table", "train_table"]
+__all__ = ["SCORES", "UnsortedPairs", "PhraseTable", "build_phrase_table", "estimate_phrase_table"]
 
 Smoothing = Literal["kneser-ney", "none"]
 
 SCORES = ("p(t|s)", "lex(t|s)", "p(s|t)", "lex(s|t)")
-MOST = 50
+MAX_TRANSLATIONS = 50
 """The maximum number of translations of a source phrase; those with the highest p(t | s) are kept."""
-SIGMA = 0.5
+ORIENTATION_PSEUDO_COUNT = 0.5
 """The pseudo-count of the text's orientation distribution."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class UnsortedPairs:
     """Unsorted phrase pairs.
 
     Attributes:
@@ -69,7 +69,7 @@ class PhraseTable:
         scores: float32 [pairs, 4], in the order of `SCORES`.
         links: int64 [pairs], the link mask; see `Extracted`.
         reordering: float32 [pairs, 6], the orientation scores.
-        ahead: int32 [pairs], equal for pairs with equal forward orientation scores.
+        forward_classes: int32 [pairs], equal for pairs with equal forward orientation scores.
         target_words: int32 [words], the word ids of the target phrases, concatenated.
         target_offsets: int64 [target phrases + 1], the index of the first word of each target phrase.
     """
@@ -80,7 +80,7 @@ class PhraseTable:
     scores: np.ndarray
     links: np.ndarray
     reordering: np.ndarray
-    ahead: np.ndarray
+    forward_classes: np.ndarray
     target_words: np.ndarray
     target_offsets: np.ndarray
 
@@ -109,7 +109,7 @@ class PhraseTable:
             DataError: if a file cannot be written.
         """
         arrays = {name: getattr(self, name) for name in _NAMES}
-        tree = {"first": self.trie.first, "words": self.trie.words, "levels": np.array(self.trie.levels)}
+        tree = {"first": self.trie.first_children, "words": self.trie.words, "levels": np.array(self.trie.levels)}
         write_arrays(folder, "phrases", arrays | tree)
 
     @classmethod
@@ -142,22 +142,22 @@ class PhraseTable:
         check_array("scores", self.scores, "float32", pairs, len(SCORES))
         check_array("reordering", self.reordering, "float32", pairs, 6)
         for name, values in (("scores", self.scores), ("reordering", self.reordering)):
-            check_range(name, values, *_LOGARITHMS)
+            check_range(name, values, *_LOG_PROB_RANGE)
         check_array("links", self.links, "int64", pairs)
-        check_array("ahead", self.ahead, "int32", pairs)
-        check_range("ahead", self.ahead, 0, max(0, pairs - 1))
+        check_array("ahead", self.forward_classes, "int32", pairs)
+        check_range("ahead", self.forward_classes, 0, max(0, pairs - 1))
         check_array("target_words", self.target_words, "int32", None)
         check_range("target_words", self.target_words, 0, target_words - 1)
         check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))
 
 
-_LOGARITHMS = -1e30, 1e30
+_LOG_PROB_RANGE = -1e30, 1e30
 """The range of valid log-probabilities: wide, but finite, so that their sums are finite as well."""
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 
-def build_table(pairs: Pairs, size: int) -> PhraseTable:
-    """Sort phrase pairs into a table, and keep the `MOST` most probable translations of each source phrase.
+def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
+    """Sort phrase pairs into a table, and keep the `MAX_TRANSLATIONS` most probable translations of each source phrase.
 
     Args:
         pairs: The phrase pairs.
@@ -168,13 +168,13 @@ def build_table(pairs: Pairs, size: int) -> PhraseTable:
     """
     if not len(pairs.links):
         raise DataError("a phrase table needs at least one phrase pair, but there is none")
-    trie, nodes = phrases_trie(*pairs.sources, size)
+    trie, nodes = build_phrase_trie(*pairs.sources, size)
     node = nodes[pairs.pairs[0]]
     # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
     order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
     ordered = node[order]
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    order = order[rank < MOST]
+    order = order[rank < MAX_TRANSLATIONS]
     used, targets = np.unique(pairs.pairs[1][order], return_inverse=True)
     words, offsets = _phrases(*pairs.targets, used)
     entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
@@ -201,10 +201,10 @@ def _phrases(words: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[
     return words[places], np.concatenate([[0], ends]).astype(np.int64)
 
 
-def train_table(
+def estimate_phrase_table(
     corpus: Corpus,
     links: LinkTable,
-    longest: int = 7,
+    max_length: int = 7,
     smoothing: Smoothing = "kneser-ney",
     unknown: int | None = None,
 ) -> PhraseTable:
@@ -213,28 +213,28 @@ def train_table(
     Args:
         corpus: The sentence pairs.
         links: The word links.
-        longest: The maximum length of a phrase in words.
+        max_length: The maximum length of a phrase in words.
         smoothing: The smoothing of phrase probabilities.
         unknown: The id of the unknown word; phrases that contain it are discarded.
 
     Raises:
         DataError: if there is no phrase pair.
     """
-    found = extract(corpus, links, longest)
+    found = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        strange = _holds(corpus.source, unknown, found.rows, found.source_starts, found.source_lengths)
-        strange |= _holds(corpus.target, unknown, found.rows, found.target_starts, found.target_lengths)
-        found = found.where(~strange) if strange.any() else found
+        strange = _contains_word(corpus.source, unknown, found.rows, found.source_starts, found.source_lengths)
+        strange |= _contains_word(corpus.target, unknown, found.rows, found.target_starts, found.target_lengths)
+        found = found.select(~strange) if strange.any() else found
     if not len(found):
         raise DataError("no phrase pair could be extracted: the text has no word links")
-    left = _number(corpus.source, found.rows, found.source_starts, found.source_lengths)
-    right = _number(corpus.target, found.rows, found.target_starts, found.target_lengths)
+    left = _index_phrases(corpus.source, found.rows, found.source_starts, found.source_lengths)
+    right = _index_phrases(corpus.target, found.rows, found.target_starts, found.target_lengths)
     size = len(right.offsets) - 1
     keys, members, counts = np.unique(left.rows * size + right.rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
     sides = (left.words, left.offsets), (right.words, right.offsets)
     links_of = _most_frequent(members, found.links, len(keys))
-    lexical = lexical_weights(word_table(corpus, links), *sides, pairs, links_of)
+    lexical = lexical_weights(build_word_table(corpus, links), *sides, pairs, links_of)
     columns = (
         _probabilities(counts, pairs[0], pairs[1], smoothing),
         lexical[0],
@@ -242,14 +242,14 @@ def train_table(
         lexical[1],
     )
     reordering = np.concatenate(
-        [_orientations(members, kinds, len(keys)) for kinds in (found.back, found.ahead)], axis=1
+        [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)], axis=1
     )
     scores = np.stack(columns, axis=1)
-    return build_table(Pairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words))
+    return build_phrase_table(UnsortedPairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words))
 
 
 @dataclass(frozen=True, eq=False)
-class _Numbered:
+class _DistinctPhrases:
     """Distinct phrases, and the index of the phrase of each occurrence."""
 
     words: np.ndarray
@@ -257,14 +257,14 @@ class _Numbered:
     rows: np.ndarray
 
 
-def _holds(text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _contains_word(text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return whether each phrase of one side contains a word."""
     before = np.concatenate([[0], np.cumsum(np.asarray(text.tokens) == word, dtype=np.int64)])
     places = text.starts[rows] + starts
     return before[places + lengths] > before[places]
 
 
-def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _Numbered:
+def _index_phrases(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _DistinctPhrases:
     """Assign an index to each distinct phrase of one side."""
     places = text.starts[rows] + starts
     size = len(text.words)
@@ -272,7 +272,7 @@ def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarra
     base = 1 + size
     for length in range(2, int(lengths.max()) + 1):
         longer = np.flatnonzero(lengths >= length)
-        level = grow(nodes[longer], text.tokens[places[longer] + length - 1], size)
+        level = grow_level(nodes[longer], text.tokens[places[longer] + length - 1], size)
         nodes[longer] = base + level.members
         base += len(level.words)
     _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
@@ -280,7 +280,7 @@ def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarra
     ends = np.cumsum(sizes)
     spots = np.repeat(places[first] - ends + sizes, sizes) + np.arange(int(sizes.sum()))
     words = text.tokens[spots].astype(np.int64)
-    return _Numbered(
+    return _DistinctPhrases(
         words, np.concatenate([[0], ends]).astype(np.int64), members.reshape(-1).astype(np.int64)
     )
 
@@ -311,7 +311,7 @@ def _probabilities(
     totals = np.bincount(given, counts)[given]
     if smoothing == "none":
         return np.log(counts / totals)
-    taken = np.array([0.0, *discounts(counts, "phrase pairs")])[np.minimum(counts, 3)]
+    taken = np.array([0.0, *compute_discounts(counts, "phrase pairs")])[np.minimum(counts, 3)]
     left = np.bincount(given, taken)[given]
     spread = np.bincount(other)[other] / len(other)
     return np.log(np.maximum(counts - taken, 0) / totals + left / totals * spread)
@@ -321,4 +321,4 @@ def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarr
     """Return the smoothed log p(orientation | pair), in nats."""
     counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
-    return np.log((counts + SIGMA * overall) / (counts.sum(axis=1, keepdims=True) + SIGMA))
+    return np.log((counts + ORIENTATION_PSEUDO_COUNT * overall) / (counts.sum(axis=1, keepdims=True) + ORIENTATION_PSEUDO_COUNT))

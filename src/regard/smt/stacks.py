@@ -17,48 +17,48 @@ import numpy as np
 from numba import njit
 
 from regard.smt.features import DISTORTION, LANGUAGE
-from regard.smt.language_model import END, Tables, score_word
-from regard.smt.options import LN10, Options
+from regard.smt.language_model import END, LanguageModelArrays, score_word
+from regard.smt.options import LN10, TranslationOptions
 
-__all__ = ["FARTHEST", "Rows", "search"]
+__all__ = ["MAX_DISTORTION_LIMIT", "Hypotheses", "stack_search"]
 
-FARTHEST = 60
+MAX_DISTORTION_LIMIT = 60
 """The maximum distortion limit, because the bitmap is one 64-bit integer."""
 
-PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, OTHER, NEXT, ALIVE = range(11)
-"""The columns of `Rows.numbers`: the extended hypothesis and the option; the first uncovered word and the
+PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, NEXT_RECOMBINED, NEXT_IN_STACK, IN_STACK = range(11)
+"""The columns of `Hypotheses.numbers`: the extended hypothesis and the option; the first uncovered word and the
 bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
 the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
 COLUMNS = 11
 
 
-class Rows(NamedTuple):
+class Hypotheses(NamedTuple):
     """The hypotheses of a search; row 0 is the empty hypothesis.
 
     Attributes:
-        numbers: int64 [rows, COLUMNS], the fields of each hypothesis.
+        fields: int64 [rows, COLUMNS], the fields of each hypothesis.
         scores: float64 [rows], the weighted score so far.
-        totals: float64 [rows], the score plus the future cost.
-        final: The row of the best complete hypothesis; the others are linked by `OTHER`.
+        totals_with_future: float64 [rows], the score plus the future cost.
+        final: The row of the best complete hypothesis; the others are linked by `NEXT_RECOMBINED`.
     """
 
-    numbers: np.ndarray
+    fields: np.ndarray
     scores: np.ndarray
-    totals: np.ndarray
+    totals_with_future: np.ndarray
     final: int
 
 
 @njit(nogil=True, cache=True)
-def search(
-    options: Options,
+def stack_search(
+    options: TranslationOptions,
     future: np.ndarray,
-    tables: Tables,
+    tables: LanguageModelArrays,
     start: int,
     weights: np.ndarray,
-    limit: int,
-    size: int,
-    width: float,
-) -> Rows:
+    distortion_limit: int,
+    stack_size: int,
+    max_score_difference: float,
+) -> Hypotheses:
     """Run the search and return all hypotheses.
 
     Args:
@@ -67,12 +67,12 @@ def search(
         tables: The language model.
         start: The state of the language model at the start of a sentence.
         weights: float64 [FEATURES], the feature weights.
-        limit: The maximum distance of a reordering jump in source words, at most `FARTHEST`.
-        size: The maximum number of hypotheses that are extended per stack.
-        width: The maximum difference of scores between the best hypothesis of a stack and one that is kept.
+        distortion_limit: The maximum distance of a reordering jump in source words, at most `MAX_DISTORTION_LIMIT`.
+        stack_size: The maximum number of hypotheses that are extended per stack.
+        max_score_difference: The maximum difference of scores between the best hypothesis of a stack and one that is kept.
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
-    lexicalised = np.any(options.back != 0) or np.any(options.ahead != 0)
+    lexicalised = np.any(options.backward != 0) or np.any(options.forward != 0)
     language = weights[LANGUAGE] * LN10
     numbers = np.zeros((1024, COLUMNS), np.int64)
     scores, totals = np.zeros(1024), np.zeros(1024)
@@ -80,20 +80,20 @@ def search(
     heads, counts = np.full(n + 1, -1, np.int64), np.zeros(n + 1, np.int64)
     best, bounds = np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
     numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, start
-    numbers[0, OTHER] = numbers[0, NEXT] = -1
+    numbers[0, NEXT_RECOMBINED] = numbers[0, NEXT_IN_STACK] = -1
     used, final, heads[0] = 1, -1, 0
     for covered in range(n):
-        rows = _kept(covered, heads, numbers, totals, size, best[covered] - width)
+        rows = _select_for_extension(covered, heads, numbers, totals, stack_size, best[covered] - max_score_difference)
         for row in rows:
             gap, mask = numbers[row, GAP], numbers[row, MASK]
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
             state, score = numbers[row, STATE], scores[row]
-            for i in range(max(gap, last - limit), min(n, last + limit + 1)):
+            for i in range(max(gap, last - distortion_limit), min(n, last + distortion_limit + 1)):
                 if i - gap < 63 and mask >> (i - gap) & 1:
                     continue
                 for length in range(1, min(longest, n - i) + 1):
                     j = i + length
-                    if i != gap and j - gap > limit:
+                    if i != gap and j - gap > distortion_limit:
                         break
                     if j - 1 - gap < 63 and mask >> (j - 1 - gap) & 1:
                         break
@@ -105,22 +105,22 @@ def search(
                         new_gap += 1
                         new_mask >>= 1
                     stack = covered + length
-                    rest = _rest(future, n, new_gap, new_mask)
+                    rest = _future_cost(future, n, new_gap, new_mask)
                     kind = 0 if i == last else 1 if j == first else 2
                     jump = -weights[DISTORTION] * abs(i - last)
                     if option >= 0:
-                        jump += options.ahead[option, kind]
+                        jump += options.forward[option, kind]
                     for place in range(begin, begin + count):
                         # A hypothesis that would not be extended is not created.
-                        floor = max(bounds[stack], best[stack] - width)
-                        value = score + jump + options.back[place, kind] + options.scores[place]
+                        floor = max(bounds[stack], best[stack] - max_score_difference)
+                        value = score + jump + options.backward[place, kind] + options.scores[place]
                         after = state
                         for k in range(options.offsets[place], options.offsets[place + 1]):
                             log_prob, after = score_word(tables, after, options.words[k])
                             value += language * log_prob
                         if stack == n:
                             log_prob, after = score_word(tables, after, END)
-                            value += language * log_prob + options.ahead[place, 0 if j == n else 2]
+                            value += language * log_prob + options.forward[place, 0 if j == n else 2]
                         total = value + rest
                         if total < floor:
                             continue
@@ -130,7 +130,7 @@ def search(
                             totals = np.concatenate((totals, np.zeros(used)))
                             table = _rehash(numbers, used, 8 * used)
                         new = numbers[used]
-                        new[PREVIOUS], new[OPTION], new[OTHER], new[NEXT] = row, place, -1, -1
+                        new[PREVIOUS], new[OPTION], new[NEXT_RECOMBINED], new[NEXT_IN_STACK] = row, place, -1, -1
                         new[GAP], new[MASK] = new_gap, new_mask
                         if stack == n:
                             # Complete hypotheses have no extensions, so that all are recombined.
@@ -144,17 +144,17 @@ def search(
                         used += 1
                         if stack == n:
                             final = here
-                        elif not numbers[here, ALIVE]:
-                            numbers[here, ALIVE] = 1
-                            numbers[here, NEXT], heads[stack] = heads[stack], here
+                        elif not numbers[here, IN_STACK]:
+                            numbers[here, IN_STACK] = 1
+                            numbers[here, NEXT_IN_STACK], heads[stack] = heads[stack], here
                             counts[stack] += 1
-                            if counts[stack] >= 4 * size:
-                                bounds[stack] = _thin(stack, heads, counts, numbers, totals, size)
-    return Rows(numbers[:used], scores[:used], totals[:used], final)
+                            if counts[stack] >= 4 * stack_size:
+                                bounds[stack] = _prune_stack(stack, heads, counts, numbers, totals, stack_size)
+    return Hypotheses(numbers[:used], scores[:used], totals[:used], final)
 
 
 @njit(nogil=True, cache=True)
-def _rest(future, n, gap, mask):
+def _future_cost(future, n, gap, mask):
     """Return the future cost of the uncovered words from the first gap on."""
     total, start, place = 0.0, gap, gap
     while mask:
@@ -168,17 +168,17 @@ def _rest(future, n, gap, mask):
 
 
 @njit(nogil=True, cache=True)
-def _kept(stack, heads, numbers, totals, size, floor):
+def _select_for_extension(stack, heads, numbers, totals, size, floor):
     """Return the hypotheses of a stack that are extended, best first."""
     count, row = 0, heads[stack]
     while row >= 0:
         count += 1
-        row = numbers[row, NEXT]
+        row = numbers[row, NEXT_IN_STACK]
     rows, keys = np.empty(count, np.int64), np.empty(count)
     row = heads[stack]
     for place in range(count):
         rows[place], keys[place] = row, -totals[row]
-        row = numbers[row, NEXT]
+        row = numbers[row, NEXT_IN_STACK]
     order = np.argsort(keys, kind="mergesort")[:size]
     if stack == 0:
         return rows
@@ -189,22 +189,22 @@ def _kept(stack, heads, numbers, totals, size, floor):
 
 
 @njit(nogil=True, cache=True)
-def _thin(stack, heads, counts, numbers, totals, size):
+def _prune_stack(stack, heads, counts, numbers, totals, size):
     """Prune a stack to its best hypotheses and return the score of the worst one that is kept."""
     rows = np.empty(counts[stack], np.int64)
     row = heads[stack]
     for place in range(len(rows)):
         rows[place] = row
-        row = numbers[row, NEXT]
+        row = numbers[row, NEXT_IN_STACK]
     keys = totals[rows]
     bound = np.partition(keys, len(keys) - size)[len(keys) - size]
     heads[stack], counts[stack] = -1, 0
     for row in rows:
         if totals[row] >= bound and counts[stack] < size:
-            numbers[row, NEXT], heads[stack] = heads[stack], row
+            numbers[row, NEXT_IN_STACK], heads[stack] = heads[stack], row
             counts[stack] += 1
         else:
-            numbers[row, ALIVE] = 0
+            numbers[row, IN_STACK] = 0
     return bound
 
 
@@ -252,7 +252,7 @@ def _recombine(numbers, scores, totals, table, new):
                     numbers[old, column], numbers[new, column] = numbers[new, column], numbers[old, column]
                 scores[old], scores[new] = scores[new], scores[old]
                 totals[old], totals[new] = totals[new], totals[old]
-            numbers[new, OTHER], numbers[old, OTHER] = numbers[old, OTHER], new
+            numbers[new, NEXT_RECOMBINED], numbers[old, NEXT_RECOMBINED] = numbers[old, NEXT_RECOMBINED], new
             return old
         place = (place + 1) & (len(table) - 1)
     table[place] = new

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.sealed import own_file
+from regard.data.sealed import checked_file
 from regard.errors import DataError
 
 __all__ = ["read_arrays", "write_arrays"]
@@ -33,7 +33,7 @@ def read_arrays(folder: Path, prefix: str, names: Iterable[str]) -> dict[str, np
     """
     found = {}
     for name in names:
-        path = own_file(folder, f"{prefix}.{name}.npy")
+        path = checked_file(folder, f"{prefix}.{name}.npy")
         try:
             found[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except OSError as error:

@@ -18,7 +18,7 @@ from numba import njit
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
 
-__all__ = ["ABSENT", "Level", "Trie", "child", "grow", "phrases_trie"]
+__all__ = ["ABSENT", "Level", "Trie", "find_child", "grow_level", "build_phrase_trie"]
 
 ABSENT = -1
 
@@ -30,12 +30,12 @@ class Trie:
     Attributes:
         levels: `levels[n]` is the first node of n-grams with n words, n from 0; the last entry is the number
             of nodes.
-        first: int64 [nodes + 1], the first child of each node.
+        first_children: int64 [nodes + 1], the first child of each node.
         words: int32 [nodes], the last word of each n-gram; -1 for node 0.
     """
 
     levels: tuple[int, ...]
-    first: np.ndarray
+    first_children: np.ndarray
     words: np.ndarray
 
     @property
@@ -53,30 +53,30 @@ class Trie:
 
     def parents(self) -> np.ndarray:
         """Return int64 [nodes]: the node of each n-gram without its last word; -1 for node 0."""
-        parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
+        parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first_children))
         return np.concatenate([[ABSENT], parents])
 
-    def check(self, size: int) -> None:
+    def check(self, vocab_size: int) -> None:
         """Check the arrays of a loaded trie, because compiled functions use them as indices without checks.
 
         Args:
-            size: The size of the vocabulary.
+            vocab_size: The size of the vocabulary.
 
         Raises:
             DataError: if an array is inconsistent; the message names it.
         """
         levels, nodes = self.levels, len(self.words)
-        if levels[:3] != (0, 1, 1 + size) or levels[-1] != nodes or list(levels) != sorted(levels):
-            raise DataError(f"levels: not consistent with {nodes} nodes and {size} words")
+        if levels[:3] != (0, 1, 1 + vocab_size) or levels[-1] != nodes or list(levels) != sorted(levels):
+            raise DataError(f"levels: not consistent with {nodes} nodes and {vocab_size} words")
         check_array("words", self.words, "int32", None)
-        check_offsets("first", self.first, nodes, nodes, start=1)
+        check_offsets("first", self.first_children, nodes, nodes, start=1)
         # The children of a level form the next level, so that following children always terminates.
-        ends = [int(self.first[level]) for level in levels[:-1]]
+        ends = [int(self.first_children[level]) for level in levels[:-1]]
         if ends != list(levels[1:]):
             raise DataError("first: the children of a level do not form the next level")
-        if not np.array_equal(self.words[1 : 1 + size], np.arange(size)):
+        if not np.array_equal(self.words[1 : 1 + vocab_size], np.arange(vocab_size)):
             raise DataError("words: the first level does not contain every word in order")
-        check_range("words", self.words[1:], 0, size - 1)
+        check_range("words", self.words[1:], 0, vocab_size - 1)
 
     def find(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the child of each node with the given word, or `ABSENT`.
@@ -85,7 +85,7 @@ class Trie:
             nodes: int64 [N]; `ABSENT` has no children.
             words: int64 [N], the word of each child.
         """
-        return _find_all(self.first, self.words, nodes.astype(np.int64), words.astype(np.int64))
+        return _find_all(self.first_children, self.words, nodes.astype(np.int64), words.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,54 +103,54 @@ class Level:
     members: np.ndarray
 
 
-def grow(nodes: np.ndarray, words: np.ndarray, size: int) -> Level:
+def grow_level(nodes: np.ndarray, words: np.ndarray, vocab_size: int) -> Level:
     """Return the sorted distinct pairs of a node and the following word.
 
     Args:
         nodes: int64, the node at each text position.
         words: The word that follows each node.
-        size: The size of the vocabulary.
+        vocab_size: The size of the vocabulary.
     """
-    keys = nodes.astype(np.int64) * size + words
+    keys = nodes.astype(np.int64) * vocab_size + words
     order = np.argsort(keys)
     ordered = keys[order]
     fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
     members = np.empty(len(keys), dtype=np.int64)
     members[order] = np.cumsum(fresh) - 1
     distinct = ordered[fresh]
-    return Level(distinct // size, (distinct % size).astype(np.int32), members)
+    return Level(distinct // vocab_size, (distinct % vocab_size).astype(np.int32), members)
 
 
-def phrases_trie(tokens: np.ndarray, offsets: np.ndarray, size: int) -> tuple[Trie, np.ndarray]:
+def build_phrase_trie(tokens: np.ndarray, offsets: np.ndarray, vocab_size: int) -> tuple[Trie, np.ndarray]:
     """Return a trie of phrases and their prefixes.
 
     Args:
         tokens: The word ids of the phrases, concatenated.
         offsets: int64 [phrases + 1], the index of the first word of each phrase.
-        size: The size of the vocabulary.
+        vocab_size: The size of the vocabulary.
 
     Returns:
         The trie, and the node of each phrase: int64 [phrases].
     """
     lengths = np.diff(offsets)
-    levels, words = [0, 1, 1 + size], [np.array([ABSENT]), np.arange(size)]
-    counts = [np.array([size])]
+    levels, words = [0, 1, 1 + vocab_size], [np.array([ABSENT]), np.arange(vocab_size)]
+    counts = [np.array([vocab_size])]
     found = np.zeros(len(lengths), dtype=np.int64)
     rows = np.flatnonzero(lengths)
     found[rows] = 1 + tokens[offsets[rows]]
     for length in range(2, int(lengths.max(initial=1)) + 1):
         rows = np.flatnonzero(lengths >= length)
-        level = grow(found[rows], tokens[offsets[rows] + length - 1], size)
+        level = grow_level(found[rows], tokens[offsets[rows] + length - 1], vocab_size)
         start, end = levels[-2:]
         counts.append(np.bincount(level.parents - start, minlength=end - start))
         words.append(level.words)
         found[rows] = end + level.members
         levels.append(end + len(level.words))
     counts.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
-    return assemble(levels, counts, words), found
+    return assemble_trie(levels, counts, words), found
 
 
-def assemble(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray]) -> Trie:
+def assemble_trie(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray]) -> Trie:
     """Assemble a trie from its levels.
 
     Args:
@@ -164,7 +164,7 @@ def assemble(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray
 
 
 @njit(nogil=True, cache=True)
-def child(first, words, node, word):
+def find_child(first, words, node, word):
     """Return the child of a node with the given word, or `ABSENT`."""
     low, high = first[node], first[node + 1]
     if node == 0:
@@ -182,5 +182,5 @@ def child(first, words, node, word):
 def _find_all(first, words, nodes, added):
     found = np.empty(len(nodes), np.int64)
     for i in range(len(nodes)):
-        found[i] = child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
+        found[i] = find_child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
     return found

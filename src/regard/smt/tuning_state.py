@@ -9,38 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import config, option
-from regard.data.folders import whole_folder
+from regard.config import configclass, option
+from regard.data.folders import atomic_directory
 from regard.data.reading import read_json
-from regard.data.sealed import Digests, check_seal, own_file, seal
+from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.errors import CheckpointError, DataError
-from regard.smt.mert import Lists
+from regard.smt.mert import NBestLists
 from regard.smt.store import read_arrays, write_arrays
 
-__all__ = ["Pool", "Round", "TuningState"]
+__all__ = ["NBestPool", "TuningRound", "TuningState"]
 
-ABOUT = "about.json"
+METADATA_FILE = "about.json"
 ARRAYS = ("weights", "best", "sizes", "features", "counts", "lengths", "words")
 
 
 @dataclass(frozen=True)
-class Round:
+class TuningRound:
     """The result of one round of tuning.
 
     Attributes:
-        number: The number of the round; round 0 uses the initial weights.
+        round_number: The number of the round; round 0 uses the initial weights.
         weights: The weights of the decoder in this round.
         bleu: The BLEU of the translations on tokens, from 0 to 100.
-        translations: The number of translations in all n-best lists.
+        num_translations: The number of translations in all n-best lists.
     """
 
-    number: int
+    round_number: int
     weights: np.ndarray
     bleu: float
-    translations: int
+    num_translations: int
 
 
-class Pool:
+class NBestPool:
     """The accumulated translations of one sentence, without duplicates of words and features.
 
     Attributes:
@@ -56,10 +56,10 @@ class Pool:
         self.counts: list[np.ndarray] = []
         self._known: set[tuple[tuple[int, ...], bytes]] = set()
 
-    def add(self, said: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray) -> int:
+    def add(self, translations: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray) -> int:
         """Add translations and return the number of new ones."""
         before = len(self.words)
-        for words, own, row in zip(said, features, counts, strict=True):
+        for words, own, row in zip(translations, features, counts, strict=True):
             # Different derivations can give the same words with other features.
             key = words, own.round(6).tobytes()
             if key not in self._known:
@@ -76,22 +76,22 @@ class TuningState:
 
     Attributes:
         pools: The n-best list of each sentence.
-        random: The random generator of the starting points.
+        rng: The random generator of the starting points.
         weights: The weights of the decoder in this round.
-        number: The number of the round.
+        round_number: The number of the round.
         best: The best round so far, or None before the first one.
     """
 
-    pools: list[Pool]
-    random: np.random.Generator
+    pools: list[NBestPool]
+    rng: np.random.Generator
     weights: np.ndarray
-    number: int = 0
-    best: Round | None = None
+    round_number: int = 0
+    best: TuningRound | None = None
 
-    def lists(self) -> Lists:
+    def lists(self) -> NBestLists:
         """Return the n-best lists for the search in weight space."""
         offsets = np.cumsum([0, *(len(pool.words) for pool in self.pools)]).astype(np.int64)
-        return Lists(offsets, *self._together())
+        return NBestLists(offsets, *self._together())
 
     def _together(self) -> tuple[np.ndarray, np.ndarray]:
         features = np.array([row for pool in self.pools for row in pool.features])
@@ -107,9 +107,9 @@ class TuningState:
         features, counts = self._together()
         translations = [words for pool in self.pools for words in pool.words]
         about: dict[str, Any] = {
-            "number": self.number,
+            "number": self.round_number,
             "best": {key: getattr(self.best, key) for key in ("number", "bleu", "translations")},
-            "random": self.random.bit_generator.state,
+            "random": self.rng.bit_generator.state,
         }
         arrays = {
             "weights": self.weights,
@@ -121,10 +121,10 @@ class TuningState:
             "words": np.array([word for words in translations for word in words], dtype=np.int64),
         }
         try:
-            with whole_folder(folder) as made:
+            with atomic_directory(folder) as made:
                 write_arrays(made, "tuning", arrays)
-                about["sha256"] = seal(made, sorted(path.name for path in made.iterdir()))
-                (made / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+                about["sha256"] = compute_checksums(made, sorted(path.name for path in made.iterdir()))
+                (made / METADATA_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
         except OSError as error:
             raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
         except DataError as error:
@@ -138,12 +138,12 @@ class TuningState:
             CheckpointError: if a file is missing or altered; the message names it.
         """
         try:
-            about = read_json(own_file(folder, ABOUT), _About)
-            check_seal(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), ABOUT)
+            about = read_json(checked_file(folder, METADATA_FILE), _Metadata)
+            verify_checksums(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), METADATA_FILE)
             arrays = read_arrays(folder, "tuning", ARRAYS)
             random = np.random.default_rng()
             random.bit_generator.state = about.random
-            best = Round(weights=np.array(arrays["best"]), **vars(about.best))
+            best = TuningRound(weights=np.array(arrays["best"]), **vars(about.best))
             pools = _pools(arrays)
             return cls(pools, random, np.array(arrays["weights"]), about.number, best)
         except DataError as error:
@@ -152,8 +152,8 @@ class TuningState:
             raise CheckpointError(f"{folder}: not a tuning state; remove the directory") from None
 
 
-@config
-class _Best:
+@configclass
+class _BestRound:
     """The best round in `about.json`."""
 
     number: int = option(help="Number of the round.", ge=0)
@@ -161,22 +161,22 @@ class _Best:
     translations: int = option(help="Number of translations in all n-best lists.", ge=0)
 
 
-@config
-class _About:
+@configclass
+class _Metadata:
     """The content of `about.json`."""
 
     number: int = option(help="Number of the next round.", ge=0)
-    best: _Best = option(help="Best round so far.")
+    best: _BestRound = option(help="Best round so far.")
     random: dict[str, Any] = option(help="State of the random generator.")
-    sha256: Digests = option(help="Checksums of the other files in the directory.")
+    sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
-def _pools(arrays: dict[str, np.ndarray]) -> list[Pool]:
+def _pools(arrays: dict[str, np.ndarray]) -> list[NBestPool]:
     words, pools = arrays["words"].tolist(), []
     ends = np.cumsum([0, *arrays["lengths"]]).tolist()
     translations = [tuple(words[first:last]) for first, last in pairwise(ends)]
     for first, last in pairwise(np.cumsum([0, *arrays["sizes"]]).tolist()):
-        pools.append(Pool())
+        pools.append(NBestPool())
         pools[-1].add(
             translations[first:last], np.array(arrays["features"][first:last]), arrays["counts"][first:last]
         )

@@ -17,18 +17,18 @@ import numpy as np
 from regard.data.checks import check_offsets
 from regard.data.corpus import CorpusConfig
 from regard.data.guidance import SplitLinks
-from regard.data.prepared import Prepared
+from regard.data.prepared import PreparedData
 from regard.errors import DataError
-from regard.training.guided import GuidedConfig
+from regard.training.guided import GuidedAlignmentConfig
 from regard.training.store import read_array, write_array
 
-__all__ = ["guiding_links"]
+__all__ = ["load_guided_links"]
 
 _log = logging.getLogger(__name__)
 
 
-def guiding_links(
-    config: GuidedConfig | None, prepared: Prepared, corpora: Sequence[CorpusConfig], fingerprint: str
+def load_guided_links(
+    config: GuidedAlignmentConfig | None, prepared: PreparedData, corpora: Sequence[CorpusConfig], fingerprint: str
 ) -> SplitLinks | None:
     """Return the word links of the training split, or None without guided alignment.
 
@@ -45,10 +45,10 @@ def guiding_links(
     if config is None:
         return None
     split = prepared.split("train")
-    tagged = [corpus.tag is not None for corpus in corpora]
+    tagged = [corpus.source_prefix is not None for corpus in corpora]
     if config.links is not None:
         return SplitLinks.read(config.links, split, tagged, config.units)
-    links = _aligned(prepared, fingerprint)
+    links = _align_training_split(prepared, fingerprint)
     # A tag is the first source token of its row. It has no translation, so its links are removed.
     rows = np.repeat(tagged, [int(corpus["kept"]) for corpus in split.corpora])
     kept = (links.pairs[:, 0] > 0) | ~np.repeat(rows, np.diff(links.offsets))
@@ -56,16 +56,16 @@ def guiding_links(
     return SplitLinks(links.pairs[kept], ends)
 
 
-def _aligned(prepared: Prepared, fingerprint: str) -> SplitLinks:
+def _align_training_split(prepared: PreparedData, fingerprint: str) -> SplitLinks:
     """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
-    from regard.alignment import Corpus, Setting, train_both
-    from regard.alignment.registry import DEFAULT, config_of
+    from regard.alignment import Corpus, TrainingSetup, train_both
+    from regard.alignment.registry import DEFAULT_ALIGNER, default_config
 
-    paths = [prepared.folder / f"{DEFAULT}-{fingerprint[:16]}.{kind}" for kind in ("links", "edges")]
+    paths = [prepared.directory / f"{DEFAULT_ALIGNER}-{fingerprint[:16]}.{kind}" for kind in ("links", "edges")]
     if not all(path.exists() for path in paths):
-        _log.info("aligning %s to guide attention", prepared.folder)
+        _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
-        found = train_both(corpus, config_of(DEFAULT), Setting(seed=1)).align(corpus)
+        found = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
         write_array(paths[0], np.stack([found.source, found.target], axis=1).astype(np.int32))
         write_array(paths[1], found.offsets.astype(np.int64))
     split = prepared.split("train")
@@ -76,7 +76,7 @@ def _aligned(prepared: Prepared, fingerprint: str) -> SplitLinks:
         most = np.repeat(lengths, np.diff(offsets))
         if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
             raise DataError(
-                f"{paths[0]}: some links refer to tokens that {prepared.folder} does not contain; remove the "
+                f"{paths[0]}: some links refer to tokens that {prepared.directory} does not contain; remove the "
                 "file and run the command again"
             )
     return SplitLinks(pairs, offsets)

@@ -20,25 +20,25 @@ from torch.optim import Optimizer
 
 from regard.errors import CheckpointError
 from regard.models.base import TranslationModel
-from regard.training.optimizer import load_optimizer, optimizer_tensors
-from regard.training.progress import Progress
-from regard.training.resume import BESIDE
-from regard.training.schedule import Schedule
+from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
+from regard.training.progress import TrainingProgress
+from regard.training.resume import CHECKSUMS_KEY
+from regard.training.schedule import LRScheduler
 from regard.training.store import read_tensors, write_tensors
 from regard.training.weights import (
     MODEL_FILE,
     MODEL_PREFIX,
     OPTIMIZER_PREFIX,
-    put_weights,
-    weights_of,
+    copy_weights,
+    named_weights,
 )
 from regard.types import Tensor
 
-__all__ = ["Checkpoints", "TrainingState", "epoch_files", "state_files"]
+__all__ = ["CheckpointManager", "TrainingState", "epoch_files", "state_files"]
 
 _log = logging.getLogger(__name__)
 
-KEPT = 2  # training states
+MAX_STATES = 2  # training states
 
 
 @dataclass
@@ -54,55 +54,55 @@ class TrainingState:
 
     model: TranslationModel
     optimizer: Optimizer
-    schedule: Schedule
-    progress: Progress
+    schedule: LRScheduler
+    progress: TrainingProgress
 
-    def trained(self) -> list[str]:
+    def trained_parameter_names(self) -> list[str]:
         """Return the names of the trained parameters in the optimizer's order."""
         names = {id(value): name for name, value in self.model.named_parameters()}
         return [names[id(value)] for group in self.optimizer.param_groups for value in group["params"]]
 
 
-class Checkpoints:
+class CheckpointManager:
     """The checkpoints of one model directory.
 
     Args:
-        folder: The model directory.
+        output_dir: The model directory.
         identity: Values that a training state must match to be resumed, by name, such as the checksum of the
             data.
-        beside: The checksums of the files that the weights depend on, recorded with them; see
+        file_checksums: The checksums of the files that the weights depend on, recorded with them; see
             `regard.training.resume`. A training state must match these, too.
     """
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], beside: Mapping[str, str] | None = None
+        self, output_dir: Path, identity: Mapping[str, Any], file_checksums: Mapping[str, str] | None = None
     ) -> None:
         """Set the paths. No file is read or written."""
-        self.folder = folder
-        self.states = folder / "training"
-        self.beside = dict(beside or {})
+        self.output_dir = output_dir
+        self.states_dir = output_dir / "training"
+        self.file_checksums = dict(file_checksums or {})
         self.identity = dict(identity)
 
     def save(self, state: TrainingState) -> None:
-        """Write the training state, then remove all but the latest `KEPT` states.
+        """Write the training state, then remove all but the latest `MAX_STATES` states.
 
         Raises:
             CheckpointError: if it cannot be written, for example because the disk is full; existing files are
                 unchanged.
         """
-        tensors = {MODEL_PREFIX + name: tensor for name, tensor in weights_of(state.model).items()}
-        moments = optimizer_tensors(state.optimizer, state.trained())
+        tensors = {MODEL_PREFIX + name: tensor for name, tensor in named_weights(state.model).items()}
+        moments = optimizer_state_tensors(state.optimizer, state.trained_parameter_names())
         tensors |= {OPTIMIZER_PREFIX + name: tensor for name, tensor in moments.items()}
         about = {
             "identity": self.identity,
-            BESIDE: self.beside,
-            "progress": state.progress.state(),
-            "schedule": state.schedule.state(),
+            CHECKSUMS_KEY: self.file_checksums,
+            "progress": state.progress.state_dict(),
+            "schedule": state.schedule.state_dict(),
         }
         self._make_states()
-        write_tensors(self.states / f"state-{state.progress.update:08d}.safetensors", tensors, about)
+        write_tensors(self.states_dir / f"state-{state.progress.step:08d}.safetensors", tensors, about)
         # Old states are removed last, so that a crash while writing leaves a state to resume from.
-        for old in self._files()[KEPT:]:
+        for old in self._files()[MAX_STATES:]:
             old.unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> bool:
@@ -125,19 +125,19 @@ class Checkpoints:
                 continue
             for problem in problems:
                 _log.warning("%s; resuming from the previous checkpoint, %s", problem, file)
-            self._put(state, file, tensors, about)
+            self._load_tensors(state, file, tensors, about)
             return True
         if files:
             raise CheckpointError(
-                "\n".join(problems) + f"\nall checkpoints in {self.states} are damaged; train again"
+                "\n".join(problems) + f"\nall checkpoints in {self.states_dir} are damaged; train again"
             )
         return False
 
-    def save_model(self, model: nn.Module, about: dict[str, Any]) -> None:
+    def save_model(self, model: nn.Module, metadata: dict[str, Any]) -> None:
         """Write the weights to `model.safetensors`."""
-        write_tensors(self.folder / MODEL_FILE, weights_of(model), {**about, BESIDE: self.beside})
+        write_tensors(self.output_dir / MODEL_FILE, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
 
-    def mend_model(self, state: TrainingState) -> bool:
+    def restore_best_model(self, state: TrainingState) -> bool:
         """Replace the file of the best weights with the current weights if it cannot be read.
 
         Returns:
@@ -148,9 +148,9 @@ class Checkpoints:
             CheckpointError: if the weights cannot be written.
         """
         try:
-            _, about = read_tensors(self.folder / MODEL_FILE)
+            _, about = read_tensors(self.output_dir / MODEL_FILE)
         except CheckpointError as error:
-            update = state.progress.update
+            update = state.progress.step
             _log.warning(
                 "%s; the best weights are lost and replaced by the weights of step %d", error, update
             )
@@ -158,19 +158,19 @@ class Checkpoints:
             return True
         return "mended" in about
 
-    def save_epoch(self, model: nn.Module, epoch: int, keep: int, about: dict[str, Any]) -> None:
-        """Write the weights at the end of an epoch, and remove all but the last `keep` such files."""
+    def save_epoch(self, model: nn.Module, epoch: int, keep_last: int, metadata: dict[str, Any]) -> None:
+        """Write the weights at the end of an epoch, and remove all but the last `keep_last` such files."""
         self._make_states()
-        path = self.states / f"epoch-{epoch:04d}.safetensors"
-        write_tensors(path, weights_of(model), {**about, BESIDE: self.beside})
-        for old in epoch_files(self.folder)[:-keep]:
+        path = self.states_dir / f"epoch-{epoch:04d}.safetensors"
+        write_tensors(path, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
+        for old in epoch_files(self.output_dir)[:-keep_last]:
             old.unlink(missing_ok=True)
 
-    def _put(
+    def _load_tensors(
         self, state: TrainingState, file: Path, tensors: dict[str, Tensor], about: dict[str, Any]
     ) -> None:
-        known = {**about.get("identity", {}), **about.get(BESIDE, {})}
-        for name, value in {**self.identity, **self.beside}.items():
+        known = {**about.get("identity", {}), **about.get(CHECKSUMS_KEY, {})}
+        for name, value in {**self.identity, **self.file_checksums}.items():
             if known.get(name) != value:
                 raise CheckpointError(
                     f"{file}: the {name} has changed since this run began; train into another directory"
@@ -179,27 +179,27 @@ class Checkpoints:
             {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
             for part in (MODEL_PREFIX, OPTIMIZER_PREFIX)
         )
-        put_weights(state.model, weights, str(file))
-        load_optimizer(state.optimizer, state.trained(), moments)
-        state.schedule.load(about["schedule"])
-        state.progress = Progress.from_state(about["progress"])
+        copy_weights(state.model, weights, str(file))
+        load_optimizer_state(state.optimizer, state.trained_parameter_names(), moments)
+        state.schedule.load_state_dict(about["schedule"])
+        state.progress = TrainingProgress.from_state_dict(about["progress"])
 
     def _make_states(self) -> None:
         try:
-            self.states.mkdir(exist_ok=True)
+            self.states_dir.mkdir(exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{self.states}: cannot create the directory: {error.strerror}") from None
+            raise CheckpointError(f"{self.states_dir}: cannot create the directory: {error.strerror}") from None
 
     def _files(self) -> list[Path]:
         """Return the files of training states, latest first."""
-        return state_files(self.folder)
+        return state_files(self.output_dir)
 
 
-def epoch_files(folder: Path) -> list[Path]:
+def epoch_files(output_dir: Path) -> list[Path]:
     """Return the weight files of the epochs of a model directory, oldest first."""
-    return sorted((folder / "training").glob("epoch-*.safetensors"))
+    return sorted((output_dir / "training").glob("epoch-*.safetensors"))
 
 
-def state_files(folder: Path) -> list[Path]:
+def state_files(output_dir: Path) -> list[Path]:
     """Return the training states of a model directory, latest first."""
-    return sorted((folder / "training").glob("state-*.safetensors"), reverse=True)
+    return sorted((output_dir / "training").glob("state-*.safetensors"), reverse=True)

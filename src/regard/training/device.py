@@ -9,10 +9,10 @@ from typing import Any, Literal
 import torch
 
 from regard.errors import DeviceError
-from regard.kernels.products import bound_memory
-from regard.processors import available_processors
+from regard.kernels.products import limit_kernel_caches
+from regard.processors import num_available_cpus
 
-__all__ = ["Precision", "autocast", "give_back_memory", "pick_device", "use_threads"]
+__all__ = ["Precision", "autocast", "release_unused_memory", "pick_device", "set_num_threads"]
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -28,7 +28,7 @@ def _trim() -> Callable[[int], object] | None:
 _TRIM = _trim()
 
 
-def give_back_memory() -> None:
+def release_unused_memory() -> None:
     """Return freed heap memory to the operating system.
 
     Batches come in hundreds of shapes, so that a freed block rarely fits the next batch and the heap grows.
@@ -53,7 +53,7 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError:
         raise DeviceError(f"device {name!r} does not exist; expected auto, cpu, cuda or cuda:N") from None
     if device.type == "cpu":
-        bound_memory()
+        limit_kernel_caches()
         return device
     if device.type != "cuda":
         raise DeviceError(f"device {name!r} is not supported; expected auto, cpu, cuda or cuda:N")
@@ -72,14 +72,14 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def use_threads(count: int | None) -> None:
+def set_num_threads(num_threads: int | None) -> None:
     """Set the number of threads for matrix multiplications on the CPU.
 
     Args:
-        count: The number of threads. None keeps PyTorch's number, but limits it to the number of processors
+        num_threads: The number of threads. None keeps PyTorch's number, but limits it to the number of processors
             that the process may use if `OMP_NUM_THREADS` is not set.
     """
-    if count is None and not os.environ.get("OMP_NUM_THREADS"):
-        count = min(torch.get_num_threads(), available_processors())
-    if count is not None:
-        torch.set_num_threads(count)
+    if num_threads is None and not os.environ.get("OMP_NUM_THREADS"):
+        num_threads = min(torch.get_num_threads(), num_available_cpus())
+    if num_threads is not None:
+        torch.set_num_threads(num_threads)

@@ -7,12 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-__all__ = ["Display"]
+__all__ = ["ProgressDisplay"]
 
 _log = logging.getLogger(__name__)
 
 
-class Display:
+class ProgressDisplay:
     """A progress bar if stderr is a terminal, else one log line per line of the metrics log.
 
     Args:
@@ -26,7 +26,7 @@ class Display:
         self.task: TaskID | None = None
         self.speed, self.score = "", ""
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "ProgressDisplay":
         """Show the bar."""
         if self.enabled and sys.stderr.isatty():
             self.bar = Progress(
@@ -48,12 +48,12 @@ class Display:
             self.bar.stop()
             self.bar = None
 
-    def advance(self, done: float, epoch: int) -> None:
+    def advance(self, completed: float, epoch: int) -> None:
         """Show the completed share of the run, in [0, 1]."""
         if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=done, epoch=epoch, speed=self.speed, score=self.score)
+            self.bar.update(self.task, completed=completed, epoch=epoch, speed=self.speed, score=self.score)
 
-    def recorded(self, entry: dict[str, Any]) -> None:
+    def show_metrics(self, entry: dict[str, Any]) -> None:
         """Show a line of the metrics log."""
         if not self.enabled:
             return

@@ -16,24 +16,24 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-__all__ = ["ALONE", "Processes", "join", "process_rank"]
+__all__ = ["SINGLE_PROCESS", "ProcessGroup", "init_process_group", "process_rank"]
 
 TIMEOUT = timedelta(hours=1)
 """Maximum time that a process waits for the others; the first one alone translates the validation split."""
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessGroup:
     """The rank of this process, the number of processes and the device.
 
     Attributes:
         rank: The number of this process, from 0.
-        count: The number of processes of the run.
+        world_size: The number of processes of the run.
         device: The device of this process.
     """
 
     rank: int = 0
-    count: int = 1
+    world_size: int = 1
     device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
 
     @property
@@ -41,37 +41,37 @@ class Processes:
         """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
-    def share(self, rows: np.ndarray) -> np.ndarray:
+    def shard(self, rows: np.ndarray) -> np.ndarray:
         """Return this process's share of the rows of a batch; it may be empty."""
-        return rows[self.rank :: self.count]
+        return rows[self.rank :: self.world_size]
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Return the sums over all processes, bitwise identical in each."""
-        if self.count == 1:
+        if self.world_size == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return total.tolist()
 
-    def from_main(self, value: float) -> float:
+    def broadcast_from_main(self, value: float) -> float:
         """Return the value of the first process."""
         return self.sum([value if self.is_main else 0.0])[0]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until every process has called this method."""
         self.sum([0.0])
 
 
-ALONE = Processes()
+SINGLE_PROCESS = ProcessGroup()
 
 
 def process_rank() -> int:
-    """Return the rank of this process under torchrun, else 0; available before `join`."""
+    """Return the rank of this process under torchrun, else 0; available before `init_process_group`."""
     return int(os.environ.get("RANK", "0"))
 
 
 @contextmanager
-def join(device: torch.device) -> Iterator[Processes]:
+def init_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Initialize the process group under `torchrun`, and destroy it at the end of the context.
 
     Args:
@@ -79,13 +79,13 @@ def join(device: torch.device) -> Iterator[Processes]:
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        yield Processes(device=device)
+        yield ProcessGroup(device=device)
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
-        yield Processes(dist.get_rank(), dist.get_world_size(), device)
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
     finally:
         # The threads of a process group are joined only when the last reference to it is gone. A thread that
         # still frees a tensor while the interpreter exits aborts the process.

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig
-from regard.errors import InfeasibleBounds
+from regard.errors import InfeasibleBoundsError
 from regard.models.base import TranslationModel
 from regard.training.device import Precision, autocast
-from regard.training.distributed import ALONE, Processes
+from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 
-__all__ = ["Examples", "Score", "evaluate", "located", "perplexity"]
+__all__ = ["TrainingExamples", "ValidationScore", "validate", "add_error_location", "perplexity"]
 
 
 @runtime_checkable
-class Examples(Protocol):
+class TrainingExamples(Protocol):
     """The interface of a data split for training."""
 
     @property
@@ -37,53 +37,53 @@ class Examples(Protocol):
 
 
 @runtime_checkable
-class Located(Protocol):
+class LocatedExamples(Protocol):
     """The interface of examples that were read from the lines of files."""
 
-    def where(self, row: int) -> str:
+    def describe_location(self, row: int) -> str:
         """Return the file and line of a row, for messages."""
         ...
 
 
 @contextmanager
-def located(data: Examples, batch: Batch) -> Iterator[None]:
-    """Add the file and line of the sentence to an `InfeasibleBounds` error raised in the context.
+def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
+    """Add the file and line of the sentence to an `InfeasibleBoundsError` error raised in the context.
 
     The error means that the upper bounds of a sentence's attention weights sum to less than 1.
 
     Raises:
-        InfeasibleBounds: the same error with the file and line.
+        InfeasibleBoundsError: the same error with the file and line.
     """
     try:
         yield
-    except InfeasibleBounds as error:
+    except InfeasibleBoundsError as error:
         if not error.row:
             raise
         # The rows after those of the data are the candidates sampled for a sequence loss.
         if error.row[0] >= len(batch.rows):
-            raise InfeasibleBounds(
+            raise InfeasibleBoundsError(
                 "a translation sampled for the sequence loss exhausted the fertilities of its sentence; "
                 "set data.fertility.sink = true",
                 error.row,
             ) from None
-        if not isinstance(data, Located):
+        if not isinstance(data, LocatedExamples):
             raise
-        where = data.where(int(batch.rows[error.row[0]]))
-        raise InfeasibleBounds(f"{where}: {error}", error.row) from None
+        where = data.describe_location(int(batch.rows[error.row[0]]))
+        raise InfeasibleBoundsError(f"{where}: {error}", error.row) from None
 
 
 @dataclass(frozen=True)
-class Score:
+class ValidationScore:
     """The score of a model on a split.
 
     Attributes:
         loss: The mean negative log-likelihood per target token, EOS included, in nats, without label
             smoothing.
-        tokens: The number of target tokens.
+        num_tokens: The number of target tokens.
     """
 
     loss: float
-    tokens: int
+    num_tokens: int
 
     @property
     def perplexity(self) -> float:
@@ -97,19 +97,19 @@ def perplexity(loss: float) -> float:
 
 
 @torch.inference_mode()
-def evaluate(
+def validate(
     model: TranslationModel,
-    data: Examples,
-    batch: BatchConfig,
+    data: TrainingExamples,
+    batch_config: BatchConfig,
     precision: Precision = "float32",
-    processes: Processes = ALONE,
-) -> Score:
+    processes: ProcessGroup = SINGLE_PROCESS,
+) -> ValidationScore:
     """Compute the score of a model on a split, with the batches distributed over the processes.
 
     Args:
         model: The model; it is in evaluation mode during the call.
         data: The split.
-        batch: The batch size; the score does not depend on it.
+        batch_config: The batch size; the score does not depend on it.
         precision: The precision of matrix multiplications.
         processes: The processes of the run.
     """
@@ -117,12 +117,12 @@ def evaluate(
     model.eval()
     device = processes.device
     nll, tokens = 0.0, 0
-    for rows in data.batches(batch, seed=0, epoch=0)[processes.rank :: processes.count]:
+    for rows in data.batches(batch_config, seed=0, epoch=0)[processes.rank :: processes.world_size]:
         examples = data.batch(rows)
-        with located(data, examples), autocast(device, precision):
+        with add_error_location(data, examples), autocast(device, precision):
             outcome = model(examples.to(device), look="nothing")
         nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
         tokens += examples.target_tokens
     model.train(was_training)
     nll, total = processes.sum([nll, float(tokens)])
-    return Score(nll / max(1.0, total), int(total))
+    return ValidationScore(nll / max(1.0, total), int(total))

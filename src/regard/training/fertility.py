@@ -27,60 +27,60 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.prepared import Prepared
-from regard.data.text import TextPair
-from regard.data.vocabulary import Ids, Vocabulary
+from regard.data.prepared import PreparedData
+from regard.data.text import TextProcessor
+from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.models.tagger import TaggerConfig
 from regard.training.config import StopConfig, ValidationConfig
-from regard.training.predictor import SETTINGS, FertilityPredictor, Tagged, train_predictor
+from regard.training.predictor import PREDICTOR_TRAINING, FertilityPredictor, TaggedSentences, train_predictor
 from regard.training.store import read_array, write_array
 
-__all__ = ["load_text", "save_text", "with_fertilities"]
+__all__ = ["load_text_processing", "save_text_processing", "add_fertilities"]
 
-PREDICTOR = "predictor"
-SPLITS = ("train", "valid")
+PREDICTOR_DIR = "predictor"
+FERTILITY_SPLITS = ("train", "valid")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _OfTokens:
+class _TokenPredictor:
     """A fertility predictor that takes token ids of a model's source vocabulary."""
 
     predictor: FertilityPredictor
     vocabulary: Vocabulary
 
-    def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+    def predict(self, sentences: Sequence[TokenIds]) -> list[np.ndarray]:
         """Return the expected fertility of each token, one float32 array per sentence."""
-        found = self.predictor.expected([self.vocabulary.strings(ids) for ids in sentences])
+        found = self.predictor.expected_fertilities([self.vocabulary.to_tokens(ids) for ids in sentences])
         return [np.array(own, dtype=np.float32) for own in found]
 
 
-def load_text(folder: Path | str) -> TextPair:
+def load_text_processing(directory: Path | str) -> TextProcessor:
     """Load the vocabularies and tokenizers of a model directory, and its fertility predictor if it has one.
 
     Raises:
         DataError: if a file is missing, truncated or altered; the message names it.
         CheckpointError: if the predictor's weights are missing, truncated or altered.
     """
-    text = TextPair.load(folder)
+    text = TextProcessor.load(directory)
     if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
         return text
-    return _predicting(text, Path(folder) / PREDICTOR)
+    return _with_predictor(text, Path(directory) / PREDICTOR_DIR)
 
 
-def save_text(text: TextPair, folder: Path) -> None:
+def save_text_processing(text: TextProcessor, directory: Path) -> None:
     """Write the vocabularies and tokenizers of a model, and its fertility predictor if it has one.
 
     Raises:
         DataError: if a file cannot be written.
         CheckpointError: if the predictor's weights cannot be written.
     """
-    if text.budget is not None and isinstance(text.budget.predictor, _OfTokens):
-        text.budget.predictor.predictor.save(folder / PREDICTOR)
-    text.save(folder)
+    if text.budget is not None and isinstance(text.budget.predictor, _TokenPredictor):
+        text.budget.predictor.predictor.save(directory / PREDICTOR_DIR)
+    text.save(directory)
 
 
-def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerprint: str) -> Prepared:
+def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fingerprint: str) -> PreparedData:
     """Return the prepared text with the fertility of each source token as an upper bound on its attention.
 
     Args:
@@ -94,55 +94,55 @@ def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerp
     if config is None:
         return prepared
     if isinstance(config, ConstantFertilityConfig):
-        return prepared.within(Budget.constant(config, len(prepared.text.source.vocabulary)))
+        return prepared.with_budget(Budget.constant(config, len(prepared.text.source.vocabulary)))
     if isinstance(config, PredictedFertilityConfig):
-        return _predicted(prepared, config, fingerprint)
-    return prepared.within(_guided(prepared, config, fingerprint))
+        return _add_predicted(prepared, config, fingerprint)
+    return prepared.with_budget(_guided_budget(prepared, config, fingerprint))
 
 
-def _guided(prepared: Prepared, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
+def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
     """Return the GUIDED budget: the largest fertility of each token in the training text."""
-    from regard.alignment import Corpus, Setting
+    from regard.alignment import Corpus, TrainingSetup
     from regard.alignment.fertility import guided_fertilities
-    from regard.alignment.registry import DEFAULT
+    from regard.alignment.registry import DEFAULT_ALIGNER
 
-    path = prepared.folder / f"guided-{DEFAULT}-{fingerprint[:16]}.fertilities"
+    path = prepared.directory / f"guided-{DEFAULT_ALIGNER}-{fingerprint[:16]}.fertilities"
     if not path.exists():
-        _log.info("aligning %s to count fertilities", prepared.folder)
-        table = guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1))
+        _log.info("aligning %s to count fertilities", prepared.directory)
+        table = guided_fertilities(Corpus.from_prepared(prepared), TrainingSetup(seed=1))
         write_array(path, table.astype(np.float32))
     table = read_array(path, "float32", len(prepared.text.source.vocabulary))
     check_range(str(path), table, 0, np.inf)
     return Budget(config, table)
 
 
-def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint: str) -> Prepared:
+def _add_predicted(prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str) -> PreparedData:
     """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
-    from regard.alignment.registry import DEFAULT
+    from regard.alignment.registry import DEFAULT_ALIGNER
 
-    name = f"{DEFAULT}-{fingerprint[:16]}"
-    counts = _counted(prepared, name)
-    folder = prepared.folder / f"{PREDICTOR}-{name}-{config.width}x{config.epochs}-{config.patience}"
+    name = f"{DEFAULT_ALIGNER}-{fingerprint[:16]}"
+    counts = _count_links(prepared, name)
+    folder = prepared.directory / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
     if not (folder / "predictor.json").exists():
         _train(prepared, counts, config, folder)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
-    budget = _predicting(text, folder).budget
+    budget = _with_predictor(text, folder).budget
     # Tokens without links still get a fertility of 1, as in the predictor's training data.
-    return prepared.within(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.extra})
+    return prepared.with_budget(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.slack})
 
 
-def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
+def _count_links(prepared: PreparedData, name: str) -> list[np.ndarray]:
     """Return the number of links of each source token, by split; the aligner uses the training text."""
-    from regard.alignment import Corpus, Setting
-    from regard.alignment.fertility import split_fertilities
+    from regard.alignment import Corpus, TrainingSetup
+    from regard.alignment.fertility import align_fertilities
 
-    paths = [prepared.folder / f"{name}.{split}.fertilities" for split in SPLITS]
+    paths = [prepared.directory / f"{name}.{split}.fertilities" for split in FERTILITY_SPLITS]
     if not all(path.exists() for path in paths):
-        _log.info("aligning %s to count fertilities", prepared.folder)
-        corpora = [Corpus.from_prepared(prepared, split) for split in SPLITS]
-        for path, counts in zip(paths, split_fertilities(corpora, Setting(seed=1)), strict=True):
+        _log.info("aligning %s to count fertilities", prepared.directory)
+        corpora = [Corpus.from_prepared(prepared, split) for split in FERTILITY_SPLITS]
+        for path, counts in zip(paths, align_fertilities(corpora, TrainingSetup(seed=1)), strict=True):
             write_array(path, counts.astype(np.int32))
-    tokens = (int(prepared.split(split).source_lengths.sum()) for split in SPLITS)
+    tokens = (int(prepared.split(split).source_lengths.sum()) for split in FERTILITY_SPLITS)
     found = [read_array(path, "int32", size) for path, size in zip(paths, tokens, strict=True)]
     for path, counts in zip(paths, found, strict=True):
         check_range(str(path), counts, 0, np.iinfo(np.int32).max)
@@ -150,21 +150,21 @@ def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
 
 
 def _train(
-    prepared: Prepared, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, folder: Path
+    prepared: PreparedData, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, folder: Path
 ) -> None:
     """Train a tagger on the training split and write it to `folder`, which exists only when complete."""
     _log.info("training a fertility predictor in %s", folder)
     training = folder.with_name(f"{folder.name}.training")
-    train, valid = (_tagged(prepared, split, own) for split, own in zip(SPLITS, counts, strict=True))
+    train, valid = (_tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True))
     result = train_predictor(
         training,
         train,
         valid,
-        TaggerConfig(embedding=config.width, width=config.width),
+        TaggerConfig(embedding_size=config.hidden_size, hidden_size=config.hidden_size),
         dataclasses.replace(
-            SETTINGS,
-            epochs=config.epochs,
-            validation=ValidationConfig(patience=config.patience),
+            PREDICTOR_TRAINING,
+            max_epochs=config.max_epochs,
+            validation=ValidationConfig(early_stopping_patience=config.patience),
         ),
     )
     if result.signal is not None:
@@ -181,16 +181,16 @@ def _train(
     predictor.save(folder)
 
 
-def _tagged(prepared: Prepared, split: str, counts: np.ndarray) -> Tagged:
+def _tagged_sentences(prepared: PreparedData, split: str, counts: np.ndarray) -> TaggedSentences:
     """Return the source sentences of a split and the number of links of each token."""
     rows, vocabulary = prepared.split(split), prepared.text.source.vocabulary
-    sentences = [vocabulary.strings(rows.example(row)[0].tolist()) for row in range(len(rows))]
+    sentences = [vocabulary.to_tokens(rows.example(row)[0].tolist()) for row in range(len(rows))]
     ends = np.cumsum(rows.source_lengths).tolist()
-    return Tagged(sentences, [counts[i:j].tolist() for i, j in itertools.pairwise([0, *ends])])
+    return TaggedSentences(sentences, [counts[i:j].tolist() for i, j in itertools.pairwise([0, *ends])])
 
 
-def _predicting(text: TextPair, folder: Path) -> TextPair:
+def _with_predictor(text: TextProcessor, folder: Path) -> TextProcessor:
     """Return the text with the predictor that is stored in a directory."""
     assert text.budget is not None
-    predictor = _OfTokens(FertilityPredictor.load(folder), text.source.vocabulary)
+    predictor = _TokenPredictor(FertilityPredictor.load(folder), text.source.vocabulary)
     return dataclasses.replace(text, budget=dataclasses.replace(text.budget, predictor=predictor))

@@ -10,37 +10,37 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.models.base import TranslationModel
 from regard.types import Tensor
 
-__all__ = ["SCALE", "FinetuneConfig", "Thaw", "parameter_groups"]
+__all__ = ["LR_FACTOR_KEY", "FineTuningConfig", "UnfreezingSchedule", "parameter_groups"]
 
-SCALE = "scale"
+LR_FACTOR_KEY = "scale"
 """The key of an optimizer's parameter group that holds the factor of its learning rate."""
 
 
-@config
-class FinetuneConfig:
+@configclass
+class FineTuningConfig:
     """The options of fine-tuning the pre-trained layers of a model."""
 
-    frozen: int = option(
+    freeze_steps: int = option(
         default=0, help="Number of initial steps with frozen pre-trained layers.", ge=0, le=1_000_000_000
     )
-    every: int = option(
+    unfreeze_every: int = option(
         default=0,
         help="Number of steps after which one more layer is unfrozen, from the output down. "
         "0 unfreezes all layers at once.",
         ge=0,
         le=1_000_000_000,
     )
-    rate: float = option(
+    lr_factor: float = option(
         default=1.0, help="Factor of the learning rate of the pre-trained layers.", gt=0, le=1e6
     )
 
 
-class Thaw:
+class UnfreezingSchedule:
     """The unfreezing schedule of a model.
 
     Args:
@@ -52,40 +52,40 @@ class Thaw:
             the first step.
     """
 
-    def __init__(self, model: TranslationModel, config: FinetuneConfig | None) -> None:
+    def __init__(self, model: TranslationModel, config: FineTuningConfig | None) -> None:
         """Find the pre-trained layers."""
         self.config, self.layers = config, _layers(model, config)
-        closed = {id(value) for value in self.closed(1)}
+        closed = {id(value) for value in self.frozen_parameters(1)}
         if closed and all(id(p) in closed for p in model.parameters() if p.requires_grad):
             raise ConfigError(
                 "finetune.frozen: all parameters are pre-trained, so that the first steps would train none; "
                 "set finetune.frozen = 0"
             )
 
-    def closed(self, update: int) -> list[nn.Parameter]:
+    def frozen_parameters(self, step: int) -> list[nn.Parameter]:
         """Return the parameters that are frozen in a step, counted from 1."""
         if self.config is None:
             return []
-        return [value for layer in self.layers[self._opened(self.config, update) :] for value in layer]
+        return [value for layer in self.layers[self._num_unfrozen(self.config, step) :] for value in layer]
 
-    def _opened(self, config: FinetuneConfig, update: int) -> int:
+    def _num_unfrozen(self, config: FineTuningConfig, step: int) -> int:
         """Return the number of unfrozen layers."""
-        if update <= config.frozen:
+        if step <= config.freeze_steps:
             return 0
-        return 1 + (update - config.frozen - 1) // config.every if config.every else len(self.layers)
+        return 1 + (step - config.freeze_steps - 1) // config.unfreeze_every if config.unfreeze_every else len(self.layers)
 
     @contextmanager
-    def frozen(self, update: int, spared: bool) -> Iterator[None]:
+    def freeze_gradients(self, step: int, skip_computation: bool) -> Iterator[None]:
         """Return a context for the backward pass after which frozen parameters have no gradients.
 
         Args:
-            update: The number of the step, from 1.
-            spared: Whether the gradients are not computed at all. With several processes they must be, as
+            step: The number of the step, from 1.
+            skip_computation: Whether the gradients are not computed at all. With several processes they must be, as
                 `DistributedDataParallel` waits for the gradients of all parameters.
         """
-        closed = self.closed(update)
+        closed = self.frozen_parameters(step)
         trained = [value for value in closed if value.requires_grad]
-        if spared:
+        if skip_computation:
             for value in trained:
                 value.requires_grad_(False)
         try:
@@ -97,7 +97,7 @@ class Thaw:
 
 
 def parameter_groups(
-    model: TranslationModel, config: FinetuneConfig | None, trained: Sequence[Tensor]
+    model: TranslationModel, config: FineTuningConfig | None, trained: Sequence[Tensor]
 ) -> list[dict[str, object]]:
     """Return the optimizer's parameter groups: new and pre-trained parameters, with their rate factors.
 
@@ -108,11 +108,11 @@ def parameter_groups(
     """
     own = {id(value) for layer in _layers(model, config) for value in layer}
     new, old = ([v for v in trained if (id(v) in own) is kind] for kind in (False, True))
-    groups = ((new, 1.0), (old, 1.0 if config is None else config.rate))
-    return [{"params": values, SCALE: scale} for values, scale in groups if values]
+    groups = ((new, 1.0), (old, 1.0 if config is None else config.lr_factor))
+    return [{"params": values, LR_FACTOR_KEY: scale} for values, scale in groups if values]
 
 
-def _layers(model: TranslationModel, config: FinetuneConfig | None) -> list[list[nn.Parameter]]:
+def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[list[nn.Parameter]]:
     """Return the parameters of each pre-trained layer, from the output down."""
     if config is None:
         return []

@@ -17,19 +17,19 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from regard.config import config, option
-from regard.data.guidance import Units
+from regard.config import configclass, option
+from regard.data.guidance import LinkUnit
 from regard.errors import ConfigError
-from regard.models.base import Outcome
+from regard.models.base import ForwardOutput
 from regard.types import Float, Tensor
 
-__all__ = ["GuidedConfig", "guided_loss"]
+__all__ = ["GuidedAlignmentConfig", "guided_alignment_loss"]
 
-_STRAIGHT = 0.01  # the weight below which the tangent replaces the logarithm
+_LINEAR_BELOW = 0.01  # the weight below which the tangent replaces the logarithm
 
 
-@config
-class GuidedConfig:
+@configclass
+class GuidedAlignmentConfig:
     """The options of guided alignment."""
 
     links: str | None = option(
@@ -37,7 +37,7 @@ class GuidedConfig:
         help="File of word links (i-j) as written by `regard align`, one line per training pair. "
         "Default: the tokens of the training text are aligned automatically.",
     )
-    units: Units = option(
+    units: LinkUnit = option(
         default="words",
         help="Unit of the indices in the file: words, whose links apply to each of their subword tokens, or "
         "the tokens of the model.",
@@ -61,7 +61,7 @@ class GuidedConfig:
     )
 
 
-def guided_loss(outcome: Outcome, links: Float[Tensor, "B T S"], config: GuidedConfig) -> Float[Tensor, ""]:
+def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"], config: GuidedAlignmentConfig) -> Float[Tensor, ""]:
     """Return lambda times the cross-entropy of attention and links, summed over target tokens, in nats.
 
     Args:
@@ -72,13 +72,13 @@ def guided_loss(outcome: Outcome, links: Float[Tensor, "B T S"], config: GuidedC
     Raises:
         ConfigError: if the model has no such layer or head, or its attention weights have no gradient.
     """
-    layers = len(outcome.weights)
+    layers = len(outcome.cross_attentions)
     if not -layers <= config.layer < layers:
         raise ConfigError(
             f"guided.layer = {config.layer}: the layers that attend to the source are 0 to {layers - 1}; "
             "-1 is the last"
         )
-    weights = outcome.weights[config.layer]  # (B, T, H, S)
+    weights = outcome.cross_attentions[config.layer]  # (B, T, H, S)
     if config.heads:
         heads = weights.shape[2]
         if not all(-heads <= head < heads for head in config.heads):
@@ -92,6 +92,6 @@ def guided_loss(outcome: Outcome, links: Float[Tensor, "B T S"], config: GuidedC
             "another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)
-    line = mean / _STRAIGHT - 1 + math.log(_STRAIGHT)
-    log = torch.where(mean < _STRAIGHT, line, mean.clamp_min(_STRAIGHT).log())
+    line = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
+    log = torch.where(mean < _LINEAR_BELOW, line, mean.clamp_min(_LINEAR_BELOW).log())
     return -config.weight * (links * log).sum()

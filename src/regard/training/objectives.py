@@ -12,11 +12,11 @@ import torch
 
 from regard.attention.base import Objective
 from regard.errors import ConfigError
-from regard.functional.estimators import reinforce as estimate
-from regard.models.base import Outcome
+from regard.functional.estimators import reinforce_objective as estimate
+from regard.models.base import ForwardOutput
 from regard.types import Float, Tensor
 
-__all__ = ["OBJECTIVES", "Loss", "bound", "loss_of", "marginal", "reinforce"]
+__all__ = ["OBJECTIVES", "Loss", "bound", "get_objective", "marginal", "reinforce_loss"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Loss:
     nll: Float[Tensor, ""]
 
 
-def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
+def marginal(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     """Return the negative log-likelihood with label smoothing, plus the penalty of the mechanism.
 
         (1 - e) * -log p(y_t) - e * mean_v log p(v) + penalty_t, summed over t,
@@ -45,21 +45,21 @@ def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
     inequality.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
-        smoothing: e, in [0, 1).
+        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        label_smoothing: e, in [0, 1).
     """
     nll = -outcome.log_likelihood.sum()
     total = nll
-    if smoothing:
+    if label_smoothing:
         mass = outcome.log_weights.logsumexp(-1)
         shares = (outcome.log_weights - mass.unsqueeze(-1)).exp()
-        average = mass + (shares * outcome.average).sum(-1)
-        total = (1 - smoothing) * nll - smoothing * average.masked_fill(~outcome.mask, 0.0).sum()
+        average = mass + (shares * outcome.mean_log_probs).sum(-1)
+        total = (1 - label_smoothing) * nll - label_smoothing * average.masked_fill(~outcome.mask, 0.0).sum()
     total = total + outcome.penalty.masked_fill(~outcome.mask, 0.0).sum()
     return Loss(total, nll.detach())
 
 
-def bound(outcome: Outcome, smoothing: float = 0.0) -> Loss:
+def bound(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     """Return the negative evidence lower bound (Deng et al. 2018); the log-weights are those of q.
 
         - sum_k q_k log p(y_t | context k) + penalty_t, summed over t,
@@ -67,14 +67,14 @@ def bound(outcome: Outcome, smoothing: float = 0.0) -> Loss:
     where the penalty is KL(q || prior). Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
-        smoothing: e, in [0, 1).
+        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        label_smoothing: e, in [0, 1).
     """
-    gained = (outcome.log_weights.exp() * _smoothed(outcome, smoothing)).sum(-1) - outcome.penalty
+    gained = (outcome.log_weights.exp() * _smoothed(outcome, label_smoothing)).sum(-1) - outcome.penalty
     return Loss(-gained.masked_fill(~outcome.mask, 0.0).sum(), -outcome.log_likelihood.sum().detach())
 
 
-def reinforce(outcome: Outcome, smoothing: float = 0.0) -> Loss:
+def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     """Return the REINFORCE loss of sampled attention: likelihood and policy-gradient term, plus the penalty.
 
         - sum_k w_k (log p(y_t | context k) + advantage_tk log policy_tk) + penalty_t, summed over t,
@@ -86,10 +86,10 @@ def reinforce(outcome: Outcome, smoothing: float = 0.0) -> Loss:
     prediction, or zero if there are none. Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
-        smoothing: e, in [0, 1).
+        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        label_smoothing: e, in [0, 1).
     """
-    found = _smoothed(outcome, smoothing)
+    found = _smoothed(outcome, label_smoothing)
     if outcome.advantage is None:
         unread = torch.isneginf(outcome.log_weights)
         best = found.masked_fill(~unread, -torch.inf).amax(-1, keepdim=True)
@@ -100,21 +100,21 @@ def reinforce(outcome: Outcome, smoothing: float = 0.0) -> Loss:
     return Loss(-gained.masked_fill(~outcome.mask, 0.0).sum(), -outcome.log_likelihood.sum().detach())
 
 
-def _smoothed(outcome: Outcome, smoothing: float) -> Float[Tensor, "B T K"]:
+def _smoothed(outcome: ForwardOutput, smoothing: float) -> Float[Tensor, "B T K"]:
     """Return (1 - e) log p(y_t | context k) + e mean_v log p(v | context k)."""
     if not smoothing:
         return outcome.log_likelihoods
-    return (1 - smoothing) * outcome.log_likelihoods + smoothing * outcome.average
+    return (1 - smoothing) * outcome.log_likelihoods + smoothing * outcome.mean_log_probs
 
 
-OBJECTIVES: dict[Objective, Callable[[Outcome, float], Loss]] = {
+OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
     "marginal": marginal,
     "bound": bound,
-    "reinforce": reinforce,
+    "reinforce": reinforce_loss,
 }
 
 
-def loss_of(objective: Objective) -> Callable[[Outcome, float], Loss]:
+def get_objective(objective: Objective) -> Callable[[ForwardOutput, float], Loss]:
     """Return the function of an objective.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from regard.config import Kinds, config, option
+from regard.config import TaggedUnion, configclass, option
 from regard.errors import CheckpointError, ConfigError
 from regard.types import Tensor
 
@@ -23,21 +23,21 @@ __all__ = [
     "SgdConfig",
     "build_optimizer",
     "clip_gradients",
-    "freeze",
-    "load_optimizer",
-    "optimizer_tensors",
+    "freeze_parameters",
+    "load_optimizer_state",
+    "optimizer_state_tensors",
 ]
 
 
 Normalize = Literal["tokens", "sentences"]
 
 
-@config
+@configclass
 class AdamConfig:
     """Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
     kind: Literal["adam"] = option(default="adam", help="Optimizer: Adam.")
-    rate: float = option(
+    learning_rate: float = option(
         default=1e-3, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
     )
     beta1: float = option(default=0.9, help="Decay rate of the gradient average.", ge=0, lt=1)
@@ -48,46 +48,46 @@ class AdamConfig:
     weight_decay: float = option(
         default=0.0, help="Decoupled weight decay, multiplied by the learning rate.", ge=0, le=1e6
     )
-    clip: float = option(
+    max_grad_norm: float = option(
         default=5.0,
         help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
         ge=0,
         le=1e38,
     )
-    normalize: Normalize = option(
+    loss_normalization: Normalize = option(
         default="tokens",
         help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
         "rate and of the maximum gradient norm.",
     )
 
 
-@config
+@configclass
 class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
     kind: Literal["sgd"] = option(default="sgd", help="Optimizer: stochastic gradient descent.")
-    rate: float = option(
+    learning_rate: float = option(
         default=1.0, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
     )
     momentum: float = option(default=0.0, help="Momentum factor, in [0, 1).", ge=0, lt=1)
     weight_decay: float = option(default=0.0, help="Weight of the L2 penalty.", ge=0, le=1e6)
-    clip: float = option(
+    max_grad_norm: float = option(
         default=5.0,
         help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
         ge=0,
         le=1e38,
     )
-    normalize: Normalize = option(
+    loss_normalization: Normalize = option(
         default="sentences",
         help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
         "rate and of the maximum gradient norm.",
     )
 
 
-OptimizerConfig = Annotated[AdamConfig | SgdConfig, Kinds("adam")]
+OptimizerConfig = Annotated[AdamConfig | SgdConfig, TaggedUnion("adam")]
 
 
-def freeze(model: nn.Module, patterns: Iterable[str]) -> None:
+def freeze_parameters(model: nn.Module, patterns: Iterable[str]) -> None:
     """Freeze the parameters whose names match a pattern.
 
     Args:
@@ -125,7 +125,7 @@ def build_optimizer(
             # Without weight decay, AdamW is identical to Adam.
             return torch.optim.AdamW(
                 parameters,
-                lr=config.rate,
+                lr=config.learning_rate,
                 betas=(config.beta1, config.beta2),
                 eps=config.epsilon,
                 weight_decay=config.weight_decay,
@@ -134,23 +134,23 @@ def build_optimizer(
         case SgdConfig():
             return torch.optim.SGD(
                 parameters,
-                lr=config.rate,
+                lr=config.learning_rate,
                 momentum=config.momentum,
                 weight_decay=config.weight_decay,
                 fused=True,
             )
 
 
-def clip_gradients(parameters: Iterable[Tensor], limit: float, norm: float) -> None:
-    """Scale gradients of the total norm `norm` in place to a norm of at most `limit`; 0 means no limit."""
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float, norm: float) -> None:
+    """Scale gradients of the total norm `norm` in place to a norm of at most `max_norm`; 0 means no limit."""
     # `torch.nn.utils.clip_grad_norm_` would compute the norm again.
-    if limit and norm > limit and math.isfinite(norm):
+    if max_norm and norm > max_norm and math.isfinite(norm):
         for parameter in parameters:
             if parameter.grad is not None:
-                parameter.grad.mul_(limit / norm)
+                parameter.grad.mul_(max_norm / norm)
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
+def optimizer_state_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
     """Return the tensors of the optimizer's state, under keys of the form `PARAMETER/KIND`.
 
     Args:
@@ -166,8 +166,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dic
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]) -> None:
-    """Restore the optimizer's state from the tensors that `optimizer_tensors` returned.
+def load_optimizer_state(optimizer: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]) -> None:
+    """Restore the optimizer's state from the tensors that `optimizer_state_tensors` returned.
 
     Raises:
         CheckpointError: if the state contains a parameter that is not trained.

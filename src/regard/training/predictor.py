@@ -20,13 +20,13 @@ from typing import cast
 import numpy as np
 import torch
 
-from regard.config import config, option, to_dict
-from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.config import configclass, option, to_dict
+from regard.data.batch import Batch, BatchConfig, make_batches, collate
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.folders import is_empty
-from regard.data.locking import claimed
-from regard.data.reading import NotJson, read_json
-from regard.data.sealed import own_file
+from regard.data.locking import directory_lock
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.sealed import checked_file
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
@@ -34,34 +34,34 @@ from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import StopConfig, TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig
-from regard.training.resume import BESIDE, check_beside
+from regard.training.resume import CHECKSUMS_KEY, check_file_checksums
 from regard.training.schedule import ConstantConfig
 from regard.training.store import write_tensors
-from regard.training.trainer import Result, Trainer
+from regard.training.trainer import TrainingResult, Trainer
 from regard.training.weights import (
     MODEL_FILE,
-    check_sizes,
+    check_weight_shapes,
     load_weights,
-    put_weights,
-    weights_of,
+    copy_weights,
+    named_weights,
 )
 
-__all__ = ["SETTINGS", "FertilityPredictor", "PredictorScore", "Tagged", "TaggedExamples", "train_predictor"]
+__all__ = ["PREDICTOR_TRAINING", "FertilityPredictor", "PredictorScore", "TaggedSentences", "TaggedExamples", "train_predictor"]
 
-FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
-BATCH = BatchConfig(size=64)
+PREDICTOR_FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
+PREDICTOR_BATCH = BatchConfig(batch_size=64)
 
-SETTINGS = TrainingConfig(
-    size=BATCH.size,
-    optimizer=AdamConfig(rate=1e-3, clip=0.0),
-    schedule=ConstantConfig(),
-    epochs=10,
+PREDICTOR_TRAINING = TrainingConfig(
+    batch_size=PREDICTOR_BATCH.batch_size,
+    optimizer=AdamConfig(learning_rate=1e-3, max_grad_norm=0.0),
+    lr_scheduler=ConstantConfig(),
+    max_epochs=10,
 )
 """The training options of the scripts of Malaviya et al. (2018)."""
 
 
 @dataclass(frozen=True)
-class Tagged:
+class TaggedSentences:
     """Sentences and the fertilities of their words.
 
     Attributes:
@@ -82,13 +82,13 @@ class PredictorScore:
         accuracy: The fraction of words whose most probable fertility is correct, in [0, 1].
         f1: The F1 score of fertilities other than 1, in [0, 1]: 2 correct / (predicted + true), where a
             prediction is correct if it equals the true number.
-        words: The number of words.
+        num_words: The number of words.
     """
 
     loss: float
     accuracy: float
     f1: float
-    words: int
+    num_words: int
 
 
 class TaggedExamples:
@@ -101,10 +101,10 @@ class TaggedExamples:
         vocabulary: The vocabulary of words.
     """
 
-    def __init__(self, tagged: Tagged, vocabulary: Vocabulary) -> None:
+    def __init__(self, tagged: TaggedSentences, vocabulary: Vocabulary) -> None:
         """Convert the words to ids."""
         pairs = [(w, f) for w, f in zip(tagged.sentences, tagged.fertilities, strict=True) if len(w)]
-        self.sources = [np.array(vocabulary.ids(words), dtype=np.int32) for words, _ in pairs]
+        self.sources = [np.array(vocabulary.to_ids(words), dtype=np.int32) for words, _ in pairs]
         self.targets = [np.maximum(np.array(counts, dtype=np.int32), 1) for _, counts in pairs]
         self._lengths = np.array([len(ids) for ids in self.sources], dtype=np.int64)
 
@@ -115,7 +115,7 @@ class TaggedExamples:
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch."""
-        return batches(*self.lengths, config, seed, epoch)
+        return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the batch of the given rows."""
@@ -127,14 +127,14 @@ class TaggedExamples:
         model.eval()
         nll, right, matches, others = 0.0, 0, 0, 0
         with torch.inference_mode():
-            for rows in self.batches(BATCH, seed=0, epoch=0):
+            for rows in self.batches(PREDICTOR_BATCH, seed=0, epoch=0):
                 batch = self.batch(rows)
                 assert batch.target is not None
                 log_probs = model.log_probs(batch.source)[batch.target.mask]
                 true = batch.target.tokens[batch.target.mask]
                 guess = log_probs.argmax(-1) + 1
                 # A larger fertility than in training has no class; its loss is that of the largest class.
-                known = true.clamp(max=model.classes).unsqueeze(-1) - 1
+                known = true.clamp(max=model.num_classes).unsqueeze(-1) - 1
                 nll -= float(log_probs.gather(-1, known).sum(dtype=torch.float64))
                 right += int((guess == true).sum())
                 matches += int(((guess == true) & (true != 1)).sum())
@@ -151,27 +151,27 @@ class _TaggerTrainer(Trainer):
         """Validate the tagger, save it if it is the best so far, and return the perplexity."""
         progress, model = self.state.progress, self.state.model
         assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
-        self._tick()
+        self._count_time()
         score = self.valid.score(model)
         self._check_finite(score.loss)
-        best = progress.judge(score.f1, higher_is_better=True, loss=score.loss)
-        self.state.schedule.validated(best)
+        best = progress.record_validation(score.f1, higher_is_better=True, loss=score.loss)
+        self.state.schedule.on_validation(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
         entry |= {"accuracy": score.accuracy, "f1": score.f1}
         if best:
-            self.checkpoints.save_model(model, {"update": progress.update, "epoch": epoch, **entry})
-        self._tick()
+            self.checkpoints.save_model(model, {"update": progress.step, "epoch": epoch, **entry})
+        self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return entry["perplexity"]
 
 
-@config
+@configclass
 class _Description:
     """The content of `predictor.json`."""
 
     tagger: TaggerConfig = option(help="Sizes of the tagger.")
-    classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
-    text: str | None = option(default=None, help="Checksum of the training and validation text.")
+    num_classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
+    text_checksum: str | None = option(default=None, help="Checksum of the training and validation text.")
     seed: int | None = option(default=None, help="Random seed of the run.")
 
 
@@ -192,83 +192,83 @@ class FertilityPredictor:
         return all(torch.equal(mine[name], its[name]) for name in mine)
 
     @torch.inference_mode()
-    def expected(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
+    def expected_fertilities(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the expected fertility of each word, at least 1; the list of an empty sentence is empty."""
         self.model.eval()
         found: list[list[float]] = [[] for _ in sentences]
         order = sorted(
             (row for row in range(len(sentences)) if len(sentences[row])), key=lambda row: len(sentences[row])
         )
-        for first in range(0, len(order), BATCH.size):
-            rows = order[first : first + BATCH.size]
-            batch = collate([self.vocabulary.ids(sentences[row]) for row in rows], None, rows)
-            for row, values in zip(rows, self.model.expected(batch.source).tolist(), strict=True):
+        for first in range(0, len(order), PREDICTOR_BATCH.batch_size):
+            rows = order[first : first + PREDICTOR_BATCH.batch_size]
+            batch = collate([self.vocabulary.to_ids(sentences[row]) for row in rows], None, rows)
+            for row, values in zip(rows, self.model.expected_fertility(batch.source).tolist(), strict=True):
                 found[row] = values[: len(sentences[row])]
         return found
 
-    def score(self, tagged: Tagged) -> PredictorScore:
+    def score(self, tagged: TaggedSentences) -> PredictorScore:
         """Compute the scores on sentences, at least one of which is not empty."""
         return TaggedExamples(tagged, self.vocabulary).score(self.model)
 
-    def save(self, folder: Path) -> None:
+    def save(self, directory: Path) -> None:
         """Write the files that prediction needs, without the training state; `predictor.json` comes last.
 
         Raises:
             CheckpointError: if a file cannot be written.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{folder}: cannot create the directory: {error.strerror}") from None
-        self.vocabulary.save(folder / VOCABULARY_FILE)
-        about = _Description(tagger=self.model.config, classes=self.model.classes)
-        beside = _beside(about, folder / VOCABULARY_FILE)
-        write_tensors(folder / MODEL_FILE, weights_of(self.model), {BESIDE: beside})
-        write_atomic(folder / FILE, _text_of(about))
+            raise CheckpointError(f"{directory}: cannot create the directory: {error.strerror}") from None
+        self.vocabulary.save(directory / VOCABULARY_FILE)
+        about = _Description(tagger=self.model.config, num_classes=self.model.num_classes)
+        beside = _file_checksums(about, directory / VOCABULARY_FILE)
+        write_tensors(directory / MODEL_FILE, named_weights(self.model), {CHECKSUMS_KEY: beside})
+        write_atomic(directory / PREDICTOR_FILE, _serialize(about))
 
     @classmethod
-    def load(cls, folder: Path | str) -> "FertilityPredictor":
+    def load(cls, directory: Path | str) -> "FertilityPredictor":
         """Load a predictor that `save` or `train_predictor` wrote.
 
         Raises:
             DataError: if the directory contains no predictor.
             CheckpointError: if its weights are missing, truncated or altered.
         """
-        folder = Path(folder)
+        directory = Path(directory)
         try:
-            about = read_json(own_file(folder, FILE), _Description)
-        except NotJson as error:
+            about = read_json(checked_file(directory, PREDICTOR_FILE), _Description)
+        except InvalidJsonError as error:
             raise DataError(
-                f"{folder / FILE}: not the description of a fertility predictor: {error}"
+                f"{directory / PREDICTOR_FILE}: not the description of a fertility predictor: {error}"
             ) from None
-        vocabulary = Vocabulary.load(own_file(folder, VOCABULARY_FILE))
-        check_beside(folder / MODEL_FILE, folder, _beside(about, folder / VOCABULARY_FILE))
-        make = partial(FertilityTagger, about.tagger, len(vocabulary), about.classes)
-        check_sizes(make, folder)
+        vocabulary = Vocabulary.load(checked_file(directory, VOCABULARY_FILE))
+        check_file_checksums(directory / MODEL_FILE, directory, _file_checksums(about, directory / VOCABULARY_FILE))
+        make = partial(FertilityTagger, about.tagger, len(vocabulary), about.num_classes)
+        check_weight_shapes(make, directory)
         model = make()
-        put_weights(model, load_weights(folder), str(folder))
+        copy_weights(model, load_weights(directory), str(directory))
         return cls(model.eval(), vocabulary)
 
 
 def train_predictor(
-    folder: Path | str,
-    train: Tagged,
-    valid: Tagged,
+    output_dir: Path | str,
+    training_data: TaggedSentences,
+    validation_data: TaggedSentences,
     config: TaggerConfig | None = None,
-    settings: TrainingConfig = SETTINGS,
+    training: TrainingConfig = PREDICTOR_TRAINING,
     seed: int = 1,
-) -> Result:
+) -> TrainingResult:
     """Train a predictor in a directory, or resume interrupted training.
 
     Words that occur once are replaced by the unknown word, so that the tagger learns to predict its
     fertility.
 
     Args:
-        folder: The directory; it is created if it does not exist.
-        train: The training sentences.
-        valid: The validation sentences, on which the best epoch is selected by F1.
+        output_dir: The directory; it is created if it does not exist.
+        training_data: The training sentences.
+        validation_data: The validation sentences, on which the best epoch is selected by F1.
         config: The sizes of the tagger. Default: those of `TaggerConfig`.
-        settings: The training options.
+        training: The training options.
         seed: The random seed of initialization, data order and dropout.
 
     Returns:
@@ -278,54 +278,54 @@ def train_predictor(
         DataError: if the training or the validation sentences contain no word.
         UsageError: if the directory contains other files.
         CheckpointError: if a file cannot be written.
-        TrainingDiverged: if the loss was repeatedly not finite.
+        TrainingDivergedError: if the loss was repeatedly not finite.
     """
-    folder = Path(folder)
-    counts = Counter(word for words in train.sentences for word in words)
-    if not counts or not any(valid.sentences):
+    output_dir = Path(output_dir)
+    counts = Counter(word for words in training_data.sentences for word in words)
+    if not counts or not any(validation_data.sentences):
         raise DataError(
             f"the {'validation' if counts else 'training'} text of the fertility predictor contains no word"
         )
-    vocabulary = Vocabulary.build(counts, min_count=2)
+    vocabulary = Vocabulary.build(counts, min_frequency=2)
     config = TaggerConfig() if config is None else config
-    classes = max(config.least_classes, *(count for own in train.fertilities for count in own))
-    about = _Description(tagger=config, classes=classes, text=_digest(train, valid), seed=seed)
-    _refuse_other(folder, _text_of(about))  # before anything is written
+    classes = max(config.min_classes, *(count for own in training_data.fertilities for count in own))
+    about = _Description(tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed)
+    _check_directory(output_dir, _serialize(about))  # before anything is written
     torch.manual_seed(seed)
     model = FertilityTagger(config, len(vocabulary), classes)
-    with claimed(folder):
-        _describe(folder, about)
-        vocabulary.save(folder / VOCABULARY_FILE)
+    with directory_lock(output_dir):
+        _describe(output_dir, about)
+        vocabulary.save(output_dir / VOCABULARY_FILE)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
             cast(TranslationModel, model),
-            TaggedExamples(train, vocabulary),
-            TaggedExamples(valid, vocabulary),
-            settings,
-            folder=folder,
+            TaggedExamples(training_data, vocabulary),
+            TaggedExamples(validation_data, vocabulary),
+            training,
+            output_dir=output_dir,
             seed=seed,
-            identity={"text": about.text},
-            beside=_beside(about, folder / VOCABULARY_FILE),
+            identity={"text": about.text_checksum},
+            file_checksums=_file_checksums(about, output_dir / VOCABULARY_FILE),
         )
         return trainer.run()
 
 
 def _describe(folder: Path, about: _Description) -> None:
     """Write `predictor.json`, or raise an error if the directory contains other files."""
-    text = _text_of(about)
-    _refuse_other(folder, text)
-    if not (folder / FILE).is_file():
-        write_atomic(folder / FILE, text)
+    text = _serialize(about)
+    _check_directory(folder, text)
+    if not (folder / PREDICTOR_FILE).is_file():
+        write_atomic(folder / PREDICTOR_FILE, text)
 
 
-def _text_of(about: _Description) -> bytes:
+def _serialize(about: _Description) -> bytes:
     return (json.dumps(to_dict(about), indent=2) + "\n").encode()
 
 
-def _refuse_other(folder: Path, text: bytes) -> None:
+def _check_directory(folder: Path, text: bytes) -> None:
     """Raise an error if the directory contains other files than a predictor of this description."""
-    if (folder / FILE).is_file():
-        if read_bytes(folder / FILE) != text:
+    if (folder / PREDICTOR_FILE).is_file():
+        if read_bytes(folder / PREDICTOR_FILE) != text:
             raise UsageError(
                 f"{folder} contains a predictor of other texts or options; choose another directory"
             )
@@ -335,13 +335,13 @@ def _refuse_other(folder: Path, text: bytes) -> None:
         )
 
 
-def _beside(about: _Description, vocabulary: Path) -> dict[str, str]:
+def _file_checksums(about: _Description, vocabulary: Path) -> dict[str, str]:
     """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on."""
-    sizes = json.dumps([to_dict(about.tagger), about.classes], sort_keys=True)
-    return {VOCABULARY_FILE: file_digest(vocabulary), FILE: hashlib.sha256(sizes.encode()).hexdigest()}
+    sizes = json.dumps([to_dict(about.tagger), about.num_classes], sort_keys=True)
+    return {VOCABULARY_FILE: file_digest(vocabulary), PREDICTOR_FILE: hashlib.sha256(sizes.encode()).hexdigest()}
 
 
-def _digest(*texts: Tagged) -> str:
+def _digest(*texts: TaggedSentences) -> str:
     """Return the SHA-256 checksum of sentences and fertilities."""
     total = hashlib.sha256()
     for tagged in texts:

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.data.files import write_atomic
-from regard.data.reading import LARGEST_JSON, NotJson, parse_json, read_limited
+from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
 from regard.errors import CheckpointError, ConfigError, DataError
 
-__all__ = ["RECORD_FILE", "Record", "read_record"]
+__all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
 
-RECORD_FILE = "record.jsonl"
+METRICS_FILE = "record.jsonl"
 
 _log = logging.getLogger(__name__)
 
 
-class Record:
+class MetricsLogger:
     """The metrics log of a run, open for appending.
 
     Args:
-        folder: The model directory.
-        update: The step from which the run resumes; lines of later steps are removed.
+        output_dir: The model directory.
+        step: The step from which the run resumes; lines of later steps are removed.
         tensorboard: Whether to write TensorBoard event files as well.
 
     Raises:
@@ -37,18 +37,18 @@ class Record:
         ConfigError: if `tensorboard` is set and TensorBoard is not installed.
     """
 
-    def __init__(self, folder: Path, update: int = 0, tensorboard: bool = False) -> None:
-        """Remove the lines after `update` and open the file."""
-        self.path = folder / RECORD_FILE
-        self._board = _open_board(folder / "tensorboard", update) if tensorboard else None
-        kept = [entry for entry in read_record(folder) if entry.get("update", 0) <= update]
+    def __init__(self, output_dir: Path, step: int = 0, tensorboard: bool = False) -> None:
+        """Remove the lines after `step` and open the file."""
+        self.path = output_dir / METRICS_FILE
+        self._board = _open_board(output_dir / "tensorboard", step) if tensorboard else None
+        kept = [entry for entry in read_metrics(output_dir) if entry.get("update", 0) <= step]
         try:
             write_atomic(self.path, "".join(_line(entry) for entry in kept).encode())
         except DataError as error:
             raise CheckpointError(str(error)) from None
         self._file: IO[str] = open(self.path, "a", encoding="utf-8")
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def log(self, entry: dict[str, Any]) -> None:
         """Append a line.
 
         Raises:
@@ -77,22 +77,22 @@ class Record:
             self._board.close()
 
 
-def read_record(folder: Path | str) -> list[dict[str, Any]]:
+def read_metrics(output_dir: Path | str) -> list[dict[str, Any]]:
     """Return the lines of a model directory's metrics log; an incomplete last line is skipped.
 
     Raises:
         CheckpointError: if another line is not a JSON object; the message gives its number.
     """
-    path = Path(folder) / RECORD_FILE
+    path = Path(output_dir) / METRICS_FILE
     try:
-        lines = read_limited(path, LARGEST_JSON).splitlines(keepends=True) if path.exists() else []
+        lines = read_limited(path, MAX_JSON_BYTES).splitlines(keepends=True) if path.exists() else []
     except DataError as error:
         raise CheckpointError(str(error)) from None
     entries = []
     for number, line in enumerate(lines, 1):
         try:
             entries.append(parse_json(line, dict[str, Any]))
-        except NotJson:
+        except InvalidJsonError:
             # A process that was killed while writing leaves an incomplete last line.
             if number == len(lines) and not line.endswith(b"\n"):
                 break

@@ -13,30 +13,30 @@ from typing import Any
 
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
-from regard.data.sealed import own_file
+from regard.data.sealed import checked_file
 from regard.errors import CheckpointError, DataError
-from regard.training.store import read_about, write_tensors
+from regard.training.store import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
 from regard.types import Tensor
 
 __all__ = [
-    "BESIDE",
-    "check_beside",
-    "check_weights",
-    "compare_beside",
-    "decisive_digest",
-    "differences",
-    "files_beside",
-    "is_harmless",
+    "CHECKSUMS_KEY",
+    "check_file_checksums",
+    "check_model_files",
+    "compare_checksums",
+    "fixed_options_checksum",
+    "config_differences",
+    "file_checksums",
+    "is_resumable",
     "write_weights",
 ]
 
-BESIDE = "beside"
+CHECKSUMS_KEY = "beside"
 """The key of these checksums in the metadata of a weight file."""
-FOLDERS = ("predictor", "pretrained")
+DEPENDENCY_DIRS = ("predictor", "pretrained")
 """Subdirectories of a model directory with files that the weights depend on."""
 
-HARMLESS = (
+RESUMABLE_KEYS = (
     "folder",
     "device",
     "threads",
@@ -53,19 +53,19 @@ HARMLESS = (
 """Options that may change when a run is resumed: limits, logging and paths. Texts are checked by content."""
 
 
-def is_harmless(key: str) -> bool:
+def is_resumable(key: str) -> bool:
     """Return whether an option, such as `training.stop.epochs`, may change when a run is resumed."""
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
-    return path or any(key == name or key.startswith(f"{name}.") for name in HARMLESS)
+    return path or any(key == name or key.startswith(f"{name}.") for name in RESUMABLE_KEYS)
 
 
-def decisive_digest(config: Mapping[str, Any]) -> str:
+def fixed_options_checksum(config: Mapping[str, Any]) -> str:
     """Return the SHA-256 checksum of the options of a run that must not change when it is resumed."""
-    decisive = [leaf for leaf in sorted(_leaves(config, "")) if not is_harmless(leaf[0])]
+    decisive = [leaf for leaf in sorted(_leaves(config, "")) if not is_resumable(leaf[0])]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
-def files_beside(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
+def file_checksums(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the checksums of the files that the weights of a model directory depend on, by file name.
 
     Args:
@@ -76,78 +76,78 @@ def files_beside(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
         CheckpointError: if a file cannot be read.
     """
     paths = [folder / "text.json"]
-    for name in FOLDERS:
+    for name in DEPENDENCY_DIRS:
         for place, inner, files in os.walk(folder / name):
             inner[:] = [one for one in inner if not is_partial(Path(one))]
             paths += [Path(place, file) for file in files]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
     try:
-        digests = {name: file_digest(own_file(path.parent, path.name)) for name, path in names.items()}
+        digests = {name: file_digest(checked_file(path.parent, path.name)) for name, path in names.items()}
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    return {"config.toml": decisive_digest(config), **digests}
+    return {"config.toml": fixed_options_checksum(config), **digests}
 
 
-def check_weights(file: Path, folder: Path, config: Mapping[str, Any], lost: bool = False) -> None:
+def check_model_files(file: Path, directory: Path, config: Mapping[str, Any], ignore_unreadable: bool = False) -> None:
     """Check that a model directory has the config and the vocabularies that its weights were trained with.
 
     Args:
         file: The weight file.
-        folder: The model directory that contains it.
+        directory: The model directory that contains it.
         config: The config of the model as plain dictionaries.
-        lost: Whether to ignore a weight file that cannot be read.
+        ignore_unreadable: Whether to ignore a weight file that cannot be read.
 
     Raises:
         CheckpointError: if a file has changed, is missing or was added; the message names it.
     """
     try:
-        check_beside(file, folder, files_beside(folder, config))
-    except _Unreadable:
-        if not lost:
+        check_file_checksums(file, directory, file_checksums(directory, config))
+    except _UnreadableWeights:
+        if not ignore_unreadable:
             raise
 
 
-class _Unreadable(CheckpointError):
+class _UnreadableWeights(CheckpointError):
     """A weight file that cannot be read."""
 
 
-def check_beside(file: Path, folder: Path, found: Mapping[str, str]) -> None:
+def check_file_checksums(file: Path, folder: Path, checksums: Mapping[str, str]) -> None:
     """Check that the checksums in a weight file equal those of the files in a directory.
 
     Args:
         file: The weight file.
         folder: The directory of the files.
-        found: The checksums of the files, by file name.
+        checksums: The checksums of the files, by file name.
 
     Raises:
         CheckpointError: if the checksums differ; the message names the first such file.
     """
     try:
-        known = read_about(file).get(BESIDE)
+        known = read_metadata(file).get(CHECKSUMS_KEY)
     except CheckpointError as error:
-        raise _Unreadable(str(error)) from None
-    compare_beside(known, file, folder, found)
+        raise _UnreadableWeights(str(error)) from None
+    compare_checksums(known, file, folder, checksums)
 
 
-def compare_beside(known: Any, file: Path, folder: Path, found: Mapping[str, str]) -> None:
+def compare_checksums(recorded: Any, file: Path, folder: Path, checksums: Mapping[str, str]) -> None:
     """Check that recorded checksums equal those of the files in a directory.
 
     Args:
-        known: The recorded checksums, by file name.
+        recorded: The recorded checksums, by file name.
         file: The file that contains them, for messages.
         folder: The directory of the files.
-        found: The checksums of the files, by file name.
+        checksums: The checksums of the files, by file name.
 
     Raises:
         CheckpointError: if they differ; the message names the first such file.
     """
-    if not isinstance(known, Mapping):
+    if not isinstance(recorded, Mapping):
         raise CheckpointError(
             f"{file}: the checksums of the config and the vocabularies are missing; train again in another "
             "directory"
         )
-    for name in sorted(known.keys() | found.keys()):
-        if known.get(name) != found.get(name):
+    for name in sorted(recorded.keys() | checksums.keys()):
+        if recorded.get(name) != checksums.get(name):
             raise CheckpointError(
                 f"{folder / name}: the checksum differs from that of the file that {file} was trained with; "
                 "restore the original file, or train again in another directory"
@@ -155,7 +155,7 @@ def compare_beside(known: Any, file: Path, folder: Path, found: Mapping[str, str
 
 
 def write_weights(
-    folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], about: Mapping[str, Any]
+    folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], metadata: Mapping[str, Any]
 ) -> None:
     """Write the weights of a model directory that already contains its config and vocabularies.
 
@@ -163,30 +163,30 @@ def write_weights(
         folder: The model directory.
         config: The config of the model as plain dictionaries.
         weights: The weights by name.
-        about: Further metadata of the weights, serializable as JSON.
+        metadata: Further metadata of the weights, serializable as JSON.
 
     Raises:
         CheckpointError: if a file is missing or cannot be written.
     """
-    write_tensors(folder / MODEL_FILE, weights, {**about, BESIDE: files_beside(folder, config)})
+    write_tensors(folder / MODEL_FILE, weights, {**metadata, CHECKSUMS_KEY: file_checksums(folder, config)})
 
 
-def differences(
-    before: Mapping[str, Any], now: Mapping[str, Any], harmless: Callable[[str], bool]
+def config_differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], is_resumable: Callable[[str], bool]
 ) -> list[str]:
     """Return one line for each option in which two configs differ, sorted by the path of the option.
 
     Args:
         before: The config of the existing run as plain dictionaries.
         now: The new config.
-        harmless: A function that returns whether an option, such as `training.batch.size` or
+        is_resumable: A function that returns whether an option, such as `training.batch.size` or
             `data.train[0].weight`, may differ.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     return [
         f"{key}: {_shown(old, key)} in the existing run, {_shown(new, key)} now"
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and not harmless(key)
+        if old.get(key) != new.get(key) and not is_resumable(key)
     ]
 
 

@@ -5,7 +5,7 @@
 y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
 `regard.metrics.prefix_bleu`. The advantage is w (G_t - b_t). The baseline b_t is the mean G_t of the other
 sentences of the batch, or the output of a baseline network. That network is trained on the squared error,
-which is added to the loss with the weight `EXPECTATION`.
+which is added to the loss with the weight `BASELINE_LOSS_WEIGHT`.
 """
 
 import dataclasses
@@ -13,16 +13,16 @@ import dataclasses
 import torch
 
 from regard.attention.base import Reward
-from regard.data.batch import Sequences
+from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import leave_one_out
 from regard.metrics.prefix_bleu import prefix_bleu
-from regard.models.base import Outcome
+from regard.models.base import ForwardOutput
 from regard.types import Float, Int, Tensor
 
-__all__ = ["returns_of", "rewarded"]
+__all__ = ["compute_returns", "add_advantage"]
 
-EXPECTATION = 1e-3
+BASELINE_LOSS_WEIGHT = 1e-3
 """The weight of the baseline network's squared error relative to the log-likelihood.
 
 Returns grow with the length of the sentence, and their errors are squared. With a weight of 1 they would
@@ -31,7 +31,7 @@ weight does not affect the baseline network itself, because Adam is invariant to
 """
 
 
-def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor, "B T"]:
+def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> Float[Tensor, "B T"]:
     """Return the returns G_t as float32, zero at padding.
 
     Args:
@@ -47,7 +47,7 @@ def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor
     return (last - before).masked_fill(~reference.mask, 0.0)
 
 
-def rewarded(outcome: Outcome, reference: Sequences, reward: Reward) -> Outcome:
+def add_advantage(outcome: ForwardOutput, reference: PaddedSequences, reward: Reward) -> ForwardOutput:
     """Return the outcome of a training batch with the advantage of the sampled attention.
 
     Args:
@@ -55,13 +55,13 @@ def rewarded(outcome: Outcome, reference: Sequences, reward: Reward) -> Outcome:
         reference: The target sentences.
         reward: The options of the reward: its weight and its baseline.
     """
-    assert outcome.likeliest is not None
-    found = returns_of(outcome.likeliest, reference)
+    assert outcome.top_tokens is not None
+    found = compute_returns(outcome.top_tokens, reference)
     penalty = outcome.penalty
-    if outcome.expected is not None:
-        baseline = outcome.expected.detach()
-        penalty = penalty + EXPECTATION * (outcome.expected - found) ** 2
-    elif reward.of_others:
+    if outcome.baseline is not None:
+        baseline = outcome.baseline.detach()
+        penalty = penalty + BASELINE_LOSS_WEIGHT * (outcome.baseline - found) ** 2
+    elif reward.batch_baseline:
         baseline = leave_one_out(found, reference.mask)
     else:
         baseline = torch.zeros_like(found)

@@ -6,25 +6,25 @@ epoch. The state of a schedule is a dictionary that is stored in the checkpoint.
 
 from typing import Annotated, Any, Literal
 
-from regard.config import Kinds, config, option
+from regard.config import TaggedUnion, configclass, option
 
 __all__ = [
     "ConstantConfig",
-    "HalvingConfig",
+    "ExponentialConfig",
     "InverseSqrtConfig",
     "PlateauConfig",
-    "Schedule",
+    "LRScheduler",
     "ScheduleConfig",
-    "build_schedule",
+    "build_lr_scheduler",
 ]
 
 
-@config
+@configclass
 class ConstantConfig:
     """A constant learning rate after an optional linear warm-up."""
 
     kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
-    warmup: int = option(
+    warmup_steps: int = option(
         default=0,
         help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
         "warm-up.",
@@ -33,14 +33,14 @@ class ConstantConfig:
     )
 
 
-@config
+@configclass
 class InverseSqrtConfig:
     """Linear warm-up to the learning rate, then rate * sqrt(warmup / step) (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_sqrt"] = option(
         default="inverse_sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
     )
-    warmup: int = option(
+    warmup_steps: int = option(
         default=4000,
         help="Number of warm-up steps, in which the learning rate increases linearly from 0.",
         ge=1,
@@ -48,7 +48,7 @@ class InverseSqrtConfig:
     )
 
 
-@config
+@configclass
 class PlateauConfig:
     """A learning rate that is reduced when the validation metric stops improving."""
 
@@ -64,20 +64,20 @@ class PlateauConfig:
         ge=1,
         le=1_000_000,
     )
-    warmup: int = option(
+    warmup_steps: int = option(
         default=0,
         help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
         "warm-up.",
         ge=0,
         le=1_000_000_000,
     )
-    least: float = option(
+    min_factor: float = option(
         default=1e-3, help="Minimum factor of the learning rate, in [0, 1].", ge=0, le=1
     )
 
 
-@config
-class HalvingConfig:
+@configclass
+class ExponentialConfig:
     """The schedule of Malaviya et al. (2018).
 
     The learning rate is halved after every epoch, from epoch 8 or from the first increase of the validation
@@ -90,14 +90,14 @@ class HalvingConfig:
     factor: float = option(
         default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
     )
-    start: int = option(
+    start_epoch: int = option(
         default=8,
         help="First epoch, from 1, after which the learning rate is reduced even if the validation "
         "perplexity has not increased.",
         ge=1,
         le=1_000_000_000,
     )
-    warmup: int = option(
+    warmup_steps: int = option(
         default=0,
         help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
         "warm-up.",
@@ -107,85 +107,85 @@ class HalvingConfig:
 
 
 ScheduleConfig = Annotated[
-    ConstantConfig | InverseSqrtConfig | PlateauConfig | HalvingConfig, Kinds("plateau")
+    ConstantConfig | InverseSqrtConfig | PlateauConfig | ExponentialConfig, TaggedUnion("plateau")
 ]
 
 
-class Schedule:
+class LRScheduler:
     """A learning-rate schedule; the base class has a linear warm-up and then the constant factor 1."""
 
-    def __init__(self, warmup: int = 0) -> None:
+    def __init__(self, warmup_steps: int = 0) -> None:
         """Create the schedule before the first step."""
-        self.warmup = warmup
+        self.warmup_steps = warmup_steps
         self.scale = 1.0
 
-    def factor(self, update: int) -> float:
+    def factor(self, step: int) -> float:
         """Return the factor of the learning rate in a step, counted from 1."""
-        return self.scale * min(1.0, update / self.warmup if self.warmup else 1.0)
+        return self.scale * min(1.0, step / self.warmup_steps if self.warmup_steps else 1.0)
 
-    def validated(self, improved: bool) -> None:
+    def on_validation(self, improved: bool) -> None:
         """Receive whether a validation was the best so far."""
 
-    def epoch_ended(self, epoch: int, perplexity: float | None) -> None:
+    def on_epoch_end(self, epoch: int, perplexity: float | None) -> None:
         """Receive the number of a finished epoch, from 1, and its validation perplexity, if any."""
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the state for the checkpoint."""
         return {"scale": self.scale}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
 
-class _InverseSqrt(Schedule):
-    def factor(self, update: int) -> float:
-        return min(update / self.warmup, (self.warmup / update) ** 0.5)
+class _InverseSqrt(LRScheduler):
+    def factor(self, step: int) -> float:
+        return min(step / self.warmup_steps, (self.warmup_steps / step) ** 0.5)
 
 
-class _Plateau(Schedule):
+class _Plateau(LRScheduler):
     def __init__(self, config: PlateauConfig) -> None:
-        super().__init__(config.warmup)
+        super().__init__(config.warmup_steps)
         self.config = config
-        self.waited = 0
+        self.validations_since_best = 0
 
-    def validated(self, improved: bool) -> None:
-        self.waited = 0 if improved else self.waited + 1
-        if self.waited >= self.config.patience:
-            self.scale = max(self.config.least, self.scale * self.config.factor)
-            self.waited = 0
+    def on_validation(self, improved: bool) -> None:
+        self.validations_since_best = 0 if improved else self.validations_since_best + 1
+        if self.validations_since_best >= self.config.patience:
+            self.scale = max(self.config.min_factor, self.scale * self.config.factor)
+            self.validations_since_best = 0
 
-    def state(self) -> dict[str, Any]:
-        return {"scale": self.scale, "waited": self.waited}
+    def state_dict(self) -> dict[str, Any]:
+        return {"scale": self.scale, "waited": self.validations_since_best}
 
 
-class _Halving(Schedule):
-    def __init__(self, config: HalvingConfig) -> None:
-        super().__init__(config.warmup)
+class _Halving(LRScheduler):
+    def __init__(self, config: ExponentialConfig) -> None:
+        super().__init__(config.warmup_steps)
         self.config = config
-        self.falling = False
-        self.last: float | None = None
+        self.is_decaying = False
+        self.last_perplexity: float | None = None
 
-    def epoch_ended(self, epoch: int, perplexity: float | None) -> None:
-        rose = perplexity is not None and self.last is not None and perplexity > self.last
-        self.falling = self.falling or epoch >= self.config.start or rose
-        self.last = perplexity
-        if self.falling:
+    def on_epoch_end(self, epoch: int, perplexity: float | None) -> None:
+        rose = perplexity is not None and self.last_perplexity is not None and perplexity > self.last_perplexity
+        self.is_decaying = self.is_decaying or epoch >= self.config.start_epoch or rose
+        self.last_perplexity = perplexity
+        if self.is_decaying:
             self.scale *= self.config.factor
 
-    def state(self) -> dict[str, Any]:
-        return {"scale": self.scale, "falling": self.falling, "last": self.last}
+    def state_dict(self) -> dict[str, Any]:
+        return {"scale": self.scale, "falling": self.is_decaying, "last": self.last_perplexity}
 
 
-def build_schedule(config: ScheduleConfig) -> Schedule:
+def build_lr_scheduler(config: ScheduleConfig) -> LRScheduler:
     """Return the schedule that a config describes."""
     match config:
         case ConstantConfig():
-            return Schedule(config.warmup)
+            return LRScheduler(config.warmup_steps)
         case InverseSqrtConfig():
-            return _InverseSqrt(config.warmup)
+            return _InverseSqrt(config.warmup_steps)
         case PlateauConfig():
             return _Plateau(config)
-        case HalvingConfig():
+        case ExponentialConfig():
             return _Halving(config)

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.data.prepared import Prepared
-from regard.decoding.config import SearchConfig
+from regard.data.prepared import PreparedData
+from regard.decoding.config import GenerationConfig
 from regard.models.base import TranslationModel
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast
 
-__all__ = ["Searched"]
+__all__ = ["TranslationMetric"]
 
 
 @dataclass(frozen=True)
-class Searched:
+class TranslationMetric:
     """BLEU (sacreBLEU's default) or accuracy of a model's greedy translations of the validation text.
 
     Attributes:
@@ -25,22 +25,22 @@ class Searched:
         device: The device of the model.
     """
 
-    search: SearchConfig
+    search: GenerationConfig
     training: TrainingConfig
-    prepared: Prepared
+    prepared: PreparedData
     device: torch.device
 
     def __call__(self, model: TranslationModel) -> float:
         """Translate the validation split and return the score, from 0 to 100."""
-        from regard.decoding.translate import Translator, number_lines
+        from regard.decoding.translate import Translator, enumerate_lines
         from regard.metrics.transduction import accuracy
         from regard.metrics.translation import bleu
 
-        sources, references = self.prepared.split("valid").raw()
+        sources, references = self.prepared.split("valid").raw_lines()
         search = dataclasses.replace(self.search, beam=1, nbest=1)
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):
-            found = [result.text for result in translator.translate(number_lines(sources))]
+            found = [result.text for result in translator.translate(enumerate_lines(sources))]
         measure = accuracy if self.training.validation.metric == "accuracy" else bleu
-        shown = self.prepared.text.target.tokenizer.shown
+        shown = self.prepared.text.target.tokenizer.to_plain_text
         return measure(found, [[shown(line) for line in references]]).score

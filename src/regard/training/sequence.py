@@ -23,46 +23,46 @@ from typing import Any, Literal
 import torch
 from torch.nn import functional as F
 
-from regard.config import config, option
-from regard.data.batch import Batch, Sequences
+from regard.config import configclass, option
+from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import EOS, PAD, UNK
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.sampling import sample
-from regard.functional.estimators import leave_one_out, reinforce
+from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.metrics.prefix_bleu import prefix_bleu
-from regard.models.base import Outcome, TranslationModel
+from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["Candidate", "Judged", "SequenceConfig", "draw_candidates", "part", "sequence_loss"]
+__all__ = ["Candidate", "CandidateBatch", "SequenceLossConfig", "generate_candidates", "slice_outcome", "sequence_loss"]
 
-TALL, MORE = 1.5, 10
+MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
 """The maximum length of a candidate is TALL times the source length plus MORE, in tokens."""
 
 
-@config
-class SequenceConfig:
+@configclass
+class SequenceLossConfig:
     """A sequence-level loss on BLEU in addition to the model's own objective."""
 
-    loss: Literal["mrt", "reinforce"] = option(
+    kind: Literal["mrt", "reinforce"] = option(
         default="mrt", help="Sequence loss: minimum risk training or REINFORCE."
     )
     candidates: Literal["sample", "beam"] = option(
         default="sample", help="Source of the candidates: samples of the model or the best of a beam."
     )
-    count: int = option(default=5, help="n: number of candidates per sentence.", ge=1, le=10_000)
+    num_candidates: int = option(default=5, help="n: number of candidates per sentence.", ge=1, le=10_000)
     reward: Literal["terminal", "shaped"] = option(
         default="terminal",
         help="Reward of a token: BLEU of the whole translation (terminal), or the gain in BLEU from that "
         "token on (shaped).",
     )
-    sharpness: float = option(
+    alpha: float = option(
         default=5e-3,
         help="s: exponent of the candidates' probabilities in minimum risk training.",
         gt=0,
         le=1e6,
     )
-    own: float = option(
+    likelihood_weight: float = option(
         default=0.3,
         help="m: weight of the model's own objective, in [0, 1]; the sequence loss has the weight 1 - m.",
         ge=0,
@@ -71,11 +71,11 @@ class SequenceConfig:
 
     def __post_init__(self) -> None:
         """Reject options that contradict each other."""
-        if self.loss == "mrt" and self.reward == "shaped":
+        if self.kind == "mrt" and self.reward == "shaped":
             raise ValueError(
                 "reward = 'shaped' needs loss = 'reinforce': minimum risk training scores whole translations"
             )
-        if self.loss == "mrt" and self.count < 2:
+        if self.kind == "mrt" and self.num_candidates < 2:
             raise ValueError("minimum risk training compares candidates: count must be 2 or more")
 
 
@@ -85,15 +85,15 @@ class Candidate:
 
     Attributes:
         tokens: The token ids, ending with `EOS`.
-        cut: Whether `EOS` was forced by the maximum length instead of sampled.
+        forced_eos: Whether `EOS` was forced by the maximum length instead of sampled.
     """
 
     tokens: tuple[int, ...]
-    cut: bool = False
+    forced_eos: bool = False
 
 
-def draw_candidates(
-    model: TranslationModel, batch: Batch, config: SequenceConfig, seed: int
+def generate_candidates(
+    model: TranslationModel, batch: Batch, config: SequenceLossConfig, seed: int
 ) -> list[list[Candidate]]:
     """Return `config.count` candidates per sentence; the best one is repeated if a beam returns fewer.
 
@@ -103,40 +103,40 @@ def draw_candidates(
         config: The number of candidates and their source.
         seed: The random seed of the samples.
     """
-    search = SearchConfig(
-        beam=config.count,
-        nbest=config.count,
+    search = GenerationConfig(
+        beam_size=config.num_candidates,
+        num_return=config.num_candidates,
         length_penalty=0.0,
-        max_length_ratio=TALL,
-        max_length_extra=MORE,
+        max_length_ratio=MAX_LENGTH_RATIO,
+        max_length_offset=MAX_LENGTH_OFFSET,
     )
     if config.candidates == "beam":
-        found = beam_search(model, batch.source, search, None, batch.upper, batch.lower)
+        found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
         sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
-        found = sample(model, batch.source, search, sampling, lines, None, batch.upper, batch.lower)
-    made = [[Candidate((*one.tokens, EOS), one.cut) for one in hypotheses] for hypotheses in found]
-    return [[*own, *own[:1] * (config.count - len(own))] for own in made]
+        found = sample(model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds)
+    made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
+    return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 
 
 @dataclass(frozen=True)
-class Judged:
+class CandidateBatch:
     """A batch with additional rows for the candidates, so that one forward pass scores both.
 
     Attributes:
         batch: The B sentences with their references, followed by the N candidates, sentence by sentence.
         reference: The reference of each candidate.
-        cut: [N], whether the `EOS` of a candidate was forced.
+        forced_eos: [N], whether the `EOS` of a candidate was forced.
         config: The options of the sequence loss.
     """
 
     batch: Batch
-    reference: Sequences
-    cut: Bool[Tensor, "N"]
-    config: SequenceConfig
+    reference: PaddedSequences
+    forced_eos: Bool[Tensor, "N"]
+    config: SequenceLossConfig
 
     @classmethod
-    def of(cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceConfig) -> "Judged":
+    def from_candidates(cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceLossConfig) -> "CandidateBatch":
         """Append the candidates to a batch.
 
         Args:
@@ -146,33 +146,33 @@ class Judged:
         """
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
-        flat = Sequences.of([one.tokens for own in candidates for one in own]).to(device)
-        cut = torch.tensor([one.cut for own in candidates for one in own], device=device)
-        owners = torch.arange(len(batch), device=device).repeat_interleave(config.count)
+        flat = PaddedSequences.pad([one.tokens for own in candidates for one in own]).to(device)
+        cut = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
+        owners = torch.arange(len(batch), device=device).repeat_interleave(config.num_candidates)
         rows = torch.cat([torch.arange(len(batch), device=device), owners])
         width = max(tokens.shape[1], flat.tokens.shape[1])
         padded = [F.pad(one, (0, width - one.shape[1]), value=PAD) for one in (tokens, flat.tokens)]
-        target = Sequences(torch.cat(padded), torch.cat([batch.target.lengths, flat.lengths]))
-        upper, lower = (None if x is None else x[rows] for x in (batch.upper, batch.lower))
-        source = Sequences(batch.source.tokens[rows], batch.source.lengths[rows])
+        target = PaddedSequences(torch.cat(padded), torch.cat([batch.target.lengths, flat.lengths]))
+        upper, lower = (None if x is None else x[rows] for x in (batch.upper_bounds, batch.lower_bounds))
+        source = PaddedSequences(batch.source.tokens[rows], batch.source.lengths[rows])
         whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
-        return cls(whole, Sequences(tokens[owners], batch.target.lengths[owners]), cut, config)
+        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), cut, config)
 
-    def loss(self, outcome: Outcome) -> Float[Tensor, ""]:
+    def loss(self, outcome: ForwardOutput) -> Float[Tensor, ""]:
         """Return the loss of the candidates from the outcome of the whole batch."""
         assert self.batch.target is not None
         own = slice(len(self.batch) - len(self.reference), None)
         target = self.batch.target
-        candidates = Sequences(target.tokens[own], target.lengths[own])
-        return sequence_loss(part(outcome, own), candidates, self.reference, self.config, self.cut)
+        candidates = PaddedSequences(target.tokens[own], target.lengths[own])
+        return sequence_loss(slice_outcome(outcome, own), candidates, self.reference, self.config, self.forced_eos)
 
 
 def sequence_loss(
-    outcome: Outcome,
-    candidates: Sequences,
-    reference: Sequences,
-    config: SequenceConfig,
-    cut: Bool[Tensor, "N"] | None = None,
+    outcome: ForwardOutput,
+    candidates: PaddedSequences,
+    reference: PaddedSequences,
+    config: SequenceLossConfig,
+    forced_eos: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, ""]:
     """Return the sequence loss, summed over sentences.
 
@@ -182,45 +182,45 @@ def sequence_loss(
         candidates: The tokens of the N candidates.
         reference: The reference of each candidate, in the same order.
         config: The options of the loss.
-        cut: Whether the `EOS` of each candidate was forced. Default: all were sampled.
+        forced_eos: Whether the `EOS` of each candidate was forced. Default: all were sampled.
     """
     log_p = outcome.log_likelihood  # (N, T)
     tokens, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
     wanted, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
     scores = torch.from_numpy(prefix_bleu(tokens, steps, wanted, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
-    groups = len(log_p) // config.count
-    if config.loss == "mrt":
-        own = candidates.tokens.view(groups, config.count, -1)
+    groups = len(log_p) // config.num_candidates
+    if config.kind == "mrt":
+        own = candidates.tokens.view(groups, config.num_candidates, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
         again = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
-        logits = (config.sharpness * log_p.sum(1)).view(groups, -1)
+        logits = (config.alpha * log_p.sum(1)).view(groups, -1)
         weights = logits.masked_fill(again, -torch.inf).softmax(-1)
         return -(weights * final.view(groups, -1)).sum()
     returns = final.expand_as(log_p)
     if config.reward == "shaped":
         returns = final - torch.cat([torch.zeros_like(final), scores[:, :-1]], dim=1)
     mask = candidates.mask
-    grouped, real = (x.reshape(groups, config.count, -1) for x in (returns, mask))
+    grouped, real = (x.reshape(groups, config.num_candidates, -1) for x in (returns, mask))
     # A terminal reward is also defined after the end of a shorter candidate; a shaped one is not.
     if config.reward == "terminal":
         real = torch.ones_like(real)
     expected = leave_one_out(grouped, real, dim=1).reshape(returns.shape)
     sampled = mask
-    if cut is not None:
+    if forced_eos is not None:
         last = candidates.lengths.unsqueeze(1) - 1 == torch.arange(mask.shape[1], device=mask.device)
-        sampled = mask & ~(last & cut.unsqueeze(1))
-    gained = reinforce(log_p, returns, expected).masked_fill(~sampled, 0.0)
-    return -gained.sum() / config.count
+        sampled = mask & ~(last & forced_eos.unsqueeze(1))
+    gained = reinforce_objective(log_p, returns, expected).masked_fill(~sampled, 0.0)
+    return -gained.sum() / config.num_candidates
 
 
-def part(outcome: Outcome, rows: slice, steps: int | None = None) -> Outcome:
+def slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = None) -> ForwardOutput:
     """Return rows of an outcome, cut to the first time steps and without self-attention weights.
 
     Args:
         outcome: The result of teacher forcing.
         rows: The rows to select.
-        steps: The number of time steps. Default: all.
+        num_steps: The number of time steps. Default: all.
     """
     found: dict[str, Any] = {"encoder": (), "decoder": ()}
     for field in dataclasses.fields(outcome):
@@ -228,7 +228,7 @@ def part(outcome: Outcome, rows: slice, steps: int | None = None) -> Outcome:
         if field.name in found or value is None:
             continue
         if isinstance(value, tuple):
-            found[field.name] = tuple(one[rows, :steps] for one in value)
+            found[field.name] = tuple(one[rows, :num_steps] for one in value)
         else:
-            found[field.name] = value[rows, :steps]
+            found[field.name] = value[rows, :num_steps]
     return dataclasses.replace(outcome, **found)

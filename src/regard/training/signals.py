@@ -5,39 +5,39 @@ import threading
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupts"]
+__all__ = ["SignalHandler"]
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM)
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Interrupts:
+class SignalHandler:
     """A context in which the first Ctrl-C or SIGTERM is recorded and the second has its usual effect.
 
     Attributes:
-        number: The number of the received signal, or None. Signals are caught only in the main thread.
+        signal_number: The number of the received signal, or None. Signals are caught only in the main thread.
     """
 
     def __init__(self) -> None:
         """Create the context without installing handlers."""
-        self.number: int | None = None
+        self.signal_number: int | None = None
         self._before: dict[int, Any] = {}
 
-    def came(self) -> bool:
+    def stop_requested(self) -> bool:
         """Return whether a signal was received."""
-        return self.number is not None
+        return self.signal_number is not None
 
-    def __enter__(self) -> "Interrupts":
+    def __enter__(self) -> "SignalHandler":
         """Install the signal handlers."""
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in CAUGHT}
+            self._before = {number: signal.signal(number, self._handle) for number in HANDLED_SIGNALS}
         return self
 
     def __exit__(self, *error: object) -> None:
         """Restore the previous signal handlers."""
         self._restore()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal_number = number
         self._restore()
 
     def _restore(self) -> None:

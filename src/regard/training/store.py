@@ -16,37 +16,37 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.checks import check_array
-from regard.data.files import whole_file
-from regard.data.reading import NotJson, parse_json
+from regard.data.files import atomic_file
+from regard.data.reading import InvalidJsonError, parse_json
 from regard.errors import CheckpointError, DataError
 from regard.types import Tensor
 
-__all__ = ["read_about", "read_array", "read_shapes", "read_tensors", "write_array", "write_tensors"]
+__all__ = ["read_metadata", "read_array", "read_shapes", "read_tensors", "write_array", "write_tensors"]
 
-ARRAY = "array"
-KEY = "regard"  # a single key, because safetensors does not write several keys in a reproducible order
+ARRAY_KEY = "array"
+METADATA_KEY = "regard"  # a single key, because safetensors does not write several keys in a reproducible order
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
     """Write tensors with metadata.
 
     Args:
         path: The file; its directory exists.
         tensors: The tensors by name.
-        about: The metadata, serializable as JSON.
+        metadata: The metadata, serializable as JSON.
 
     Raises:
         CheckpointError: if the file cannot be written, for example because the disk is full; an existing file
             is unchanged.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(about, sort_keys=True)
+    text = json.dumps(metadata, sort_keys=True)
     header = json.dumps({"about": text, "sha256": _digest(tensors, text)}, sort_keys=True)
     try:
-        with whole_file(path) as made:
-            save_file(tensors, made, metadata={KEY: header})
+        with atomic_file(path) as made:
+            save_file(tensors, made, metadata={METADATA_KEY: header})
             # safetensors creates files that only their owner can read.
             os.chmod(made, path.parent.stat().st_mode & 0o666)
     except (OSError, SafetensorError) as error:
@@ -66,41 +66,41 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         CheckpointError: if the file is missing, truncated or altered; the message names it.
     """
     tensors, metadata = _read(path, with_tensors=True)
-    sealed = _seal_of(path, metadata)
-    if sealed.sha256 != _digest(tensors, sealed.about):
+    sealed = _parse_header(path, metadata)
+    if sealed.sha256 != _digest(tensors, sealed.metadata):
         raise CheckpointError(f"{path}: the content does not match its checksum: the file was altered")
-    return tensors, _about_of(path, sealed)
+    return tensors, _parse_metadata(path, sealed)
 
 
-def read_about(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> dict[str, Any]:
     """Return the metadata of a file without reading its tensors.
 
     Raises:
         CheckpointError: if the file is missing or truncated; the message names it.
     """
     _, metadata = _read(path, with_tensors=False)
-    return _about_of(path, _seal_of(path, metadata))
+    return _parse_metadata(path, _parse_header(path, metadata))
 
 
-@config
-class _Seal:
+@configclass
+class _Header:
     """The content of a file's header."""
 
-    about: str = option(help="Metadata of the tensors, as JSON.")
+    metadata: str = option(help="Metadata of the tensors, as JSON.")
     sha256: str = option(help="Checksum of the tensors and of `about`.")
 
 
-def _seal_of(path: Path, metadata: Mapping[str, str]) -> _Seal:
+def _parse_header(path: Path, metadata: Mapping[str, str]) -> _Header:
     try:
-        return parse_json(metadata.get(KEY, ""), _Seal)
-    except NotJson:
+        return parse_json(metadata.get(METADATA_KEY, ""), _Header)
+    except InvalidJsonError:
         raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
 
-def _about_of(path: Path, sealed: _Seal) -> dict[str, Any]:
+def _parse_metadata(path: Path, sealed: _Header) -> dict[str, Any]:
     try:
-        return parse_json(sealed.about, dict[str, Any])
-    except NotJson:
+        return parse_json(sealed.metadata, dict[str, Any])
+    except InvalidJsonError:
         raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
 
@@ -110,7 +110,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
     Raises:
         CheckpointError: if it cannot be written.
     """
-    write_tensors(path, {ARRAY: torch.from_numpy(np.ascontiguousarray(array))}, {})
+    write_tensors(path, {ARRAY_KEY: torch.from_numpy(np.ascontiguousarray(array))}, {})
 
 
 def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
@@ -126,7 +126,7 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
             it.
     """
     try:
-        found = read_tensors(path)[0][ARRAY].numpy()
+        found = read_tensors(path)[0][ARRAY_KEY].numpy()
         check_array(str(path), found, dtype, *shape)
         return found
     except (CheckpointError, KeyError, DataError) as error:

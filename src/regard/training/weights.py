@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.data.sealed import own_file
+from regard.data.sealed import checked_file
 from regard.errors import CheckpointError, DataError
 from regard.training.store import read_shapes, read_tensors
 from regard.types import Tensor
@@ -17,14 +17,14 @@ __all__ = [
     "MODEL_FILE",
     "MODEL_PREFIX",
     "OPTIMIZER_PREFIX",
-    "average",
+    "average_weights",
     "check_shapes",
-    "check_sizes",
+    "check_weight_shapes",
     "load_weights",
-    "put_weights",
-    "start_from",
+    "copy_weights",
+    "init_from",
     "weights_file",
-    "weights_of",
+    "named_weights",
 ]
 
 MODEL_FILE = "model.safetensors"
@@ -34,7 +34,7 @@ MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"
 """The prefixes of tensor names in a training state, which contains model and optimizer."""
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the parameters and buffers of a model by name; a tied parameter has its first name only.
 
     The tensors share memory with the model.
@@ -49,51 +49,51 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
+def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
     """Copy weights into a model; if a name or shape does not match, the model is not modified.
 
     Args:
         model: The model.
-        weights: The weights by name, as `weights_of` returns them.
-        where: The source of the weights, for messages.
+        weights: The weights by name, as `named_weights` returns them.
+        source: The source of the weights, for messages.
 
     Raises:
         CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
     """
-    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, where)
-    for name, tensor in weights_of(model).items():
+    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
+    for name, tensor in named_weights(model).items():
         tensor.copy_(weights[name])
 
 
-def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
+def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
     """Check that weights have the names and shapes of a model's parameters.
 
     Args:
         model: The model, which may be on the `meta` device.
         shapes: The shapes of the weights by name.
-        where: The source of the weights, for messages.
+        source: The source of the weights, for messages.
 
     Raises:
         CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
     """
-    own = weights_of(model)
+    own = named_weights(model)
     for name, tensor in own.items():
         if name not in shapes:
-            raise CheckpointError(f"{where}: the parameter {name!r} of the model is missing")
+            raise CheckpointError(f"{source}: the parameter {name!r} of the model is missing")
         if shapes[name] != tuple(tensor.shape):
             raise CheckpointError(
-                f"{where}: {name!r} has shape {shapes[name]}, but the model expects {tuple(tensor.shape)}"
+                f"{source}: {name!r} has shape {shapes[name]}, but the model expects {tuple(tensor.shape)}"
             )
     unknown = sorted(set(shapes) - set(own))
     if unknown:
-        raise CheckpointError(f"{where}: {unknown[0]!r} is not a parameter of the model")
+        raise CheckpointError(f"{source}: {unknown[0]!r} is not a parameter of the model")
 
 
-def check_sizes(make: Callable[[], nn.Module], folder: Path) -> None:
+def check_weight_shapes(build: Callable[[], nn.Module], folder: Path) -> None:
     """Check that the weights of a directory fit a model, before memory for the model is allocated.
 
     Args:
-        make: A function that returns the model; it is called on the `meta` device.
+        build: A function that returns the model; it is called on the `meta` device.
         folder: The directory of the weights, of which only the header is read.
 
     Raises:
@@ -101,17 +101,17 @@ def check_sizes(make: Callable[[], nn.Module], folder: Path) -> None:
     """
     shapes = read_shapes(weights_file(folder))
     with torch.device("meta"):
-        described = make()
+        described = build()
     check_shapes(described, shapes, str(folder / MODEL_FILE))
 
 
-def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> list[str]:
+def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> list[str]:
     """Initialize a model with the weights of a model that may have other attention mechanisms.
 
     Args:
         model: The model to initialize.
         weights: The weights of the other model by name.
-        where: The source of the weights, for messages.
+        source: The source of the weights, for messages.
 
     Returns:
         The names of the attention parameters that are missing in the weights and keep their values.
@@ -122,13 +122,13 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> l
     places = tuple(
         f"{name}." for name, module in model.named_modules() if name and isinstance(module, Attention)
     )
-    own = weights_of(model)
+    own = named_weights(model)
     new = [n for n in own if n.startswith(places) and (n not in weights or weights[n].shape != own[n].shape)]
     given = {name: own[name] for name in new}
     for name, tensor in weights.items():
         if name in own or not name.startswith(places):
             given.setdefault(name, tensor)
-    put_weights(model, given, where)
+    copy_weights(model, given, source)
     return new
 
 
@@ -171,12 +171,12 @@ def weights_file(path: Path | str) -> Path:
             f"{path} contains an exported model; use it with `regard translate --engine ctranslate2`"
         )
     try:
-        return own_file(path, MODEL_FILE)
+        return checked_file(path, MODEL_FILE)
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
-def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:
+def average_weights(paths: Sequence[Path | str]) -> dict[str, Tensor]:
     """Return the mean of the weights of several models or checkpoints.
 
     The files are loaded one after the other, and their weights are summed in float64.

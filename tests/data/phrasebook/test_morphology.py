@@ -33,7 +33,7 @@ def test_adjectives_follow_the_three_declensions(declension):
 
 
 def test_articles_follow_the_tables():
-    assert [" ".join(row) for row in de.DEFINITE] == [
+    assert [" ".join(row) for row in de.DEFINITE_FORMS] == [
         "der den dem des",
         "die die der der",
         "das das dem des",

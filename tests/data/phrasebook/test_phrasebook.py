@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from regard.cli.phrasebook import phrasebook
-from regard.data.links import parse_gold
-from regard.data.phrasebook import SPLITS, Pair, generate, split, split_of, splits, write
+from regard.data.links import parse_gold_links
+from regard.data.phrasebook import SPLITS, CorpusPair, generate, generate_split, split_of, generate_splits, write_splits
 from regard.data.phrasebook.lexicon import lexicon
 from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
@@ -21,7 +21,7 @@ PUNCTUATION = {".", ",", "?", "!"}
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+def pairs() -> list[CorpusPair]:
     return list(islice(generate(5), 12_000))
 
 
@@ -65,7 +65,7 @@ def test_sentences_begin_with_a_capital_and_end_with_a_mark(pairs):
 
 
 def test_the_source_determines_target_and_links():
-    found: dict[tuple[str, ...], Pair] = {}
+    found: dict[tuple[str, ...], CorpusPair] = {}
     repeated = 0
     for seed in range(2):
         sentences = Sentences(seed)
@@ -83,8 +83,8 @@ def test_sources_are_unique(pairs):
 
 
 def test_splits_are_disjoint_for_all_seeds_and_sizes():
-    first = splits({"train": 2000, "valid": 300, "test": 300}, 1)
-    second = splits({"train": 1000, "valid": 600, "test": 600}, 2)
+    first = generate_splits({"train": 2000, "valid": 300, "test": 300}, 1)
+    second = generate_splits({"train": 1000, "valid": 600, "test": 600}, 2)
     sources = {name: {p.source for part in (first, second) for p in part[name]} for name in SPLITS}
     assert not sources["train"] & sources["valid"]
     assert not sources["train"] & sources["test"]
@@ -92,12 +92,12 @@ def test_splits_are_disjoint_for_all_seeds_and_sizes():
 
 
 def test_splits_do_not_depend_on_other_splits():
-    assert split("test", 50, 3) == splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
-    assert all(split_of(pair) == "valid" for pair in split("valid", 20, 3))
+    assert generate_split("test", 50, 3) == generate_splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
+    assert all(split_of(pair) == "valid" for pair in generate_split("valid", 20, 3))
 
 
 def test_smaller_splits_are_prefixes_of_larger_splits():
-    assert split("train", 200, 4)[:100] == split("train", 100, 4)
+    assert generate_split("train", 200, 4)[:100] == generate_split("train", 100, 4)
 
 
 def test_different_seeds_give_different_sentences():
@@ -243,7 +243,7 @@ def test_kein_links_to_not(pairs):
 
 
 def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
-    files = write(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
+    files = write_splits(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
     assert sorted(path.name for path in files) == sorted(
         f"{name}.{end}" for name in SPLITS for end in ("de", "en", "talp", "fertility")
     )
@@ -254,10 +254,10 @@ def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
             for end in ("de", "en", "talp", "fertility")
         ]
         assert all(len(lines) == size + 1 and lines[-1] == "" for lines in texts)
-        for pair, de, en, talp, fertility in zip(split(name, size, 1), *texts, strict=False):
+        for pair, de, en, talp, fertility in zip(generate_split(name, size, 1), *texts, strict=False):
             assert de == " ".join(pair.source)
             assert en == " ".join(pair.target)
-            assert parse_gold(talp).sure == pair.links
+            assert parse_gold_links(talp).sure == pair.links
             assert tuple(map(int, fertility.split())) == pair.fertilities
 
 
@@ -265,12 +265,12 @@ def test_invalid_arguments_raise_clear_errors(tmp_path):
     with pytest.raises(UsageError, match="seed is -1"):
         next(generate(-1))
     with pytest.raises(UsageError, match="size of train is -5"):
-        splits({"train": -5}, 1)
+        generate_splits({"train": -5}, 1)
     with pytest.raises(UsageError, match="expected one of train, valid, test"):
-        split("dev", 5, 1)  # pyright: ignore[reportArgumentType]
+        generate_split("dev", 5, 1)  # pyright: ignore[reportArgumentType]
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="file"):
-        write(tmp_path / "file", {"train": 1}, 1)
+        write_splits(tmp_path / "file", {"train": 1}, 1)
 
 
 def test_command_writes_and_reports_the_files(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["Chosen", "Figure", "Given", "digits", "file_names", "read_written"]
+__all__ = ["AttentionSelection", "Figure", "FigureInput", "format_value", "display_names", "read_results"]
 
 
 T = TypeVar("T")
@@ -17,18 +17,18 @@ class Figure:
     """A plotted figure.
 
     Attributes:
-        pictures: SVG text by file name.
+        images: SVG text by file name.
         rows: Table of the plotted values. The first row is the header.
-        numbers: Plotted values as JSON-compatible values.
+        values: Plotted values as JSON-compatible values.
     """
 
-    pictures: dict[str, str]
+    images: dict[str, str]
     rows: list[list[str]]
-    numbers: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class AttentionSelection:
     """The options that select attention weights.
 
     Attributes:
@@ -51,7 +51,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Given:
+class FigureInput:
     """The options of `regard figures`.
 
     Attributes:
@@ -60,8 +60,8 @@ class Given:
         reference: File with the reference translations.
         line: Line number, from 1.
         names: Display names of the systems, separated by commas. None uses the names of the files.
-        chosen: Selection of attention weights.
-        word: Position of a token, from 0; -1 is the last. None uses the token in the middle.
+        selection: Selection of attention weights.
+        token: Position of a token, from 0; -1 is the last. None uses the token in the middle.
         device: Device of the computation.
     """
 
@@ -70,11 +70,11 @@ class Given:
     reference: Path | None = None
     line: int = 1
     names: str | None = None
-    chosen: Chosen = field(default_factory=Chosen)
-    word: int | None = None
+    selection: AttentionSelection = field(default_factory=AttentionSelection)
+    token: int | None = None
     device: str = "auto"
 
-    def systems(self) -> dict[str, Path]:
+    def named_files(self) -> dict[str, Path]:
         """Return the files by display name.
 
         Raises:
@@ -89,7 +89,7 @@ class Given:
                     "give one name per system"
                 )
         else:
-            names = file_names(self.files)
+            names = display_names(self.files)
         if len(set(names)) < len(names) or not all(names):
             raise UsageError(
                 f"the names of the systems must be different and not empty, not {', '.join(names)}: "
@@ -97,7 +97,7 @@ class Given:
             )
         return dict(zip(names, self.files, strict=True))
 
-    def text(self) -> tuple[str, str | None]:
+    def read_line(self) -> tuple[str, str | None]:
         """Return the chosen source line and its reference, which is None without a reference file.
 
         Raises:
@@ -117,7 +117,7 @@ class Given:
         return found[0], found[1] if self.reference is not None else None
 
 
-def file_names(files: list[Path]) -> list[str]:
+def display_names(files: list[Path]) -> list[str]:
     """Return display names of files and directories.
 
     These are the last parts of the paths, or the whole paths if the last parts are not unique.
@@ -126,29 +126,29 @@ def file_names(files: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
-def read_written(path: Path, what: str, *models: type[T]) -> T:
+def read_results(path: Path, command: str, *schemas: type[T]) -> T:
     """Read a JSON file that was written by a command.
 
     Args:
         path: The file.
-        what: Command that writes such files, for error messages.
+        command: Command that writes such files, for error messages.
         *models: Pydantic models of the possible formats, which are tried in this order.
 
     Raises:
         DataError: If the file cannot be read or has none of the formats.
     """
-    from regard.data.reading import NotJson, read_json
+    from regard.data.reading import InvalidJsonError, read_json
 
     reason = ""
-    for model in models:
+    for model in schemas:
         try:
             return read_json(path, model)
-        except NotJson as error:
+        except InvalidJsonError as error:
             # Report the error of the first format, which is the expected one.
             reason = reason or str(error)
-    raise DataError(f"{path}: the file was not written by `{what}`: {reason}")
+    raise DataError(f"{path}: the file was not written by `{command}`: {reason}")
 
 
-def digits(value: float | None) -> str:
+def format_value(value: float | None) -> str:
     """Return a number with four decimal places, "0" for an exact zero, or an empty text for None."""
     return "" if value is None else f"{value:.4f}" if value else "0"

@@ -4,39 +4,39 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, Given, digits, read_written
-from regard.cli.drawing.written import Attention, ByLength, PaperTable, Score
+from regard.cli.drawing.figure import Figure, FigureInput, format_value, read_results
+from regard.cli.drawing.written import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
 
-__all__ = ["draw_attention", "draw_by_length", "draw_training"]
+__all__ = ["plot_attention", "plot_by_length", "plot_training"]
 
 _BY_LENGTH = "regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json"
 _LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
 
 
-def draw_attention(given: Given) -> Figure:
+def plot_attention(inputs: FigureInput) -> Figure:
     """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
 
     Args:
-        given: Files of `regard analyze attention --json`.
+        inputs: Files of `regard analyze attention --json`.
 
     Raises:
         UsageError: If there is no file.
         DataError: If a file has the wrong format, or two models have the same name.
     """
-    from regard.metrics.attention import AttentionFigures
-    from regard.report.attention import svg_coverage, svg_entropy
+    from regard.metrics.attention import AttentionStatistics
+    from regard.report.attention import plot_coverage, plot_entropy
 
     what = "regard analyze attention --json"
-    if not given.files:
+    if not inputs.files:
         raise UsageError(f"figure attention needs files written by `{what}` (--from)")
     records: dict[str, Any] = {}
-    models: dict[str, AttentionFigures] = {}
-    for path in given.files:
-        for name, own in read_written(path, what, Attention).models.items():
+    models: dict[str, AttentionStatistics] = {}
+    for path in inputs.files:
+        for name, own in read_results(path, what, AttentionResults).models.items():
             if name in models:
                 raise DataError(
                     f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
@@ -44,39 +44,39 @@ def draw_attention(given: Given) -> Figure:
                 )
             record = own.model_dump(exclude={"lines"}, exclude_none=True)
             try:
-                models[name] = AttentionFigures.from_record(record)
+                models[name] = AttentionStatistics.from_record(record)
             except DataError as error:
                 raise DataError(f"{path}: {name}: {error}") from None
             records[name] = record
     single = ("accuracy", "entropy", "support", "coverage")
     rows = [
         ["model", *single],
-        *([name, *(digits(getattr(one, key)) for key in single)] for name, one in models.items()),
+        *([name, *(format_value(getattr(one, key)) for key in single)] for name, one in models.items()),
     ]
-    pictures = {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
+    pictures = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
     return Figure(pictures, rows, {"models": records})
 
 
-def draw_by_length(given: Given) -> Figure:
+def plot_by_length(inputs: FigureInput) -> Figure:
     """Plot scores by source length (Indurthi et al. 2019, Figure 2).
 
     Args:
-        given: Files of `regard analyze length --json` or of `regard reproduce indurthi2019-figure2`.
+        inputs: Files of `regard analyze length --json` or of `regard reproduce indurthi2019-figure2`.
 
     Raises:
         UsageError: If there is no file.
         DataError: If a file has the wrong format or other groups of lengths than the file before it, or two
             systems have the same name.
     """
-    from regard.report.by_length import svg_groups
+    from regard.report.by_length import plot_length_groups
 
-    if not given.files:
+    if not inputs.files:
         raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--from)")
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
-    for path in given.files:
-        found = read_written(path, _BY_LENGTH, ByLength, PaperTable)
-        own, labels, counts = _reproduced(found) if isinstance(found, PaperTable) else _analysed(found)
+    for path in inputs.files:
+        found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
+        own, labels, counts = _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
         if not own:
             raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
@@ -116,11 +116,11 @@ def draw_by_length(given: Given) -> Figure:
             for name, scores in systems.items()
         },
     }
-    return Figure({"by-length.svg": svg_groups(systems, labels, counts)}, rows, numbers)
+    return Figure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
 
 
-def _analysed(
-    found: ByLength,
+def _from_analysis(
+    found: LengthResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
     """Return the systems, the groups of lengths and their numbers of sentences from an analysis."""
     import numpy as np
@@ -145,14 +145,14 @@ def _analysed(
     return systems, [bucket.label for bucket in buckets], counts
 
 
-def _score(found: Score) -> Any:
+def _score(found: ScoreEntry) -> Any:
     from regard.metrics.by_length import BucketScore
 
     return BucketScore(found.value, found.interval)
 
 
-def _reproduced(
-    found: PaperTable,
+def _from_paper_table(
+    found: PaperTableResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
     """Return the same from the table of a paper whose columns are groups of lengths.
 
@@ -180,29 +180,29 @@ def _reproduced(
     return systems, labels, counts
 
 
-def draw_training(given: Given) -> Figure:
+def plot_training(inputs: FigureInput) -> Figure:
     """Plot the training curves of one or more runs.
 
     Args:
-        given: Model directories or their `record.jsonl` files.
+        inputs: Model directories or their `record.jsonl` files.
 
     Raises:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
     from regard.report.curves import read_curves
-    from regard.report.training import Points, drawn_curves, svg_training
-    from regard.training.record import RECORD_FILE
+    from regard.report.training import Points, curves_by_kind, plot_training
+    from regard.training.record import METRICS_FILE
 
-    if not given.files:
-        raise UsageError(f"figure training needs model directories or their {RECORD_FILE} files (--from)")
-    folders: list[Path] = [path.parent if path.name == RECORD_FILE else path for path in given.files]
+    if not inputs.files:
+        raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--from)")
+    folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
     runs: dict[str, dict[str, Points]] = {}
-    for name, folder in Given(folders, names=given.names).systems().items():
+    for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
         curves = read_curves(folder)
-        found = {} if curves is None else drawn_curves(curves)
+        found = {} if curves is None else curves_by_kind(curves)
         if not found:
-            raise DataError(f"{folder / RECORD_FILE}: no record of training")
+            raise DataError(f"{folder / METRICS_FILE}: no record of training")
         runs[name] = found
     rows = [["run", "curve", "points", "last step", "last", "best"]]
     for run, curves in runs.items():
@@ -211,5 +211,5 @@ def draw_training(given: Given) -> Figure:
             # A curve may contain NaN, for example if training diverged.
             numbers = [value for value in values if not math.isnan(value)] or [math.nan]
             best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
-            rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", digits(values[-1]), digits(best)])
-    return Figure({"training.svg": svg_training(runs)}, rows, {"runs": runs})
+            rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", format_value(values[-1]), format_value(best)])
+    return Figure({"training.svg": plot_training(runs)}, rows, {"runs": runs})

@@ -3,45 +3,45 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, Given, digits
+from regard.cli.drawing.figure import Figure, FigureInput, format_value
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-__all__ = ["draw_simplex"]
+__all__ = ["plot_simplex"]
 
 
-def draw_simplex(given: Given) -> Figure:
+def plot_simplex(inputs: FigureInput) -> Figure:
     """Plot constrained attention over three time steps, and softmax and sparsemax in 2 and 3 dimensions.
 
     The figures are those of Malaviya et al. (2018), Figure 1, and of the lecture by Martins (2020).
 
     Args:
-        given: The options of the command. No input file is allowed, as all values are computed.
+        inputs: The options of the command. No input file is allowed, as all values are computed.
 
     Raises:
         UsageError: If a file is given.
     """
-    if given.files:
+    if inputs.files:
         raise UsageError("figure simplex needs no input files, so it cannot be used with --from")
     import torch
 
     from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
-    from regard.functional.scans import remaining
-    from regard.report.landscape import Surface, svg_curves, svg_surfaces
-    from regard.report.simplex import Rounds, svg_bars, svg_triangles
+    from regard.functional.scans import remaining_bound
+    from regard.report.landscape import Surface, plot_curves, plot_surfaces
+    from regard.report.simplex import RoundAttention, plot_bars, plot_triangles
 
     # Double precision makes the plotted values the exact solutions to all printed digits.
     double = torch.float64
     scores = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=double)
     fertility = torch.ones(3, dtype=double)
-    maps = [Rounds(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
+    maps = [RoundAttention(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
     for scan, loose in zip((constrained_softmax_scan, constrained_sparsemax_scan), tuple(maps), strict=True):
         weights = scan(scores, fertility)
-        bounds = remaining(fertility.expand_as(weights), weights.cumsum(0) - weights)
-        maps.append(Rounds(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights))
+        bounds = remaining_bound(fertility.expand_as(weights), weights.cumsum(0) - weights)
+        maps.append(RoundAttention(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights))
 
     differences = torch.linspace(-3, 3, 121, dtype=double)
     pairs = torch.stack([differences, torch.zeros_like(differences)], -1)
@@ -61,10 +61,10 @@ def draw_simplex(given: Given) -> Figure:
         for map in (softmax, sparsemax)
     ]
     pictures = {
-        "rounds.svg": svg_bars(maps, scores.numpy(), fertility.numpy()),
-        "simplex.svg": svg_triangles(maps, scores.numpy()),
-        "two-dimensions.svg": svg_curves(differences.numpy(), curves),
-        "three-dimensions.svg": svg_surfaces(surfaces),
+        "rounds.svg": plot_bars(maps, scores.numpy(), fertility.numpy()),
+        "simplex.svg": plot_triangles(maps, scores.numpy()),
+        "two-dimensions.svg": plot_curves(differences.numpy(), curves),
+        "three-dimensions.svg": plot_surfaces(surfaces),
     }
     rows = [["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]]
     numbers: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
@@ -77,8 +77,8 @@ def draw_simplex(given: Given) -> Figure:
         }
         for r, weights in enumerate(each.weights.tolist()):
             limits = bounds[r] if bounds else [None] * 3
-            rows.append([each.name, f"{r + 1}", *map(digits, [*weights, *limits])])
-        rows.append([each.name, "sum", *map(digits, each.weights.sum(0).tolist()), "", "", ""])
+            rows.append([each.name, f"{r + 1}", *map(format_value, [*weights, *limits])])
+        rows.append([each.name, "sum", *map(format_value, each.weights.sum(0).tolist()), "", "", ""])
     numbers["two_dimensions"] = {"difference": differences.tolist()} | {
         name: curve.tolist() for name, curve in curves.items()
     }

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-__all__ = ["Attention", "ByLength", "PaperTable", "Score", "Translated"]
+__all__ = ["AttentionResults", "LengthResults", "PaperTableResults", "ScoreEntry", "TranslationEntry"]
 
 Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 
 
-class _Bins(BaseModel):
+class _Histogram(BaseModel):
     """A histogram."""
 
     edges: list[Finite] = Field(min_length=2, max_length=1_000_000)
@@ -34,7 +34,7 @@ class _Bins(BaseModel):
         return self
 
 
-class _Figures(BaseModel):
+class _AttentionStatistics(BaseModel):
     """The statistics of a model's attention. Other fields of the file are kept unchanged."""
 
     model_config = {"extra": "allow"}
@@ -45,27 +45,27 @@ class _Figures(BaseModel):
     entropy: Finite
     support: Finite
     coverage: Finite
-    entropies: _Bins
-    coverages: _Bins
+    entropies: _Histogram
+    coverages: _Histogram
     aer: Finite | None = None
     precision: Finite | None = None
     recall: Finite | None = None
 
 
-class Attention(BaseModel):
+class AttentionResults(BaseModel):
     """The format of `regard analyze attention --json`."""
 
-    models: dict[str, _Figures] = Field(min_length=1)
+    models: dict[str, _AttentionStatistics] = Field(min_length=1)
 
 
-class Score(BaseModel):
+class ScoreEntry(BaseModel):
     """A score and its 95 % confidence interval."""
 
     value: float
     interval: tuple[float, float] | None = None
 
     @model_validator(mode="after")
-    def _drawable(self) -> Self:
+    def _check_range(self) -> Self:
         for value in (self.value, *(self.interval or ())):
             # NaN, which is not equal to itself, is allowed.
             if value == value and abs(value) > 1e15:
@@ -75,8 +75,8 @@ class Score(BaseModel):
 
 class _Scores(BaseModel):
     signature: str = ""
-    buckets: list[Score | None]
-    all: Score
+    buckets: list[ScoreEntry | None]
+    all: ScoreEntry
 
 
 class _Bucket(BaseModel):
@@ -92,7 +92,7 @@ class _System(BaseModel):
     sacrebleu: _Scores | None = None
 
 
-class ByLength(BaseModel):
+class LengthResults(BaseModel):
     """The format of `regard analyze length --json`."""
 
     buckets: list[_Bucket] = Field(min_length=1)
@@ -118,13 +118,13 @@ class _Row(BaseModel):
     metrics: dict[str, _Cell]
 
 
-class PaperTable(BaseModel):
+class PaperTableResults(BaseModel):
     """The format of `regard reproduce indurthi2019-figure2 --json`."""
 
     rows: list[_Row] = Field(min_length=1)
 
 
-class Translated(BaseModel):
+class TranslationEntry(BaseModel):
     """A line in the format of `regard translate --attention`. Its attention weights are not validated."""
 
     model_config = {"extra": "allow"}
@@ -134,6 +134,6 @@ class Translated(BaseModel):
     source: list[str]
     target: list[str]
 
-    def extra(self, name: str) -> Any:
+    def extra_field(self, name: str) -> Any:
         """Return the unvalidated value of another field of the line: `prior`, `posterior` or `alignment`."""
         return (self.model_extra or {}).get(name)

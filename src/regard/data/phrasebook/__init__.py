@@ -10,7 +10,7 @@ Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adje
 `sentences`, `corpus`.
 """
 
-from regard.data.phrasebook.corpus import SPLITS, Split, generate, split, split_of, splits, write
-from regard.data.phrasebook.pair import Pair
+from regard.data.phrasebook.corpus import SPLITS, SplitName, generate, generate_split, split_of, generate_splits, write_splits
+from regard.data.phrasebook.pair import CorpusPair
 
-__all__ = ["SPLITS", "Pair", "Split", "generate", "split", "split_of", "splits", "write"]
+__all__ = ["SPLITS", "CorpusPair", "SplitName", "generate", "generate_split", "split_of", "generate_splits", "write_splits"]

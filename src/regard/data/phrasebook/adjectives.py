@@ -6,7 +6,7 @@ adjectives without comparison. Without English forms, the comparative ends in `-
 `more` and `most`.
 """
 
-__all__ = ["ADJECTIVES", "COLOURS", "MANNERS", "MIDDLE", "OPPOSITES", "SENTENCE_ADVERBS"]
+__all__ = ["ADJECTIVES", "COLOR_CLASSES", "MANNERS", "MIDDLE", "OPPOSITES", "SENTENCE_ADVERBS"]
 
 ADJECTIVES = """
     alt älter ältest | old | person animal clothes furniture vehicle building text place thing nature
@@ -82,7 +82,7 @@ ADJECTIVES = """
     bekannt bekannter bekanntest | well-known * | person text
 """
 # The noun classes that replace `COLOUR` in a line.
-COLOURS = "thing clothes furniture vehicle"
+COLOR_CLASSES = "thing clothes furniture vehicle"
 
 # Groups of adjectives that exclude each other.
 OPPOSITES = (

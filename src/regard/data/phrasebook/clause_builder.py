@@ -5,20 +5,20 @@ from dataclasses import replace
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import Adverbials
 from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.lexicon import Draw, Lexicon, Table, Verb, zipf
+from regard.data.phrasebook.lexicon import RandomChoices, Lexicon, Distribution, Verb, zipf_distribution
 from regard.data.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
 from regard.data.phrasebook.pair import Token, Word
-from regard.data.phrasebook.participants import POSSESSED, Participants
+from regard.data.phrasebook.participants import POSSESSABLE, Participants
 from regard.data.phrasebook.planning import Planner
 from regard.data.phrasebook.predicates import Predicates
 from regard.data.phrasebook.verb_group import COPULAS, Tense
-from regard.data.phrasebook.wishes import ANY, PASSIVE, QUESTION, Wish
+from regard.data.phrasebook.wishes import ANY, PASSIVE, QUESTION, ClauseConstraints
 
 __all__ = ["ClauseBuilder"]
 
 # Pronouns whose nominative differs from the accusative.
-_CLEAR = Table(["ich", "er", "wir", "du"], [30, 30, 20, 10])
-_FRAMES = Table(
+_CLEAR = Distribution(["ich", "er", "wir", "du"], [30, 30, 20, 10])
+_FRAMES = Distribution(
     [
         "transitive",
         "motion",
@@ -37,7 +37,7 @@ _FRAMES = Table(
     ],
     [330, 115, 95, 95, 130, 75, 65, 45, 30, 32, 40, 18, 18, 10],
 )
-_WHAT = Table(["thing", "food", "text", "clothes", "drink", "sound"], [30, 20, 20, 12, 10, 5])
+_WHAT = Distribution(["thing", "food", "text", "clothes", "drink", "sound"], [30, 20, 20, 12, 10, 5])
 _PASSIVE = frozenset(
     "kaufen lesen finden essen schreiben besuchen öffnen verkaufen anrufen bauen reparieren waschen "
     "bestellen schließen malen einladen zeichnen backen beobachten abholen putzen fotografieren lösen "
@@ -58,7 +58,7 @@ class ClauseBuilder:
         lexicon: The lexicon.
     """
 
-    def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
+    def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
         """Create the generators of the constituents."""
         self.draw = draw
         self.lexicon = lexicon
@@ -69,37 +69,37 @@ class ClauseBuilder:
         self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
         transitive = lexicon.verbs["transitive"].items
         kinds = sorted({kind for verb in transitive for kind in verb.objects})
-        self._taking = {kind: zipf([verb for verb in transitive if kind in verb.objects]) for kind in kinds}
-        self._passive = zipf([verb for verb in transitive if verb.prefix + verb.forms.infinitive in _PASSIVE])
-        self._doing = zipf([verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects])
+        self._taking = {kind: zipf_distribution([verb for verb in transitive if kind in verb.objects]) for kind in kinds}
+        self._passive = zipf_distribution([verb for verb in transitive if verb.prefix + verb.forms.infinitive in _PASSIVE])
+        self._doing = zipf_distribution([verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects])
 
-    def clause(self, wish: Wish, hole: NounPhrase | None = None) -> Clause:
+    def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
         """Return a random clause.
 
         Args:
-            wish: The constraints of the sentence.
-            hole: The accusative or dative object, if it is given (a question word).
+            constraints: The constraints of the sentence.
+            given_object: The accusative or dative object, if it is given (a question word).
         """
         draw = self.draw
-        frame = wish.frame or draw.pick(_FRAMES)
-        given = wish.subject
-        if given is not None or wish.personal:
+        frame = constraints.frame or draw.sample(_FRAMES)
+        given = constraints.subject
+        if given is not None or constraints.personal:
             while frame in ("passive", "pleasing", "weather"):
-                frame = draw.pick(_FRAMES)
+                frame = draw.sample(_FRAMES)
         if frame == "copula":
-            return self._copula(wish)
+            return self._copula(constraints)
         if frame == "passive":
-            return self._passive_clause(wish)
-        verb = draw.pick(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
-        while (given is not None or wish.personal) and verb.subjects[0] not in ("person", "child", "pupil"):
-            verb = draw.pick(self.lexicon.verbs[frame])
-        return self._with(verb, frame, wish, hole=hole)
+            return self._passive_clause(constraints)
+        verb = draw.sample(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
+        while (given is not None or constraints.personal) and verb.subjects[0] not in ("person", "child", "pupil"):
+            verb = draw.sample(self.lexicon.verbs[frame])
+        return self._with(verb, frame, constraints, hole=given_object)
 
     def _with(
-        self, verb: Verb, frame: str, wish: Wish, kind: str = "", hole: NounPhrase | None = None
+        self, verb: Verb, frame: str, wish: ClauseConstraints, kind: str = "", hole: NounPhrase | None = None
     ) -> Clause:
         draw, adverbials = self.draw, self.adverbials
-        negated = draw.chance(wish.negation)
+        negated = draw.bernoulli(wish.negation)
         subject = wish.subject or self.participants.subject(verb.subjects, wish, negated)
         plan, time = self.planner.plan(verb, subject, wish, negated)
         clause = Clause(verb, plan, subject, time=time)
@@ -132,7 +132,7 @@ class ClauseBuilder:
             if (
                 verb.forms.infinitive in ("fahren", "reisen")
                 and "person" in verb.subjects
-                and draw.chance(0.35)
+                and draw.bernoulli(0.35)
             ):
                 if subject.human:
                     clause.company = adverbials.vehicle()
@@ -141,25 +141,25 @@ class ClauseBuilder:
             clause.place = (
                 adverbials.position() if inanimate else adverbials.place(subject.owner, verb.forms.infinitive)
             )
-        self._adorn(clause, frame, negated)
+        self._add_adverbials(clause, frame, negated)
         if negated:
             self._negate(clause)
         return clause
 
-    def _adorn(self, clause: Clause, frame: str, negated: bool) -> None:
+    def _add_adverbials(self, clause: Clause, frame: str, negated: bool) -> None:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
         doing = subject.human and not clause.verb.state
         prior = clause.plan.tense is Tense.PLUPERFECT
-        if clause.time is None and clause.plan.gern is None and not (prior or negated) and draw.chance(0.13):
-            if not clause.verb.state or draw.chance(0.3):
+        if clause.time is None and clause.plan.gern is None and not (prior or negated) and draw.bernoulli(0.13):
+            if not clause.verb.state or draw.bernoulli(0.3):
                 clause.middle = adverbials.middle()
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
             return  # after a relative clause, the attachment of an adverbial would be ambiguous
         resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
         moving = clause.verb.prefix in ("zurück", "weg")
-        if doing and not moving and frame in ("transitive", "intransitive") and draw.chance(0.14):
+        if doing and not moving and frame in ("transitive", "intransitive") and draw.bernoulli(0.14):
             clause.place = adverbials.place(subject.owner)
-        elif doing and frame in ("intransitive", "motion", "transitive") and draw.chance(0.07):
+        elif doing and frame in ("intransitive", "motion", "transitive") and draw.bernoulli(0.07):
             if clause.verb.forms.infinitive in _CAREFUL and not clause.verb.prefix:
                 clause.manner = adverbials.manner()
         elif (
@@ -167,10 +167,10 @@ class ClauseBuilder:
             and clause.company is None
             and frame in ("motion", "intransitive")
             and not resting
-            and draw.chance(0.1)
+            and draw.bernoulli(0.1)
         ):
             clause.company = adverbials.company(subject.owner)
-        if clause.time is None and clause.middle is None and doing and draw.chance(0.012):
+        if clause.time is None and clause.middle is None and doing and draw.bernoulli(0.012):
             clause.time = adverbials.cause()
 
     def _negate(self, clause: Clause) -> None:
@@ -181,7 +181,7 @@ class ClauseBuilder:
             clause.nicht = Word("nicht")
         clause.negator = kein or clause.nicht
 
-    def _pleasing(self, clause: Clause, wish: Wish) -> None:
+    def _pleasing(self, clause: Clause, wish: ClauseConstraints) -> None:
         """Set the objects of `Das Buch gefällt dem Kind`, whose dative object is the English subject."""
         dative = self.participants.object(
             ("person", "family"), de.DAT, clause.subject, replace(wish, relative=0.0)
@@ -193,24 +193,24 @@ class ClauseBuilder:
             clause.dative = replace(dative)
             clause.english_subject = replace(subject, german=dative.german, english=tokens)
 
-    def _copula(self, wish: Wish, kind: str = "") -> Clause:
+    def _copula(self, wish: ClauseConstraints, kind: str = "") -> Clause:
         draw = self.draw
-        negated = draw.chance(wish.negation)
+        negated = draw.bernoulli(wish.negation)
         subject = wish.subject
         if subject is None:
-            kinds = ("person",) if wish.personal or draw.chance(0.45) else self.predicates.kinds
-            subject = self.participants.subject((kinds[draw.below(len(kinds))],), wish, negated)
-        tenses = wish.tenses if wish.tenses is not ANY else Table(["present", "past"], [65, 35])
+            kinds = ("person",) if wish.personal or draw.bernoulli(0.45) else self.predicates.kinds
+            subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), wish, negated)
+        tenses = wish.tenses if wish.tenses is not ANY else Distribution(["present", "past"], [65, 35])
         verb = COPULAS["sein"]
-        if draw.chance(0.07):
-            verb = COPULAS["werden" if draw.chance(0.7) else "bleiben"]
+        if draw.bernoulli(0.07):
+            verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
         plan, time = self.planner.plan(verb, subject, replace(wish, tenses=tenses, timed=0.1), negated)
         clause = Clause(verb, plan, subject, time=time)
         changing = verb is COPULAS["werden"] and not negated
         clause.complement = self.predicates.predicate(
             subject, kind, negated, changing, verb is COPULAS["sein"]
         )
-        if time is None and draw.chance(0.1):
+        if time is None and draw.bernoulli(0.1):
             clause.middle = self.adverbials.middle()
         if negated and isinstance(clause.complement, NounPhrase) and clause.complement.negator is not None:
             clause.middle, clause.negator = None, clause.complement.negator
@@ -218,22 +218,22 @@ class ClauseBuilder:
             self._negate(clause)
         return clause
 
-    def _passive_clause(self, wish: Wish) -> Clause:
+    def _passive_clause(self, wish: ClauseConstraints) -> Clause:
         draw = self.draw
-        verb = draw.pick(self._passive)
-        negated = draw.chance(wish.negation)
+        verb = draw.sample(self._passive)
+        negated = draw.bernoulli(wish.negation)
         subject = self.participants.subject(verb.objects, replace(wish, pronouns=0.3), negated)
         tenses = PASSIVE if wish.tenses in (ANY, QUESTION) else wish.tenses
         plan, time = self.planner.plan(verb, subject, replace(wish, tenses=tenses), negated)
-        if wish.tenses is ANY and draw.chance(0.12) and plan.modal is None and not subject.human:
-            plan.modal, plan.tense = self.lexicon.modals.items[draw.below(2)], Tense.PRESENT
+        if wish.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
+            plan.modal, plan.tense = self.lexicon.modals.items[draw.sample_below(2)], Tense.PRESENT
             time = None
             plan.english = Tense.PRESENT
         plan.passive = True
         if plan.english is Tense.PRESENT and plan.modal is None and (time is None or time.kind != "general"):
             plan.english = Tense.PROGRESSIVE
         clause = Clause(verb, plan, subject, time=time)
-        if draw.chance(0.25):
+        if draw.bernoulli(0.25):
             agent = self.nouns.common(("person",), de.DAT, adjective=0.15)
             clause.company = contract("von", agent, "by")
         if negated:
@@ -243,13 +243,13 @@ class ClauseBuilder:
     def relative(self, head: NounPhrase) -> None:
         """Append a relative clause to a noun phrase: `der Mann, der dort wohnt,`."""
         draw = self.draw
-        wish = Wish(relative=0.0, timed=0.2, negation=0.08)
+        wish = ClauseConstraints(relative=0.0, timed=0.2, negation=0.08)
         gap = de.NOM
-        if head.kind in self._taking and draw.chance(0.45 if head.human else 0.75):
+        if head.kind in self._taking and draw.bernoulli(0.45 if head.human else 0.75):
             gap = de.ACC
-        elif head.human and draw.chance(0.15):
+        elif head.human and draw.bernoulli(0.15):
             gap = de.DAT
-        form = "denen" if gap == de.DAT and head.column == de.PLURAL else de.DEFINITE[head.column][gap]
+        form = "denen" if gap == de.DAT and head.column == de.PLURAL else de.DEFINITE_FORMS[head.column][gap]
         item = Word(form)
         english = ("who" if gap == de.NOM else "whom") if head.human else "that"
         pronoun = NounPhrase(
@@ -273,15 +273,15 @@ class ClauseBuilder:
                 clause = self._copula(replace(wish, subject=pronoun), head.kind)
             body = order_clause(clause, Order.FINAL, pronoun)
         else:
-            verb = draw.pick(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
+            verb = draw.sample(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
             while "person" not in verb.subjects:
-                verb = draw.pick(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
+                verb = draw.sample(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
             frame = "transitive" if gap == de.ACC else "dative"
             subject = None
-            if gap == de.ACC and form != "den" and head.kind not in POSSESSED[:5]:
+            if gap == de.ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
                 # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
                 # subject pronoun shows that the relative pronoun is the object.
-                subject = self.nouns.pronoun(draw.pick(_CLEAR), de.NOM)
+                subject = self.nouns.pronoun(draw.sample(_CLEAR), de.NOM)
             clause = self._with(
                 verb, frame, replace(wish, subject=subject, personal=True, pronouns=0.6), hole=pronoun
             )
@@ -289,23 +289,23 @@ class ClauseBuilder:
         head.german += [Word(","), *body.german, Word(",")]
         head.english += body.english
 
-    def asked_object(self, hole: NounPhrase, frame: str, wish: Wish) -> Clause:
+    def asked_object(self, given_object: NounPhrase, frame: str, wish: ClauseConstraints) -> Clause:
         """Return a clause whose accusative or dative object is a question word or `welches Buch`."""
         draw = self.draw
         if frame == "dative":
-            verb = draw.pick(self.lexicon.verbs["dative"])
+            verb = draw.sample(self.lexicon.verbs["dative"])
             while "person" not in verb.subjects:
-                verb = draw.pick(self.lexicon.verbs["dative"])
-            return self._with(verb, frame, wish, hole=hole)
-        kind = hole.kind or ("person" if hole.human else draw.pick(_WHAT))
-        verb = draw.pick(self._taking[kind])
+                verb = draw.sample(self.lexicon.verbs["dative"])
+            return self._with(verb, frame, wish, hole=given_object)
+        kind = given_object.kind or ("person" if given_object.human else draw.sample(_WHAT))
+        verb = draw.sample(self._taking[kind])
         while "person" not in verb.subjects:
-            verb = draw.pick(self._taking[kind])
-        return self._with(verb, "transitive", wish, hole=hole)
+            verb = draw.sample(self._taking[kind])
+        return self._with(verb, "transitive", wish, hole=given_object)
 
-    def matrix(self, verb: Verb, wish: Wish) -> Clause:
+    def matrix(self, verb: Verb, wish: ClauseConstraints) -> Clause:
         """Return the matrix clause of a verb with a clausal complement."""
-        negated = self.draw.chance(wish.negation)
+        negated = self.draw.bernoulli(wish.negation)
         subject = self.participants.subject(("person",), wish, negated)
         plan, time = self.planner.plan(verb, subject, wish, negated)
         clause = Clause(verb, plan, subject, time=time)

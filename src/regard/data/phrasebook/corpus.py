@@ -11,22 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from regard.data.files import open_whole
+from regard.data.files import open_atomic
 from regard.data.links import format_links
-from regard.data.phrasebook.pair import Pair
+from regard.data.phrasebook.pair import CorpusPair
 from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
 
-__all__ = ["SPLITS", "Split", "generate", "split", "split_of", "splits", "write"]
+__all__ = ["SPLITS", "SplitName", "generate", "generate_split", "split_of", "generate_splits", "write_splits"]
 
-Split = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+SplitName = Literal["train", "valid", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
-LONGEST, SHORTEST = 40, 3
+MAX_WORDS, MIN_WORDS = 40, 3
 
 
-def generate(seed: int) -> Iterator[Pair]:
+def generate(seed: int) -> Iterator[CorpusPair]:
     """Yield an infinite stream of sentence pairs with distinct sources and 3 to 40 words on each side.
 
     Args:
@@ -42,7 +42,7 @@ def generate(seed: int) -> Iterator[Pair]:
     seen: set[bytes] = set()
     while True:
         pair = sentences.sentence()
-        if not (SHORTEST <= len(pair.source) <= LONGEST and SHORTEST <= len(pair.target) <= LONGEST):
+        if not (MIN_WORDS <= len(pair.source) <= MAX_WORDS and MIN_WORDS <= len(pair.target) <= MAX_WORDS):
             continue
         key = blake2b(" ".join(pair.source).encode(), digest_size=12).digest()
         if key not in seen:
@@ -50,13 +50,13 @@ def generate(seed: int) -> Iterator[Pair]:
             yield pair
 
 
-def split_of(pair: Pair) -> Split:
+def split_of(pair: CorpusPair) -> SplitName:
     """Return the split of a pair, which depends on its German side only."""
     bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
     return "train" if bucket < _TRAIN else "valid" if bucket < _TRAIN + _VALID else "test"
 
 
-def split(name: Split, size: int, seed: int) -> list[Pair]:
+def generate_split(name: SplitName, size: int, seed: int) -> list[CorpusPair]:
     """Return the first `size` pairs of a split.
 
     Raises:
@@ -64,10 +64,10 @@ def split(name: Split, size: int, seed: int) -> list[Pair]:
     """
     if name not in SPLITS:
         raise UsageError(f"split is {name!r}; expected one of {', '.join(SPLITS)}")
-    return splits({name: size}, seed)[name]
+    return generate_splits({name: size}, seed)[name]
 
 
-def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
+def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName, list[CorpusPair]]:
     """Return several splits; each sentence is generated only once.
 
     Args:
@@ -80,7 +80,7 @@ def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
     for name, size in sizes.items():
         if size < 0:
             raise UsageError(f"size of {name} is {size}; expected 0 or more")
-    found: dict[Split, list[Pair]] = {name: [] for name in sizes}
+    found: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
     missing = sum(sizes.values())
     pairs = generate(seed)
     while missing:
@@ -92,7 +92,7 @@ def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
     return found
 
 
-def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Path]:
+def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:
     """Write splits as files `.de`, `.en`, `.talp` (gold links) and `.fertility` (one number per German word).
 
     The text is tokenized: punctuation and the English `'s` are separate words, and words are separated by
@@ -115,7 +115,7 @@ def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Pat
     except OSError as error:
         raise DataError(f"{folder}: cannot create the directory: {error.strerror or error}") from None
     written: list[Path] = []
-    for name, pairs in splits(sizes, seed).items():
+    for name, pairs in generate_splits(sizes, seed).items():
         texts = {
             "de": (" ".join(pair.source) for pair in pairs),
             "en": (" ".join(pair.target) for pair in pairs),
@@ -124,7 +124,7 @@ def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Pat
         }
         for suffix, lines in texts.items():
             path = folder / f"{name}.{suffix}"
-            with open_whole(path) as file:
+            with open_atomic(path) as file:
                 while block := list(islice(lines, 10_000)):
                     file.write(("\n".join(block) + "\n").encode())
             written.append(path)

@@ -14,23 +14,23 @@ from regard.data.phrasebook import morphology_en as en
 
 __all__ = [
     "Adjective",
-    "Draw",
-    "Fixed",
+    "RandomChoices",
+    "FixedExpression",
     "Lexicon",
     "Modal",
     "Noun",
-    "Place",
-    "Table",
+    "PlaceEntry",
+    "Distribution",
     "Verb",
     "lexicon",
-    "zipf",
+    "zipf_distribution",
 ]
 
 T = TypeVar("T")
 
 GENDERS = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}
 # Additional noun classes that verbs may select: subsets of the other classes.
-SUBKINDS = {
+NOUN_SUBCLASSES = {
     "child": "Kind Junge Mädchen Zwilling",
     "driven": "Auto Zug Bus Taxi Straßenbahn Lastwagen Sportwagen Motorrad",
     "pupil": "Schüler Student Schülerin Studentin",
@@ -43,7 +43,7 @@ SUBKINDS = {
 }
 
 
-class Table(Generic[T]):
+class Distribution(Generic[T]):
     """A categorical distribution over items.
 
     Args:
@@ -59,12 +59,12 @@ class Table(Generic[T]):
         self.cumulative[-1] = 1.0
 
 
-def zipf(items: Sequence[T]) -> Table[T]:
+def zipf_distribution(items: Sequence[T]) -> Distribution[T]:
     """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
-    return Table(items, (1 / (rank + 4) for rank in range(len(items))))
+    return Distribution(items, (1 / (rank + 4) for rank in range(len(items))))
 
 
-class Draw:
+class RandomChoices:
     """A random number generator with the same results on every machine and Python version.
 
     It uses only `random.Random.random`, whose sequence for a seed is guaranteed by Python.
@@ -77,15 +77,15 @@ class Draw:
         """Seed the generator."""
         self._random = Random(seed).random
 
-    def chance(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         """Return True with the given probability."""
         return self._random() < probability
 
-    def pick(self, table: Table[T]) -> T:
+    def sample(self, table: Distribution[T]) -> T:
         """Sample an item from a distribution."""
         return table.items[bisect(table.cumulative, self._random())]
 
-    def below(self, number: int) -> int:
+    def sample_below(self, number: int) -> int:
         """Sample an integer from 0 to `number` - 1 uniformly."""
         return int(self._random() * number)
 
@@ -104,7 +104,7 @@ class Noun:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceEntry:
     """A place with its German and English prepositions of position (`at`) and direction (`to`)."""
 
     noun: Noun
@@ -171,7 +171,7 @@ class Modal:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedExpression:
     """A fixed expression: its words and, for each English word, the linked German positions."""
 
     german: tuple[str, ...]
@@ -206,9 +206,9 @@ def _noun(line: str, kind: str) -> Noun:
     )
 
 
-def _place(line: list[str]) -> Place:
+def _place(line: list[str]) -> PlaceEntry:
     at, to = (field.split() for field in line[1:])
-    return Place(_noun(line[0], "place"), (at[0], at[1]), (to[0], to[1]))
+    return PlaceEntry(_noun(line[0], "place"), (at[0], at[1]), (to[0], to[1]))
 
 
 def _stem(adjective: str) -> str:
@@ -225,7 +225,7 @@ def _adjective(line: list[str]) -> Adjective:
         base = lemma.removesuffix("e")
         comparative, superlative = german[1:] or (base + "er", lemma + "st")
     more, most = en.compare(english[0], english[1:])
-    names = " ".join(kinds).replace("COLOUR", adjectives.COLOURS).split()
+    names = " ".join(kinds).replace("COLOUR", adjectives.COLOR_CLASSES).split()
     return Adjective(lemma, _stem(lemma), comparative, superlative, english[0], more, most, tuple(names))
 
 
@@ -270,7 +270,7 @@ def _modal(line: list[str]) -> Modal:
     return Modal(forms, _english(line[1])[0], None if line[2] == "-" else _english(line[2])[0])
 
 
-def fixed(line: list[str]) -> Fixed:
+def fixed(line: list[str]) -> FixedExpression:
     """Parse a fixed expression: `German | English [| links]`."""
     german, english = tuple(line[0].split()), tuple(line[1].split())
     if len(line) == 2:
@@ -280,16 +280,16 @@ def fixed(line: list[str]) -> Fixed:
     else:
         pairs = [tuple(map(int, link.split("-"))) for link in line[2].split()]
         links = tuple(tuple(i for i, j in pairs if j == target) for target in range(len(english)))
-    return Fixed(german, english, links)
+    return FixedExpression(german, english, links)
 
 
-def _fixed(text: str) -> Table[Fixed]:
-    return zipf([fixed(line) for line in _lines(text)])
+def _fixed(text: str) -> Distribution[FixedExpression]:
+    return zipf_distribution([fixed(line) for line in _lines(text)])
 
 
-def _pairs(text: str) -> Table[tuple[str, tuple[str, ...]]]:
+def _pairs(text: str) -> Distribution[tuple[str, tuple[str, ...]]]:
     pairs = (item.split(":") for item in text.split())
-    return zipf([(german, _words(english)) for german, english in pairs])
+    return zipf_distribution([(german, _words(english)) for german, english in pairs])
 
 
 class Lexicon:
@@ -302,32 +302,32 @@ class Lexicon:
             for kind, text in nouns.NOUNS.items()
         }
         by_lemma = {noun.lemma: noun for group in listed.values() for noun in group}
-        self.places = zipf([_place(line) for line in _lines(places.PLACES)])
+        self.places = zipf_distribution([_place(line) for line in _lines(places.PLACES)])
         listed["place"] = [place.noun for place in self.places.items]
-        for kind, lemmas in SUBKINDS.items():
+        for kind, lemmas in NOUN_SUBCLASSES.items():
             listed[kind] = [by_lemma[lemma] for lemma in lemmas.split()]
-        self.nouns = {kind: zipf(group) for kind, group in listed.items()}
+        self.nouns = {kind: zipf_distribution(group) for kind, group in listed.items()}
         self.adjectives = [_adjective(line) for line in _lines(adjectives.ADJECTIVES)]
         self.describing = {
-            kind: zipf(fitting)
+            kind: zipf_distribution(fitting)
             for kind in nouns.NOUNS.keys() | {"place"}
             if (fitting := [adjective for adjective in self.adjectives if kind in adjective.kinds])
         }
         self.verbs = {
-            frame: zipf([_verb(line) for line in _lines(text)]) for frame, text in verbs.VERBS.items()
+            frame: zipf_distribution([_verb(line) for line in _lines(text)]) for frame, text in verbs.VERBS.items()
         }
-        self.clause_verbs = zipf([_matrix(line) for line in _lines(verbs.CLAUSE_VERBS)])
-        self.infinitive_verbs = zipf([_matrix(line) for line in _lines(verbs.INFINITIVE_VERBS)])
-        self.modals = zipf([_modal(line) for line in _lines(verbs.MODALS)])
-        self.names = {de.MASCULINE: zipf(nouns.MALE.split()), de.FEMININE: zipf(nouns.FEMALE.split())}
-        self.surnames = zipf(nouns.SURNAMES.split())
+        self.clause_verbs = zipf_distribution([_matrix(line) for line in _lines(verbs.CLAUSE_VERBS)])
+        self.infinitive_verbs = zipf_distribution([_matrix(line) for line in _lines(verbs.INFINITIVE_VERBS)])
+        self.modals = zipf_distribution([_modal(line) for line in _lines(verbs.MODALS)])
+        self.names = {de.MASCULINE: zipf_distribution(nouns.MALE.split()), de.FEMININE: zipf_distribution(nouns.FEMALE.split())}
+        self.surnames = zipf_distribution(nouns.SURNAMES.split())
         towns = (line.split() for line in (nouns.TOWNS.strip() + "\n" + nouns.COUNTRIES.strip()).splitlines())
-        self.towns = zipf([(town[0], town[1]) for town in towns])
+        self.towns = zipf_distribution([(town[0], town[1]) for town in towns])
         self.fixed_places = _fixed(places.FIXED_PLACES)
         self.fixed_directions = _fixed(places.FIXED_DIRECTIONS)
         self.times = {kind: _fixed(text) for kind, text in places.FIXED_TIMES.items()}
         self.weekdays, self.months = _pairs(places.WEEKDAYS), _pairs(places.MONTHS)
-        self.units, self.numbers = _pairs(places.AGO_UNITS), _pairs(places.NUMBERS)
+        self.units, self.numbers = _pairs(places.TIME_UNITS), _pairs(places.NUMBERS)
         self.greetings = _fixed(places.GREETINGS)
         self.manners = _fixed(adjectives.MANNERS)
         self.middle = _fixed(adjectives.MIDDLE)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from regard.data.phrasebook.clause_builder import ClauseBuilder
 from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.pair import Phrase, join, word
-from regard.data.phrasebook.wishes import Wish
+from regard.data.phrasebook.pair import Phrase, concatenate, word_phrase
+from regard.data.phrasebook.wishes import ClauseConstraints
 
 __all__ = ["MainClauses", "subordinate"]
 
@@ -35,23 +35,23 @@ class MainClauses:
         choices = [
             item for item in (clause.time, place) if item is not None and item.german[0].form != "gerade"
         ]
-        if choices and (formal or draw.chance(fronted + 0.12)):
+        if choices and (formal or draw.bernoulli(fronted + 0.12)):
             front = choices[0]
             return order_clause(clause, Order.SECOND, front, front)
-        if formal or draw.chance(fronted * 0.2):
+        if formal or draw.bernoulli(fronted * 0.2):
             front = self.clauses.adverbials.sentence()
             return order_clause(clause, Order.SECOND, front, front)
         accusative = clause.accusative
         if accusative is not None and clause.subject.pronoun and clause.negator is not accusative.negator:
-            if accusative.definite and accusative.owner not in ("ich", "wir") and draw.chance(0.05):
+            if accusative.definite and accusative.owner not in ("ich", "wir") and draw.bernoulli(0.05):
                 plain = accusative.german[0].form in ("den", "diesen", "dieses", "das")
                 if plain and clause.subject.owner in ("ich", "wir", "du", "er"):
                     return order_clause(clause, Order.SECOND, accusative)
         return order_clause(clause, Order.SECOND)
 
-    def following(self, first: Clause, wish: Wish) -> Wish:
+    def following(self, first: Clause, wish: ClauseConstraints) -> ClauseConstraints:
         """Return the constraints of a following clause; its subject may refer to the first subject."""
-        if self.draw.chance(0.45):
+        if self.draw.bernoulli(0.45):
             subject = first.subject
             pronoun = None if subject.pronoun else self.clauses.participants.pronoun_for(subject)
             return replace(wish, subject=pronoun)
@@ -66,4 +66,4 @@ def subordinate(link: str, english: str, clause: Clause) -> Phrase:
         english: The English subordinator, with `_` between its words.
         clause: The constituents of the clause.
     """
-    return join(word(link, *english.split("_")), order_clause(clause, Order.FINAL))
+    return concatenate(word_phrase(link, *english.split("_")), order_clause(clause, Order.FINAL))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 __all__ = [
     "ACC",
     "DAT",
-    "DEFINITE",
+    "DEFINITE_FORMS",
     "FEMININE",
     "GEN",
     "HABEN",
@@ -45,7 +45,7 @@ def _rows(text: str) -> tuple[Forms, ...]:
 
 
 # Rows: masculine, feminine, neuter, plural. Columns: the cases. "-" is an empty ending.
-DEFINITE = _rows("der den dem des\n die die der der\n das das dem des\n die die den der")
+DEFINITE_FORMS = _rows("der den dem des\n die die der der\n das das dem des\n die die den der")
 _DER = _rows("er en em es\n e e er er\n es es em es\n e e en er")
 _EIN = _rows("- en em es\n e e er er\n - - em es\n e e en er")
 _ADJECTIVE = (

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adjectives import OPPOSITES
-from regard.data.phrasebook.lexicon import Adjective, Draw, Lexicon, Noun, Table
+from regard.data.phrasebook.lexicon import Adjective, RandomChoices, Lexicon, Noun, Distribution
 from regard.data.phrasebook.morphology_en import article
 from regard.data.phrasebook.pair import Phrase, Token, Word
 
-__all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "contract", "series"]
+__all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "contract", "coordinate"]
 
 
 @dataclass(slots=True)
@@ -70,27 +70,27 @@ PRONOUNS = {
 _OPPOSITES = [set(words.split()) for words in OPPOSITES]
 
 
-def clash(first: Adjective, second: Adjective) -> bool:
+def exclude_each_other(first: Adjective, second: Adjective) -> bool:
     """Return whether two adjectives cannot be combined: equal, opposites or two colors."""
     pair = {first.lemma, second.lemma}
     return len(pair) == 1 or any(len(pair & words) == 2 for words in _OPPOSITES)
 
 
-Rows = tuple[tuple[str, str, str, str], ...]
+FormTable = tuple[tuple[str, str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
     """A determiner: forms by column and case, declension of following adjectives, English translation."""
 
-    forms: Rows
+    forms: FormTable
     declension: int
     singular: str
     plural: str
     definite: bool = True
 
 
-DEFINITE = Determiner(de.DEFINITE, de.WEAK, "the", "the")
+DEFINITE_ARTICLE = Determiner(de.DEFINITE_FORMS, de.WEAK, "the", "the")
 DIES = Determiner(de.der_word("dies"), de.WEAK, "this", "these")
 JED = Determiner(de.der_word("jed"), de.WEAK, "every", "")
 ALL = Determiner(de.der_word("all"), de.WEAK, "", "all")
@@ -106,13 +106,13 @@ POSSESSIVES = {
 NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
 Choice = Determiner | str
 
-SINGULAR: Table[Choice] = Table([DEFINITE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2])
-PLURALS: Table[Choice] = Table(
-    [DEFINITE, NONE, OWN, NUMBER, VIEL, EINIG, DIES, ALL], [34, 22, 11, 12, 8, 6, 4, 3]
+SINGULAR: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2])
+PLURALS: Distribution[Choice] = Distribution(
+    [DEFINITE_ARTICLE, NONE, OWN, NUMBER, VIEL, EINIG, DIES, ALL], [34, 22, 11, 12, 8, 6, 4, 3]
 )
-MASS: Table[Choice] = Table([NONE, DEFINITE, OWN, DIES], [60, 26, 8, 6])
-FAMILY: Table[Choice] = Table([OWN, DEFINITE, EIN, NAME], [80, 10, 3, 7])
-OWNERS = Table(["ich", "wir", "du"], [70, 25, 5])
+MASS: Distribution[Choice] = Distribution([NONE, DEFINITE_ARTICLE, OWN, DIES], [60, 26, 8, 6])
+FAMILY: Distribution[Choice] = Distribution([OWN, DEFINITE_ARTICLE, EIN, NAME], [80, 10, 3, 7])
+OWNERS = Distribution(["ich", "wir", "du"], [70, 25, 5])
 # With a possessive, `Mann` and `Frau` mean husband and wife.
 _MARRIED = {"Mann": ("husband",), "Frau": ("wife",)}
 CONTRACTIONS = {
@@ -147,7 +147,7 @@ def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
     return Phrase(german, words + noun_phrase.english)
 
 
-def series(
+def coordinate(
     parts: Sequence[Phrase], conjunction: str = "und", english: str = "and", every: bool = False
 ) -> Phrase:
     """Join phrases to a list: `a , b und c`, or `a und b und c` if `every` is true."""
@@ -172,7 +172,7 @@ class NounPhrases:
         lexicon: The lexicon.
     """
 
-    def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
+    def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
         """Store the generator and the lexicon."""
         self.draw = draw
         self.lexicon = lexicon
@@ -188,14 +188,14 @@ class NounPhrases:
     def name(self, case: int) -> NounPhrase:
         """Return a first name, or a surname with `Herr` or `Frau`."""
         draw = self.draw
-        gender = draw.below(2)
+        gender = draw.sample_below(2)
         owner = ("er", "sie")[gender]
-        if draw.chance(0.2):
+        if draw.bernoulli(0.2):
             title = Word(("Herr" if case == de.NOM else "Herrn") if gender == de.MASCULINE else "Frau")
-            last = Word(draw.pick(self.lexicon.surnames))
+            last = Word(draw.sample(self.lexicon.surnames))
             english: list[Token] = [(("Mr", "Mrs")[gender], (title,)), (last.form, (last,))]
             return NounPhrase([title, last], english, column=gender, owner=owner, human=True)
-        item = Word(draw.pick(self.lexicon.names[gender]))
+        item = Word(draw.sample(self.lexicon.names[gender]))
         return NounPhrase([item], [(item.form, (item,))], column=gender, owner=owner, human=True)
 
     def common(
@@ -218,15 +218,15 @@ class NounPhrases:
             adjective: Probability of an adjective.
         """
         draw = self.draw
-        kind = kinds[0] if len(kinds) == 1 or draw.chance(0.4) else kinds[draw.below(len(kinds))]
-        noun = draw.pick(self.lexicon.nouns[kind])
+        kind = kinds[0] if len(kinds) == 1 or draw.bernoulli(0.4) else kinds[draw.sample_below(len(kinds))]
+        noun = draw.sample(self.lexicon.nouns[kind])
         if noun.mass:
             plural = False
         elif plural is None:
-            plural = draw.chance(0.08 if noun.kind == "family" else 0.27)
+            plural = draw.bernoulli(0.08 if noun.kind == "family" else 0.27)
         if choice is None:
             family = noun.kind == "family" and not plural
-            choice = draw.pick(FAMILY if family else MASS if noun.mass else PLURALS if plural else SINGULAR)
+            choice = draw.sample(FAMILY if family else MASS if noun.mass else PLURALS if plural else SINGULAR)
         return self.build(noun, case, plural, choice, owner, adjective)
 
     def build(
@@ -243,19 +243,19 @@ class NounPhrases:
         if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
             choice = NONE
         if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
-            choice = DEFINITE
+            choice = DEFINITE_ARTICLE
         column = de.PLURAL if plural else noun.gender
         married = noun.lemma in _MARRIED and choice in (OWN, NAME)
         if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
-            choice, married = DEFINITE, False
+            choice, married = DEFINITE_ARTICLE, False
         if choice == OWN and noun.lemma in ("Herr", "Dame"):
-            choice = DEFINITE
+            choice = DEFINITE_ARTICLE
         declension = de.STRONG
         german: list[Word] = []
         english: list[Token] = []
         definite, negator = False, None
         if choice == OWN:
-            key = owner if owner and draw.chance(0.75) else draw.pick(OWNERS)
+            key = owner if owner and draw.bernoulli(0.75) else draw.sample(OWNERS)
             choice = POSSESSIVES["ich" if married and key == "wir" else key]
         if isinstance(choice, Determiner):
             item = Word(choice.forms[column][case])
@@ -266,18 +266,18 @@ class NounPhrases:
                 negator, article_or_other = item, "any" if noun.mass else article_or_other
             english.append((article_or_other, (item,)))
         elif choice == NUMBER:
-            number, translations = draw.pick(self.lexicon.numbers)
+            number, translations = draw.sample(self.lexicon.numbers)
             item = Word(number)
             german.append(item)
             english += [(form, (item,)) for form in translations]
         elif choice == NAME:
-            name = draw.pick(self.lexicon.names[draw.below(2)])
+            name = draw.sample(self.lexicon.names[draw.sample_below(2)])
             item = Word(name + "s")
             german.append(item)
             english += [(name, (item,)), ("'s", (item,))]
             definite = True
-        if draw.chance(adjective) and noun.kind in self.lexicon.describing:
-            self._adjectives(noun.kind, choice is DEFINITE, (declension, column, case), german, english)
+        if draw.bernoulli(adjective) and noun.kind in self.lexicon.describing:
+            self._adjectives(noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case), german, english)
         item = Word(noun.forms[plural][case])
         german.append(item)
         translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
@@ -311,21 +311,21 @@ class NounPhrases:
             german.append(item)
             english.append((translation, (item,)))
 
-        first = draw.pick(table)
-        if superlative and first.superlative and draw.chance(0.1):
+        first = draw.sample(table)
+        if superlative and first.superlative and draw.bernoulli(0.1):
             add(first.superlative, first.most)
             return
-        if first.comparative and draw.chance(0.12):
+        if first.comparative and draw.bernoulli(0.12):
             link("sehr", "very")
-            if draw.chance(0.15):
+            if draw.bernoulli(0.15):
                 link(",", ",")
                 link("sehr", "very")
         add(first.stem, (first.english,))
-        if draw.chance(0.12):
-            second, third = draw.pick(table), draw.pick(table)
-            if clash(first, second) or clash(first, third) or clash(second, third):
+        if draw.bernoulli(0.12):
+            second, third = draw.sample(table), draw.sample(table)
+            if exclude_each_other(first, second) or exclude_each_other(first, third) or exclude_each_other(second, third):
                 return
-            if draw.chance(0.35):
+            if draw.bernoulli(0.35):
                 link(",", ",")
                 add(second.stem, (second.english,))
                 second = third
@@ -334,8 +334,8 @@ class NounPhrases:
 
     def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
         """Append a genitive to a noun phrase, with `of` in English: `das Auto des Lehrers`."""
-        choice = DEFINITE if self.draw.chance(0.6) else OWN
-        owner = self.common(kinds, de.GEN, choice=choice, plural=self.draw.chance(0.15), adjective=0.15)
+        choice = DEFINITE_ARTICLE if self.draw.bernoulli(0.6) else OWN
+        owner = self.common(kinds, de.GEN, choice=choice, plural=self.draw.bernoulli(0.15), adjective=0.15)
         head.german += owner.german
         head.english += [("of", owner.english[0][1]), *owner.english]
 
@@ -350,7 +350,7 @@ class NounPhrases:
                 parts.append(part)
             if len(parts) == length:
                 break
-        whole = series(parts, every=every)
+        whole = coordinate(parts, every=every)
         if len(parts) == 1:
             return parts[0]
         human = all(part.human for part in parts)

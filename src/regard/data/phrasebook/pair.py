@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regard.data.links import Links
 
-__all__ = ["Pair", "Phrase", "Token", "Word", "join", "linked", "realise", "word"]
+__all__ = ["CorpusPair", "Phrase", "Token", "Word", "concatenate", "linked_phrase", "realize", "word_phrase"]
 
 
 class Word:
@@ -30,13 +30,13 @@ class Phrase:
     english: list[Token]
 
 
-def word(german: str, *english: str) -> Phrase:
+def word_phrase(german: str, *english: str) -> Phrase:
     """Return a phrase of one German word and its English words, which are all linked to it."""
     item = Word(german)
     return Phrase([item], [(form, (item,)) for form in english])
 
 
-def linked(german: Iterable[str], english: Iterable[str], links: Iterable[Iterable[int]]) -> Phrase:
+def linked_phrase(german: Iterable[str], english: Iterable[str], links: Iterable[Iterable[int]]) -> Phrase:
     """Return a phrase from words and, for each English word, the positions of its German words."""
     words = [Word(form) for form in german]
     return Phrase(
@@ -45,7 +45,7 @@ def linked(german: Iterable[str], english: Iterable[str], links: Iterable[Iterab
     )
 
 
-def join(*phrases: Phrase) -> Phrase:
+def concatenate(*phrases: Phrase) -> Phrase:
     """Concatenate phrases on both sides."""
     german: list[Word] = []
     english: list[Token] = []
@@ -56,7 +56,7 @@ def join(*phrases: Phrase) -> Phrase:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CorpusPair:
     """A sentence pair with its gold alignment.
 
     Attributes:
@@ -96,7 +96,7 @@ def _capital(form: str) -> str:
     return form[:1].upper() + form[1:]
 
 
-def realise(sentence: Phrase) -> Pair:
+def realize(sentence: Phrase) -> CorpusPair:
     """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
     english = sentence.english
     german = _one_comma(sentence.german, english)
@@ -105,4 +105,4 @@ def realise(sentence: Phrase) -> Pair:
     target = [form for form, _ in english]
     source[0], target[0] = _capital(source[0]), _capital(target[0])
     links = frozenset([(position[item], j) for j, (_, words) in enumerate(english) for item in words])
-    return Pair(tuple(source), tuple(target), links)
+    return CorpusPair(tuple(source), tuple(target), links)

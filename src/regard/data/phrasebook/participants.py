@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.lexicon import Draw, Table
+from regard.data.phrasebook.lexicon import RandomChoices, Distribution
 from regard.data.phrasebook.noun_phrases import (
-    DEFINITE,
+    DEFINITE_ARTICLE,
     DIES,
     EIN,
     EINIG,
@@ -18,21 +18,21 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrases,
 )
 from regard.data.phrasebook.pair import Word
-from regard.data.phrasebook.wishes import PAST, QUESTION, Wish
+from regard.data.phrasebook.wishes import PAST, QUESTION, ClauseConstraints
 
-__all__ = ["POSSESSED", "Participants", "nobody"]
+__all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
 
-_PRONOUNS = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2])
+_PRONOUNS = Distribution(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2])
 # Subject pronouns of sentences in the preterite, and of questions.
-_TOLD = Table(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
-_ASKED = Table(["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4])
-_DATIVES = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3])
-_ACCUSATIVES = Table(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 14, 3])
+_PRETERITE_PRONOUNS = Distribution(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
+_QUESTION_PRONOUNS = Distribution(["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4])
+_DATIVES = Distribution(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3])
+_ACCUSATIVES = Distribution(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 14, 3])
 _SECOND = ("du", "ihr", "Sie")
-_SURE: Table[Choice] = Table([DEFINITE, OWN, DIES], [70, 18, 12])
-_NEGATED: Table[Choice] = Table([DEFINITE, KEIN, OWN, DIES], [38, 40, 13, 9])
+_SURE: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, OWN, DIES], [70, 18, 12])
+_NEGATED: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, KEIN, OWN, DIES], [38, 40, 13, 9])
 # Classes of nouns that can be possessed. The first five cannot be agents: they only lie or stand somewhere.
-POSSESSED = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
+POSSESSABLE = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
 
 
 class Participants:
@@ -44,59 +44,59 @@ class Participants:
         relative: Function that appends a relative clause to a noun phrase.
     """
 
-    def __init__(self, draw: Draw, nouns: NounPhrases, relative: Callable[[NounPhrase], None]) -> None:
+    def __init__(self, draw: RandomChoices, nouns: NounPhrases, relative: Callable[[NounPhrase], None]) -> None:
         """Store the generators."""
         self.draw = draw
         self.nouns = nouns
         self._relative = relative
 
-    def subject(self, kinds: Sequence[str], wish: Wish, negated: bool) -> NounPhrase:
+    def subject(self, kinds: Sequence[str], wish: ClauseConstraints, negated: bool) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
-        kind = kinds[0] if wish.personal or draw.chance(0.75) else kinds[draw.below(len(kinds))]
+        kind = kinds[0] if wish.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
         if kind == "es":
             item = Word("es")
             return NounPhrase([item], [("it", (item,))], column=de.NEUTER, pronoun=True)
-        if kind in ("person", "child", "pupil") and draw.chance(wish.pronouns):
+        if kind in ("person", "child", "pupil") and draw.bernoulli(wish.pronouns):
             return self.nouns.pronoun(
-                draw.pick(_TOLD if wish.tenses is PAST else _ASKED if wish.tenses is QUESTION else _PRONOUNS),
+                draw.sample(_PRETERITE_PRONOUNS if wish.tenses is PAST else _QUESTION_PRONOUNS if wish.tenses is QUESTION else _PRONOUNS),
                 de.NOM,
             )
-        if kind == "person" and draw.chance(0.25):
-            return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.chance(0.15) else 1)
-        if kind == "person" and draw.chance(0.25):
+        if kind == "person" and draw.bernoulli(0.25):
+            return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.bernoulli(0.15) else 1)
+        if kind == "person" and draw.bernoulli(0.25):
             kind = "family"
-        choice = draw.pick(_SURE) if negated else KEIN_SUBJECT if draw.chance(0.02) else None
+        choice = draw.sample(_SURE) if negated else KEIN_SUBJECT if draw.bernoulli(0.02) else None
 
         def make() -> NounPhrase:
             return self.nouns.common((kind,), de.NOM, choice=choice)
 
-        if choice is None and draw.chance(0.05):
-            return self.nouns.listing(make, 3 if draw.chance(0.3) else 2)
+        if choice is None and draw.bernoulli(0.05):
+            return self.nouns.listing(make, 3 if draw.bernoulli(0.3) else 2)
         found = make()
         self._extend(found, wish)
         return found
 
     def object(
-        self, kinds: Sequence[str], case: int, subject: NounPhrase, wish: Wish, negated: bool = False
+        self, kinds: Sequence[str], case: int, subject: NounPhrase, wish: ClauseConstraints, negated: bool = False
     ) -> NounPhrase:
         """Return an object of one of the semantic classes; its possessives may refer to the subject."""
         draw = self.draw
         if kinds[0] == "person" or "family" in kinds:
-            if draw.chance(0.3):
-                key = draw.pick(_ACCUSATIVES if case == de.ACC else _DATIVES)
+            if draw.bernoulli(0.3):
+                key = draw.sample(_ACCUSATIVES if case == de.ACC else _DATIVES)
                 # Object pronouns that refer to the subject would have to be reflexive.
                 both = key in _SECOND and subject.owner in _SECOND
                 wrong = key == subject.owner or (key in ("ich", "wir") and subject.owner in ("ich", "wir"))
                 if not (both or wrong):
                     return self.nouns.pronoun(key, case)
-            if draw.chance(0.2):
+            if draw.bernoulli(0.2):
                 return self.nouns.name(case)
-        choice = (draw.pick(_NEGATED) if case == de.ACC else draw.pick(_SURE)) if negated else None
-        if choice is None and draw.chance(0.06):
-            every = draw.chance(0.12)
-            length = 2 + draw.chance(0.5) + draw.chance(0.3)
-            bare = draw.chance(0.4)
+        choice = (draw.sample(_NEGATED) if case == de.ACC else draw.sample(_SURE)) if negated else None
+        if choice is None and draw.bernoulli(0.06):
+            every = draw.bernoulli(0.12)
+            length = 2 + draw.bernoulli(0.5) + draw.bernoulli(0.3)
+            bare = draw.bernoulli(0.4)
             adjective = 0.0 if bare else 0.35
 
             def make() -> NounPhrase:
@@ -115,21 +115,21 @@ class Participants:
             self._extend(found, wish)
         return found
 
-    def _extend(self, found: NounPhrase, wish: Wish) -> None:
+    def _extend(self, found: NounPhrase, wish: ClauseConstraints) -> None:
         draw = self.draw
-        if found.kind in POSSESSED and found.definite and found.column != de.PLURAL and draw.chance(0.12):
+        if found.kind in POSSESSABLE and found.definite and found.column != de.PLURAL and draw.bernoulli(0.12):
             if len(found.english) > 1 and found.english[0][0] == "the":
                 self.nouns.genitive(found, ("person", "family"))
-        elif wish.relative and draw.chance(wish.relative):
+        elif wish.relative and draw.bernoulli(wish.relative):
             self._relative(found)
 
     def indefinite(self, plural: bool, choices: Sequence[str]) -> Choice:
         """Return an indefinite determiner: `ein`, or in the plural none, a number, `viele` or `einige`."""
         if not plural:
             return EIN
-        if self.draw.chance(0.3):
-            return VIEL if self.draw.chance(0.6) else EINIG
-        return choices[self.draw.below(len(choices))]
+        if self.draw.bernoulli(0.3):
+            return VIEL if self.draw.bernoulli(0.6) else EINIG
+        return choices[self.draw.sample_below(len(choices))]
 
     def pronoun_for(self, head: NounPhrase) -> NounPhrase | None:
         """Return the pronoun that refers to a noun phrase, or None for neuters and things."""
@@ -138,6 +138,6 @@ class Participants:
         return self.nouns.pronoun(head.owner, de.NOM)
 
 
-def nobody() -> NounPhrase:
+def implicit_subject() -> NounPhrase:
     """Return the implicit subject of an infinitive clause, which has no words."""
     return NounPhrase([], [], human=True, pronoun=True)

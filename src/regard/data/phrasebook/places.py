@@ -7,7 +7,7 @@ linked one to one; `*` links each German word to each English word.
 """
 
 __all__ = [
-    "AGO_UNITS",
+    "TIME_UNITS",
     "FIXED_DIRECTIONS",
     "FIXED_PLACES",
     "FIXED_TIMES",
@@ -124,7 +124,7 @@ MONTHS = (
     "Juli:July Mai:May August:August Dezember:December Januar:January März:March Oktober:October "
     "September:September"
 )
-AGO_UNITS = "Jahren:years Tagen:days Wochen:weeks Monaten:months Stunden:hours Minuten:minutes"
+TIME_UNITS = "Jahren:years Tagen:days Wochen:weeks Monaten:months Stunden:hours Minuten:minutes"
 NUMBERS = (
     "zwei:two drei:three vier:four fünf:five zehn:ten sechs:six sieben:seven acht:eight neun:nine "
     "zwölf:twelve elf:eleven zwanzig:twenty hundert:a_hundred fünfzig:fifty dreißig:thirty fünfzehn:fifteen "

@@ -1,11 +1,11 @@
 """Joint choice of tense, modal verb and time adverbial of a clause, which depend on each other."""
 
 from regard.data.phrasebook.adverbials import Adverbials, Time
-from regard.data.phrasebook.lexicon import Draw, Lexicon, Table, Verb
+from regard.data.phrasebook.lexicon import RandomChoices, Lexicon, Distribution, Verb
 from regard.data.phrasebook.noun_phrases import NounPhrase
 from regard.data.phrasebook.pair import Word
 from regard.data.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
-from regard.data.phrasebook.wishes import Wish
+from regard.data.phrasebook.wishes import ClauseConstraints
 
 __all__ = ["Planner"]
 
@@ -20,12 +20,12 @@ _TENSES = {
     "gern": Tense.PRESENT,
 }
 _TIMES = {
-    "present": Table(["general", "now", "future", "weekday", "today", "since"], [35, 25, 16, 8, 6, 10]),
-    "past": Table(["past", "general", "weekday", "today"], [55, 25, 15, 5]),
-    "perfect": Table(["past", "weekday", "today", "general"], [50, 16, 17, 17]),
-    "modal": Table(["future", "today", "general", "weekday"], [30, 25, 28, 17]),
-    "modal past": Table(["past", "general", "weekday"], [55, 25, 20]),
-    "future": Table(["future", "weekday"], [70, 30]),
+    "present": Distribution(["general", "now", "future", "weekday", "today", "since"], [35, 25, 16, 8, 6, 10]),
+    "past": Distribution(["past", "general", "weekday", "today"], [55, 25, 15, 5]),
+    "perfect": Distribution(["past", "weekday", "today", "general"], [50, 16, 17, 17]),
+    "modal": Distribution(["future", "today", "general", "weekday"], [30, 25, 28, 17]),
+    "modal past": Distribution(["past", "general", "weekday"], [55, 25, 20]),
+    "future": Distribution(["future", "weekday"], [70, 30]),
 }
 # Verbs of activities with a duration: `er wohnt seit zwei Jahren in Berlin`.
 _LASTING = frozenset("wohnen arbeiten warten leben schlafen kennen sitzen lernen suchen".split())
@@ -47,16 +47,16 @@ class Planner:
         adverbials: The generator of time adverbials.
     """
 
-    def __init__(self, draw: Draw, lexicon: Lexicon, adverbials: Adverbials) -> None:
+    def __init__(self, draw: RandomChoices, lexicon: Lexicon, adverbials: Adverbials) -> None:
         """Store the generators."""
         self.draw = draw
         self.lexicon = lexicon
         self.adverbials = adverbials
 
-    def plan(self, verb: Verb, subject: NounPhrase, wish: Wish, negated: bool) -> tuple[Plan, Time | None]:
+    def plan(self, verb: Verb, subject: NounPhrase, wish: ClauseConstraints, negated: bool) -> tuple[Plan, Time | None]:
         """Return the plan of a verb and its time adverbial, or None without one."""
         draw = self.draw
-        way = draw.pick(wish.tenses)
+        way = draw.sample(wish.tenses)
         if way == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
             way = "present"
         unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
@@ -69,14 +69,14 @@ class Planner:
             way = "present" if subject.owner in ("du", "ihr") else "past"
         modal = None
         if way.startswith("modal"):
-            modal = draw.pick(self.lexicon.modals)
+            modal = draw.sample(self.lexicon.modals)
             while (way == "modal past" and modal.past is None) or (
                 verb.state and modal.forms.infinitive in _DUTY
             ):
-                modal = draw.pick(self.lexicon.modals)
+                modal = draw.sample(self.lexicon.modals)
         time = None
-        if way in _TIMES and draw.chance(wish.timed * (0.4 if verb.state else 1.0)):
-            kind = draw.pick(_TIMES[way])
+        if way in _TIMES and draw.bernoulli(wish.timed * (0.4 if verb.state else 1.0)):
+            kind = draw.sample(_TIMES[way])
             if kind == "since" and (verb.forms.infinitive not in _LASTING or negated):
                 kind = "general"
             if negated and kind == "general":

@@ -2,9 +2,9 @@
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.lexicon import Adjective, Draw, Lexicon, Table, zipf
+from regard.data.phrasebook.lexicon import Adjective, RandomChoices, Lexicon, Distribution, zipf_distribution
 from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.noun_phrases import DEFINITE, EIN, KEIN, NounPhrase, NounPhrases, clash
+from regard.data.phrasebook.noun_phrases import DEFINITE_ARTICLE, EIN, KEIN, NounPhrase, NounPhrases, exclude_each_other
 from regard.data.phrasebook.pair import Phrase, Token, Word
 
 __all__ = ["Predicates"]
@@ -26,7 +26,7 @@ _KINDS = (
     "food",
     "nature",
 )
-_SHAPES = Table(["plain", "very", "comparative", "as", "noun", "place", "and"], [42, 14, 10, 6, 14, 9, 5])
+_SHAPES = Distribution(["plain", "very", "comparative", "as", "noun", "place", "and"], [42, 14, 10, 6, 14, 9, 5])
 
 
 class Predicates:
@@ -41,7 +41,7 @@ class Predicates:
 
     kinds = _KINDS
 
-    def __init__(self, draw: Draw, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials) -> None:
+    def __init__(self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials) -> None:
         """Store the generators."""
         self.draw = draw
         self.nouns = nouns
@@ -49,7 +49,7 @@ class Predicates:
         self._describing = lexicon.describing
         by_lemma = {noun.lemma: noun for noun in lexicon.nouns["person"].items}
         self._trades = {
-            gender: zipf([by_lemma[name] for name in names.split()]) for gender, names in _TRADES.items()
+            gender: zipf_distribution([by_lemma[name] for name in names.split()]) for gender, names in _TRADES.items()
         }
 
     def predicate(self, subject: NounPhrase, kind: str, negated: bool, changing: bool, being: bool) -> Phrase:
@@ -65,7 +65,7 @@ class Predicates:
         draw = self.draw
         kind = kind or subject.kind or "person"
         kind = "person" if kind not in self._describing else kind
-        shape = draw.pick(_SHAPES)
+        shape = draw.sample(_SHAPES)
         trade = (
             being
             and shape == "noun"
@@ -77,21 +77,21 @@ class Predicates:
             return self._trade(subject.column, negated)
         if being and shape == "place" and subject.human:
             return self.adverbials.place(subject.owner)
-        first = draw.pick(self._describing[kind])
-        if first.comparative and changing and draw.chance(0.5):
+        first = draw.sample(self._describing[kind])
+        if first.comparative and changing and draw.bernoulli(0.5):
             return _increasing(first)
         if first.comparative and shape in ("comparative", "as") and being:
             return self._compared(first, subject, kind, shape == "as")
         words = [Word(first.lemma)]
         english: list[Token] = [(first.english, (words[0],))]
         if shape == "very" and first.comparative:
-            times = 2 if draw.chance(0.15) else 1
+            times = 2 if draw.bernoulli(0.15) else 1
             before = [Word(form) for form in ("sehr", ",", "sehr")[: 2 * times - 1]]
             english[:0] = [("," if item.form == "," else "very", (item,)) for item in before]
             words[:0] = before
         if shape == "and":
-            second = draw.pick(self._describing[kind])
-            if not clash(first, second):
+            second = draw.sample(self._describing[kind])
+            if not exclude_each_other(first, second):
                 link, item = Word("und"), Word(second.lemma)
                 words += [link, item]
                 english += [("and", (link,)), (second.english, (item,))]
@@ -100,10 +100,10 @@ class Predicates:
     def _trade(self, gender: int, negated: bool) -> Phrase:
         """Return a profession: `Er ist Lehrer`, with an article in English; `Sie ist keine gute Lehrerin`."""
         draw = self.draw
-        noun = draw.pick(self._trades[gender])
+        noun = draw.sample(self._trades[gender])
         if negated:
             return self.nouns.build(noun, de.NOM, False, KEIN, adjective=0.3)
-        if draw.chance(0.5):
+        if draw.bernoulli(0.5):
             return self.nouns.build(noun, de.NOM, False, EIN, adjective=0.8)
         item = Word(noun.lemma)
         english = [article(noun.singular[0]), *noun.singular]
@@ -113,11 +113,11 @@ class Predicates:
         if subject.kind in ("", "person", "family"):
             other = (
                 self.nouns.name(de.NOM)
-                if self.draw.chance(0.4)
+                if self.draw.bernoulli(0.4)
                 else self.nouns.common(("person", "family"), de.NOM)
             )
         else:
-            other = self.nouns.common((kind,), de.NOM, choice=DEFINITE, plural=subject.column == de.PLURAL)
+            other = self.nouns.common((kind,), de.NOM, choice=DEFINITE_ARTICLE, plural=subject.column == de.PLURAL)
         if equal:
             words = [Word("so"), Word(adjective.lemma), Word("wie")]
             english: list[Token] = [

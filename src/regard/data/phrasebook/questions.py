@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.clauses import Order, order_clause
-from regard.data.phrasebook.lexicon import Table
+from regard.data.phrasebook.lexicon import Distribution
 from regard.data.phrasebook.main_clauses import MainClauses
 from regard.data.phrasebook.noun_phrases import WELCH, NounPhrase
-from regard.data.phrasebook.pair import Phrase, Word, join, linked, word
+from regard.data.phrasebook.pair import Phrase, Word, concatenate, linked_phrase, word_phrase
 from regard.data.phrasebook.verb_group import Plan, Tense
-from regard.data.phrasebook.wishes import QUESTION, Wish
+from regard.data.phrasebook.wishes import QUESTION, ClauseConstraints
 
 __all__ = ["Questions"]
 
-_WH = Table(
+_WH = Distribution(
     ["wer", "was", "wo", "wann", "warum", "welch", "wohin", "wie lange", "wen", "wem"],
     [16, 16, 12, 12, 12, 9, 9, 4, 5, 4],
 )
@@ -36,19 +36,19 @@ class Questions:
 
     def yes_or_no(self) -> Phrase:
         """Return a yes-no question: `Hast du das Buch gelesen?`."""
-        wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
+        wish = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
         clause = self.clauses.clause(wish)
-        return join(order_clause(clause, Order.FIRST, inverted=True), word("?", "?"))
+        return concatenate(order_clause(clause, Order.FIRST, inverted=True), word_phrase("?", "?"))
 
     def question(self) -> Phrase:
         """Return a question with a question word."""
-        return join(self.asked(self.draw.pick(_WH), Order.SECOND), word("?", "?"))
+        return concatenate(self.asked(self.draw.sample(_WH), Order.SECOND), word_phrase("?", "?"))
 
-    def asked(self, kind: str, order: Order, wish: Wish | None = None) -> Phrase:
+    def asked(self, kind: str, order: Order, wish: ClauseConstraints | None = None) -> Phrase:
         """Return a question clause; verb-final order makes it an indirect question."""
         direct = order is not Order.FINAL
         if wish is None:
-            wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
+            wish = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
         wish = replace(wish, wh=direct)
         build = self.clauses
         if kind == "wer":
@@ -66,7 +66,7 @@ class Questions:
             while kind == "wie lange" and clause.verb.forms.infinitive == "übernachten":
                 clause = build.clause(replace(wish, frame=frame, personal=True))
             words = tuple(kind.split())
-            front = linked(
+            front = linked_phrase(
                 words, ("where",) if len(words) == 1 else ("how", "long"), ((0,), (1,))[: len(words)]
             )
             if kind == "wohin":
@@ -83,7 +83,7 @@ class Questions:
             clause.company = clause.manner = None
             return order_clause(clause, order, front, front, direct)
         clause = build.clause(replace(wish, personal=True, timed=0.2 if kind == "warum" else 0.0))
-        front = word(kind, *_ADVERBS[kind])
+        front = word_phrase(kind, *_ADVERBS[kind])
         return order_clause(clause, order, front, front, direct)
 
     def _object_word(self, kind: str) -> tuple[NounPhrase, str]:

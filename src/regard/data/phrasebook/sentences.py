@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from regard.data.phrasebook.clause_builder import ClauseBuilder
-from regard.data.phrasebook.lexicon import Draw, Table, lexicon
+from regard.data.phrasebook.lexicon import RandomChoices, Distribution, lexicon
 from regard.data.phrasebook.main_clauses import MainClauses
-from regard.data.phrasebook.pair import Pair, Phrase, join, realise, word
+from regard.data.phrasebook.pair import CorpusPair, Phrase, concatenate, realize, word_phrase
 from regard.data.phrasebook.patterns import Patterns
 from regard.data.phrasebook.questions import Questions
 from regard.data.phrasebook.subordination import Subordination
-from regard.data.phrasebook.wishes import Wish
+from regard.data.phrasebook.wishes import ClauseConstraints
 
 __all__ = ["Sentences"]
 
@@ -23,7 +23,7 @@ class Sentences:
 
     def __init__(self, seed: int) -> None:
         """Load the lexicon and seed the random number generator."""
-        self._draw = Draw(seed)
+        self._draw = RandomChoices(seed)
         self._clauses = ClauseBuilder(self._draw, lexicon())
         self._main = MainClauses(self._clauses)
         questions, patterns = Questions(self._main), Patterns(self._main)
@@ -49,11 +49,11 @@ class Sentences:
             (patterns.neither, 7),
             (patterns.more_and_more, 6),
         ]
-        self._kinds = Table([kind for kind, _ in kinds], [weight for _, weight in kinds])
+        self._kinds = Distribution([kind for kind, _ in kinds], [weight for _, weight in kinds])
 
-    def sentence(self) -> Pair:
+    def sentence(self) -> CorpusPair:
         """Return the next sentence pair."""
-        return realise(self._draw.pick(self._kinds)())
+        return realize(self._draw.sample(self._kinds)())
 
     def _statement(self) -> Phrase:
-        return join(self._main.main(self._clauses.clause(Wish())), word(".", "."))
+        return concatenate(self._main.main(self._clauses.clause(ClauseConstraints())), word_phrase(".", "."))

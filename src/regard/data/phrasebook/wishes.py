@@ -2,30 +2,30 @@
 
 from dataclasses import dataclass
 
-from regard.data.phrasebook.lexicon import Table
+from regard.data.phrasebook.lexicon import Distribution
 from regard.data.phrasebook.noun_phrases import NounPhrase
 
-__all__ = ["ANY", "ERAS", "ONLY_PRESENT", "PASSIVE", "PAST", "PRESENT", "QUESTION", "THEN", "Wish"]
+__all__ = ["ANY", "TENSE_PAIRS", "ONLY_PRESENT", "PASSIVE", "PAST", "PRESENT", "QUESTION", "AFTER_PAST", "ClauseConstraints"]
 
 # Verb forms: a tense, a modal verb in the present ("modal") or the past ("modal past"), or gern.
-ANY = Table(
+ANY = Distribution(
     ["present", "past", "perfect", "modal", "modal past", "future", "gern"], [37, 20, 22, 9, 3.5, 5, 3]
 )
-QUESTION = Table(["present", "perfect", "modal", "past", "future"], [40, 30, 18, 7, 5])
-PRESENT = Table(["present", "modal", "perfect"], [76, 19, 5])
-PAST = Table(["past", "modal past"], [85, 15])
-PASSIVE = Table(["past", "present", "modal", "perfect", "future"], [50, 20, 15, 10, 5])
-ONLY_PRESENT = Table(["present"], [1])
+QUESTION = Distribution(["present", "perfect", "modal", "past", "future"], [40, 30, 18, 7, 5])
+PRESENT = Distribution(["present", "modal", "perfect"], [76, 19, 5])
+PAST = Distribution(["past", "modal past"], [85, 15])
+PASSIVE = Distribution(["past", "present", "modal", "perfect", "future"], [50, 20, 15, 10, 5])
+ONLY_PRESENT = Distribution(["present"], [1])
 # Verb forms of a clause that is subordinate to a verb in the past.
-THEN = Table(["past", "perfect", "modal past", "present"], [60, 15, 15, 10])
+AFTER_PAST = Distribution(["past", "perfect", "modal past", "present"], [60, 15, 15, 10])
 # Verb forms of two clauses that refer to the same time.
-ERAS = Table(
+TENSE_PAIRS = Distribution(
     [
         (ANY, ANY),
-        (Table(["present", "modal", "gern", "future"], [70, 18, 6, 6]), PRESENT),
+        (Distribution(["present", "modal", "gern", "future"], [70, 18, 6, 6]), PRESENT),
         (
-            Table(["past", "perfect", "modal past"], [45, 40, 15]),
-            Table(["past", "perfect", "modal past"], [60, 20, 20]),
+            Distribution(["past", "perfect", "modal past"], [45, 40, 15]),
+            Distribution(["past", "perfect", "modal past"], [60, 20, 20]),
         ),
     ],
     [15, 45, 40],
@@ -33,7 +33,7 @@ ERAS = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClauseConstraints:
     """Constraints and probabilities for the generation of a clause.
 
     Attributes:
@@ -49,7 +49,7 @@ class Wish:
     """
 
     subject: NounPhrase | None = None
-    tenses: Table[str] = ANY
+    tenses: Distribution[str] = ANY
     timed: float = 0.44
     wh: bool = False
     negation: float = 0.11

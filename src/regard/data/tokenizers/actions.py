@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer
 
@@ -18,7 +18,7 @@ __all__ = ["STEP", "ActionsConfig", "ActionsTokenizer"]
 STEP = "→"
 
 
-@config
+@configclass
 class ActionsConfig:
     """Characters to write and steps along the source."""
 

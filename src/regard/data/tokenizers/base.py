@@ -20,19 +20,19 @@ class Tokenizer(ABC):
 
     Attributes:
         inventory: The set of possible tokens, if the tokenizer has a closed inventory, else None.
-        always: Tokens that are always in the vocabulary, with the first ids after the special symbols.
-        listed: All tokens of a pre-trained tokenizer in the order of their ids, else None.
-        around: Names of the special tokens that a pre-trained tokenizer adds around every source line.
-        apart: If this is the source tokenizer, whether each target token counts as a word in alignments and
+        required_tokens: Tokens that are always in the vocabulary, with the first ids after the special symbols.
+        pretrained_tokens: All tokens of a pre-trained tokenizer in the order of their ids, else None.
+        special_tokens: Names of the special tokens that a pre-trained tokenizer adds around every source line.
+        tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in alignments and
             attention maps.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
     """
 
     inventory: frozenset[str] | None = None
-    always: tuple[str, ...] = ()
-    listed: tuple[str, ...] | None = None
-    around: tuple[str, ...] = ()
-    apart: bool = False
+    required_tokens: tuple[str, ...] = ()
+    pretrained_tokens: tuple[str, ...] | None = None
+    special_tokens: tuple[str, ...] = ()
+    tokens_are_words: bool = False
     subword: bool = False
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Tokenizer(ABC):
         """Return the tokens of a line."""
         return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
 
-    def spell(self, token: str) -> Sequence[str]:
+    def split_unknown(self, token: str) -> Sequence[str]:
         """Return smaller tokens for the text of a token that is not in the vocabulary.
 
         By default, this is the token itself.
@@ -58,11 +58,11 @@ class Tokenizer(ABC):
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to text."""
 
-    def shown(self, line: str) -> str:
+    def to_plain_text(self, line: str) -> str:
         """Return a line of a text file in the form in which `decode` returns text."""
         return line
 
-    def problem(self, line: str) -> str | None:
+    def format_error(self, line: str) -> str | None:
         """Return the reason why a line does not have the tokenizer's format; None if it does."""
         return None
 
@@ -78,8 +78,8 @@ class Tokenizer(ABC):
         return list(range(len(tokens)))
 
     @abstractmethod
-    def save(self, folder: Path, side: str) -> None:
-        """Write the learned parameters, if there are any, to a file in `folder` that starts with `side`.
+    def save(self, directory: Path, side: str) -> None:
+        """Write the learned parameters, if there are any, to a file in `directory` that starts with `side`.
 
         Raises:
             DataError: if the file cannot be written.

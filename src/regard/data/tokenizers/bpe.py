@@ -11,9 +11,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.spacing import split_at_spaces
+from regard.data.spacing import split_whitespace
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -21,15 +21,15 @@ from regard.errors import DataError
 
 __all__ = ["BytePairConfig", "BytePairTokenizer", "learn_merges"]
 
-MARK = "@@"
-LONGEST = 128
+CONTINUATION_MARK = "@@"
+MAX_WORD_LENGTH = 128
 """Maximum length of a word in characters. Longer words are split first, since segmentation takes quadratic
 time."""
-CACHED = 200_000
+MAX_CACHE_SIZE = 200_000
 """Maximum number of cached words, which limits the memory of a server."""
 
 
-@config
+@configclass
 class BytePairConfig:
     """Byte pair encoding of words."""
 
@@ -39,7 +39,7 @@ class BytePairConfig:
         help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
         pattern="^[a-z]{2,3}$",
     )
-    merges: int = option(
+    num_merges: int = option(
         default=32_000, help="Maximum number of merge operations to learn.", ge=0, le=1_000_000
     )
     joint: bool = option(default=True, help="Learn the merges on source and target text together.")
@@ -55,12 +55,12 @@ class BytePairConfig:
             check_language(self.language)
 
 
-def learn_merges(counts: Mapping[str, int], merges: int) -> str:
+def learn_merges(counts: Mapping[str, int], num_merges: int) -> str:
     """Learn merge operations from word frequencies.
 
     Args:
         counts: The frequency of each word.
-        merges: Maximum number of merges. Learning stops earlier when all pairs have a frequency of 1.
+        num_merges: Maximum number of merges. Learning stops earlier when all pairs have a frequency of 1.
 
     Returns:
         The content of a codes file of subword-nmt.
@@ -73,7 +73,7 @@ def learn_merges(counts: Mapping[str, int], merges: int) -> str:
     lines = [f"{word} {count}" for word, count in sorted(counts.items())]
     # The package writes a progress bar to stderr.
     with contextlib.redirect_stderr(io.StringIO()):
-        learn_bpe(lines, codes, merges, is_dict=True)
+        learn_bpe(lines, codes, num_merges, is_dict=True)
     return codes.getvalue()
 
 
@@ -95,7 +95,7 @@ class BytePairTokenizer(Tokenizer):
         )
         # The package would interpret an empty list of merges as one invalid merge.
         empty = codes.count("\n") < 2
-        self._bpe = None if empty else BPE(io.StringIO(codes), separator=MARK)
+        self._bpe = None if empty else BPE(io.StringIO(codes), separator=CONTINUATION_MARK)
 
     def __reduce__(self) -> tuple[type["BytePairTokenizer"], tuple[BytePairConfig, str]]:
         """Pickle the configuration and the merges, without the cache."""
@@ -108,25 +108,25 @@ class BytePairTokenizer(Tokenizer):
     def segment(self, unit: str) -> Sequence[str]:
         """Return the subword tokens of a word; all except the last are marked with `@@`."""
         if self._bpe is None:
-            return [*(f"{character}{MARK}" for character in unit[:-1]), unit[-1]]
-        if len(self._bpe.cache) > CACHED:
+            return [*(f"{character}{CONTINUATION_MARK}" for character in unit[:-1]), unit[-1]]
+        if len(self._bpe.cache) > MAX_CACHE_SIZE:
             self._bpe.cache.clear()
-        blocks = [unit[start : start + LONGEST] for start in range(0, len(unit), LONGEST)]
+        blocks = [unit[start : start + MAX_WORD_LENGTH] for start in range(0, len(unit), MAX_WORD_LENGTH)]
         tokens: list[str] = []
         for block in blocks:
             tokens += self._bpe.segment_tokens([block])
-            tokens[-1] += MARK  # the block continues; the mark of the last block is removed below
-        tokens[-1] = tokens[-1].removesuffix(MARK)
+            tokens[-1] += CONTINUATION_MARK  # the block continues; the mark of the last block is removed below
+        tokens[-1] = tokens[-1].removesuffix(CONTINUATION_MARK)
         return tokens
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
-        words = (" ".join(tokens) + " ").replace(f"{MARK} ", "")
-        return self._words.decode(split_at_spaces(words))
+        words = (" ".join(tokens) + " ").replace(f"{CONTINUATION_MARK} ", "")
+        return self._words.decode(split_whitespace(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word ends at every token without the mark."""
-        ends = (not token.endswith(MARK) for token in tokens)
+        ends = (not token.endswith(CONTINUATION_MARK) for token in tokens)
         return list(accumulate(ends, initial=0))[: len(tokens)]
 
     def save(self, folder: Path, side: str) -> None:

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer
 
 __all__ = ["InflectionConfig", "InflectionTokenizer"]
 
-MARK = "+"
+FEATURE_PREFIX = "+"
 """Prefix of feature tokens."""
-_BETWEEN = re.compile(r"[,;\s]+")
+_FEATURE_SEPARATOR = re.compile(r"[,;\s]+")
 
 
-@config
+@configclass
 class InflectionConfig:
     """The characters of a lemma and the features of the requested form."""
 
@@ -48,13 +48,13 @@ class InflectionTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the characters of the lemma and the features."""
         lemma, _, features = line.partition("\t")
-        found = [f"{MARK}{feature}" for feature in _BETWEEN.split(features) if feature]
+        found = [f"{FEATURE_PREFIX}{feature}" for feature in _FEATURE_SEPARATOR.split(features) if feature]
         return [*self._lemma.pretokenize(lemma), *found]
 
     def problem(self, line: str) -> str | None:
         """Return a message if the lemma or the features are missing."""
         lemma, tab, features = line.partition("\t")
-        if not line.strip() or (lemma.strip() and _BETWEEN.sub("", features)):
+        if not line.strip() or (lemma.strip() and _FEATURE_SEPARATOR.sub("", features)):
             return None
         # Name the first missing part, from left to right.
         missing = "no tab" if not tab else "no lemma" if not lemma.strip() else "no features"
@@ -62,7 +62,7 @@ class InflectionTokenizer(Tokenizer):
 
     def symbols(self, tokens: Sequence[str]) -> list[str]:
         """Return the feature tokens."""
-        return [token for token in tokens if len(token) > 1 and token.startswith(MARK)]
+        return [token for token in tokens if len(token) > 1 and token.startswith(FEATURE_PREFIX)]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Return the lemma, a tab, and the features separated by `;`."""
@@ -70,7 +70,7 @@ class InflectionTokenizer(Tokenizer):
         lemma = self._lemma.decode([token for token in tokens if token not in features])
         if not features:
             return lemma
-        return f"{lemma}\t{';'.join(feature.removeprefix(MARK) for feature in features)}"
+        return f"{lemma}\t{';'.join(feature.removeprefix(FEATURE_PREFIX) for feature in features)}"
 
     def save(self, folder: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.tokenizers.base import Tokenizer
 
 __all__ = ["MosesConfig", "MosesTokenizer", "check_language"]
@@ -50,7 +50,7 @@ def check_language(language: str) -> None:
         )
 
 
-@config
+@configclass
 class MosesConfig:
     """The Moses tokenizer, which separates punctuation with rules for each language."""
 

@@ -17,35 +17,35 @@ from typing import Literal
 
 import sentencepiece
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.words import SPACE
+from regard.data.tokenizers.words import SPACE_MARK
 from regard.errors import DataError
 
-__all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "learn_pieces"]
+__all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "train_sentencepiece"]
 
-BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The 256 byte tokens of SentencePiece."""
-MANY_CHARACTERS = 1_000
+LARGE_SCRIPT_SIZE = 1_000
 """Number of distinct characters above which a text is assumed to be in a script such as Chinese, whose rarest
 characters get no token."""
-BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
+BYTE_VALUES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 """The value of each byte token."""
 _PRIVATE = range(0xE000, 0xF900)
 
 
-@config
+@configclass
 class SentencePieceConfig:
     """Subword tokenization with SentencePiece, trained on raw text."""
 
     kind: Literal["sentencepiece"] = option(
         default="sentencepiece", help="SentencePiece, trained on the training text."
     )
-    model: Literal["bpe", "unigram"] = option(
+    model_type: Literal["bpe", "unigram"] = option(
         default="bpe", help="Model type: byte pair encoding or a unigram language model."
     )
-    size: int = option(
+    vocab_size: int = option(
         default=8_000,
         help="Vocabulary size of the SentencePiece model, including characters and the 256 byte tokens. "
         "Small training text gives fewer tokens.",
@@ -53,7 +53,7 @@ class SentencePieceConfig:
         le=1_000_000,
     )
     joint: bool = option(default=True, help="Train one model on source and target text together.")
-    coverage: float | None = option(
+    character_coverage: float | None = option(
         default=None,
         help="Fraction of the characters of the text that get a token of their own. Default: 1, or 0.9995 "
         "for text with more than 1,000 distinct characters, as in Chinese or Japanese.",
@@ -65,7 +65,7 @@ class SentencePieceConfig:
         help="Encode characters without a token as bytes. If false, they are unknown tokens.",
     )
     seed: int = option(default=1, help="Random seed of the training.", ge=0, le=4_294_967_295)
-    sample: int = option(
+    max_training_lines: int = option(
         default=500_000,
         help="Maximum number of lines per language for training, evenly spaced in the corpora.",
         ge=1,
@@ -73,7 +73,7 @@ class SentencePieceConfig:
     )
 
 
-def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
+def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
     """Train a SentencePiece model.
 
     Args:
@@ -93,9 +93,9 @@ def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
         sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
             sentence_iterator=iter(sentences),
             model_writer=model,
-            model_type=config.model,
-            vocab_size=config.size,
-            character_coverage=_coverage(sentences) if config.coverage is None else config.coverage,
+            model_type=config.model_type,
+            vocab_size=config.vocab_size,
+            character_coverage=_coverage(sentences) if config.character_coverage is None else config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
             hard_vocab_limit=False,  # small text gives fewer tokens instead of an error
@@ -110,7 +110,7 @@ def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
         )
     except RuntimeError as error:
         raise DataError(
-            f"SentencePiece cannot train a model with a vocabulary size of {config.size}: "
+            f"SentencePiece cannot train a model with a vocabulary size of {config.vocab_size}: "
             f"{_reason(str(error))}"
         ) from None
     return model.getvalue()
@@ -119,7 +119,7 @@ def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
 def _coverage(sentences: Sequence[str]) -> float:
     """Return the default character coverage: 1, or less for scripts with thousands of characters."""
     characters = set[str]().union(*sentences)
-    return 0.9995 if len(characters) > MANY_CHARACTERS else 1.0
+    return 0.9995 if len(characters) > LARGE_SCRIPT_SIZE else 1.0
 
 
 def _reason(message: str) -> str:
@@ -136,7 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
     subword = True
 
     def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
-        """Initialize from the content of a model file, as returned by `learn_pieces`."""
+        """Initialize from the content of a model file, as returned by `train_sentencepiece`."""
         self.config = config
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
@@ -144,10 +144,10 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = range(1, self._processor.get_piece_size())
         self._pieces = frozenset(self._processor.id_to_piece(i) for i in pieces)
         self.inventory = self._pieces
-        self._bytes = self._pieces.issuperset(BYTES)
+        self._bytes = self._pieces.issuperset(BYTE_TOKENS)
         if self._bytes:
             characters = sorted(piece for piece in self._pieces if len(piece) == 1)
-            self.always = (*BYTES, *characters)
+            self.required_tokens = (*BYTE_TOKENS, *characters)
 
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
         """Pickle the configuration and the model file."""
@@ -156,7 +156,7 @@ class SentencePieceTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
         line = " ".join(line.split())
-        if SPACE in line and self._bytes:
+        if SPACE_MARK in line and self._bytes:
             return self._with_marks(line)
         return self._processor.encode(line, out_type=str)
 
@@ -168,37 +168,37 @@ class SentencePieceTokenizer(Tokenizer):
         """
         taken = set(line).union(*self._pieces)
         other = next(chr(code) for code in _PRIVATE if chr(code) not in taken)
-        pieces = self._processor.encode(line.replace(SPACE, other), out_type=str)
-        written = _spelled_in_bytes(other)
+        pieces = self._processor.encode(line.replace(SPACE_MARK, other), out_type=str)
+        written = _byte_tokens(other)
         starts = [i for i in range(len(pieces)) if tuple(pieces[i : i + len(written)]) == written]
         for start in starts:
-            pieces[start : start + len(written)] = _spelled_in_bytes(SPACE)
+            pieces[start : start + len(written)] = _byte_tokens(SPACE_MARK)
         return pieces
 
     def spell(self, token: str) -> Sequence[str]:
         """Return the characters of a token; characters outside the model become byte tokens."""
-        if not self._bytes or token in BYTE_OF:
+        if not self._bytes or token in BYTE_VALUES:
             return (token,)
         pieces = self._pieces
         return [
             part
             for character in token
-            for part in ((character,) if character in pieces else _spelled_in_bytes(character))
+            for part in ((character,) if character in pieces else _byte_tokens(character))
         ]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join tokens to text; U+2581 becomes a space, and byte tokens are decoded as UTF-8."""
         text = []
-        for is_bytes, run in groupby(tokens, BYTE_OF.__contains__):
+        for is_bytes, run in groupby(tokens, BYTE_VALUES.__contains__):
             if is_bytes and self._bytes:
-                text.append(bytes(BYTE_OF[token] for token in run).decode(errors="replace"))
+                text.append(bytes(BYTE_VALUES[token] for token in run).decode(errors="replace"))
             else:
-                text.append("".join(run).replace(SPACE, " "))
+                text.append("".join(run).replace(SPACE_MARK, " "))
         return "".join(text).strip(" ")
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word starts at every token that begins with U+2581."""
-        return list(accumulate(int(token.startswith(SPACE) and i > 0) for i, token in enumerate(tokens)))
+        return list(accumulate(int(token.startswith(SPACE_MARK) and i > 0) for i, token in enumerate(tokens)))
 
     def save(self, folder: Path, side: str) -> None:
         """Write the model as `SIDE.sentencepiece`."""
@@ -218,6 +218,6 @@ class SentencePieceTokenizer(Tokenizer):
             raise DataError(f"{path}: not a SentencePiece model") from None
 
 
-def _spelled_in_bytes(character: str) -> tuple[str, ...]:
+def _byte_tokens(character: str) -> tuple[str, ...]:
     """Return the byte tokens of the UTF-8 encoding of a character."""
-    return tuple(BYTES[byte] for byte in character.encode())
+    return tuple(BYTE_TOKENS[byte] for byte in character.encode())

@@ -12,29 +12,29 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.hf import open_tokenizer, pack_texts, unpack_texts
+from regard.data.hf import load_hf_tokenizer, pack_tokenizer, unpack_tokenizer
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
 
-STARTS = ("▁", "Ġ")
+WORD_START_MARKS = ("▁", "Ġ")
 """Prefixes of a token that starts a word: of SentencePiece and of byte-level BPE."""
-GOES_ON, ENDS = "##", "</w>"
+CONTINUATION_PREFIX, WORD_END_SUFFIX = "##", "</w>"
 """Prefix of a token that continues a word (WordPiece), suffix of a token that ends one (original BPE)."""
 
 
-@config
+@configclass
 class PretrainedTokenizerConfig:
     """A pre-trained Hugging Face tokenizer."""
 
     kind: Literal["pretrained"] = option(
         default="pretrained", help="A pre-trained Hugging Face tokenizer. Requires the extra `hf`."
     )
-    folder: str = option(help="Directory of the Hugging Face tokenizer.")
+    path: str = option(help="Directory of the Hugging Face tokenizer.")
     language: str | None = option(
         default=None,
         help="Language code of a multilingual tokenizer, such as de_DE or deu_Latn. Default: src_lang or "
@@ -50,15 +50,15 @@ class PretrainedTokenizer(Tokenizer):
 
     Args:
         config: The configuration.
-        archive: The files of the tokenizer, from `regard.data.hf.pack_texts`.
+        archive: The files of the tokenizer, from `regard.data.hf.pack_tokenizer`.
         side: `source` or `target`.
         where: Name of the tokenizer in messages.
 
     Attributes:
-        places: The library's id for each id of this package, including special symbols.
-        before: The library's ids of the tokens before every source line.
-        after: The library's ids of the tokens after every source line.
-        code: The library's id of the language code, or None.
+        library_ids: The library's id for each id of this package, including special symbols.
+        prefix_ids: The library's ids of the tokens before every source line.
+        suffix_ids: The library's ids of the tokens after every source line.
+        language_id: The library's id of the language code, or None.
 
     Raises:
         DataError: if the library cannot load the files, or the tokenizer has no end symbol.
@@ -73,7 +73,7 @@ class PretrainedTokenizer(Tokenizer):
         """Load the tokenizer and build the mapping of ids."""
         self.config, self.archive, self.side, self.where = config, archive, side, where
         self._hf = hf = _opened(archive, where)
-        self.code = self._set_language()
+        self.language_id = self._set_language()
         vocabulary = self._vocabulary()
         end = hf.eos_token_id if hf.eos_token_id is not None else hf.sep_token_id
         if end is None:
@@ -85,14 +85,14 @@ class PretrainedTokenizer(Tokenizer):
         own = {pad, unknown, end}
         ranked = sorted((number, token) for token, number in vocabulary.items())
         kept = [(n, token) for n, token in ranked if n not in own and token and "\n" not in token]
-        self.listed = tuple(token for _, token in kept)
-        self.places = (pad, unknown, start, end, end, *(number for number, _ in kept))
+        self.pretrained_tokens = tuple(token for _, token in kept)
+        self.library_ids = (pad, unknown, start, end, end, *(number for number, _ in kept))
         self._names = {number: token for token, number in vocabulary.items()}
         self._specials = {*hf.all_special_tokens, *self._languages()} - {hf.unk_token}
-        self.before, self.after = self._reads_around()
-        around = (*self.before, *self.after) if side == "source" else ()
-        self.around = tuple(self._names[number] for number in around)
-        self._style = _style(vocabulary)
+        self.prefix_ids, self.suffix_ids = self._special_ids_around()
+        around = (*self.prefix_ids, *self.suffix_ids) if side == "source" else ()
+        self.special_tokens = tuple(self._names[number] for number in around)
+        self._style = _word_mark(vocabulary)
 
     def __reduce__(self) -> tuple[type["PretrainedTokenizer"], tuple[Any, ...]]:
         """Pickle the archive; the tokenizer is loaded from it again."""
@@ -101,10 +101,10 @@ class PretrainedTokenizer(Tokenizer):
     @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of all tokens."""
-        return Vocabulary((*SPECIALS, *(self.listed or ())))
+        return Vocabulary((*SPECIAL_TOKENS, *(self.pretrained_tokens or ())))
 
     @property
-    def size(self) -> int:
+    def num_library_ids(self) -> int:
         """The highest id of the library plus 1."""
         return max(self._names) + 1
 
@@ -147,7 +147,7 @@ class PretrainedTokenizer(Tokenizer):
             return list(self._hf(text, add_special_tokens=specials, verbose=False)["input_ids"])
         return list(self._hf(text_target=text, add_special_tokens=specials, verbose=False)["input_ids"])
 
-    def _reads_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after a line, including those of the prefix."""
         # Compare the tokens of a short text with and without special tokens.
         bare, whole = self._encoded("a", False), self._encoded("a", True)
@@ -177,10 +177,10 @@ class PretrainedTokenizer(Tokenizer):
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token, according to the word marks of the tokenizer."""
-        if self._style == GOES_ON:
-            new = [not token.startswith(GOES_ON) for token in tokens]
-        elif self._style == ENDS:
-            new = [True, *(token.endswith(ENDS) for token in tokens)][: len(tokens)]
+        if self._style == CONTINUATION_PREFIX:
+            new = [not token.startswith(CONTINUATION_PREFIX) for token in tokens]
+        elif self._style == WORD_END_SUFFIX:
+            new = [True, *(token.endswith(WORD_END_SUFFIX) for token in tokens)][: len(tokens)]
         else:
             new = [token.startswith(self._style) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
@@ -200,19 +200,19 @@ class PretrainedTokenizer(Tokenizer):
         return cls(config, read_bytes(path), side, str(path))
 
     @classmethod
-    def of_folder(cls, config: PretrainedTokenizerConfig, side: str) -> "PretrainedTokenizer":
+    def from_directory(cls, config: PretrainedTokenizerConfig, side: str) -> "PretrainedTokenizer":
         """Load the tokenizer of a Hugging Face directory.
 
         Raises:
             DataError: if the directory is missing or contains no tokenizer.
         """
-        return cls(config, pack_texts(Path(config.folder)), side, config.folder)
+        return cls(config, pack_tokenizer(Path(config.path)), side, config.path)
 
 
-def _style(vocabulary: Iterable[str]) -> str:
+def _word_mark(vocabulary: Iterable[str]) -> str:
     """Return the word mark with the highest frequency, or an empty string if every token is a word."""
-    counts = {mark: sum(token.startswith(mark) for token in vocabulary) for mark in (*STARTS, GOES_ON)}
-    counts[ENDS] = sum(token.endswith(ENDS) for token in vocabulary)
+    counts = {mark: sum(token.startswith(mark) for token in vocabulary) for mark in (*WORD_START_MARKS, CONTINUATION_PREFIX)}
+    counts[WORD_END_SUFFIX] = sum(token.endswith(WORD_END_SUFFIX) for token in vocabulary)
     best = max(counts, key=lambda mark: counts[mark])
     return best if counts[best] else ""
 
@@ -220,5 +220,5 @@ def _style(vocabulary: Iterable[str]) -> str:
 def _opened(archive: bytes, where: str) -> Any:
     """Load the Hugging Face tokenizer of an archive."""
     with tempfile.TemporaryDirectory() as name:
-        unpack_texts(archive, Path(name), where)
-        return open_tokenizer(Path(name), where)
+        unpack_tokenizer(archive, Path(name), where)
+        return load_hf_tokenizer(Path(name), where)

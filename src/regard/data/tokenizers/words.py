@@ -5,17 +5,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
-from regard.config import config, option
-from regard.data.spacing import join_spaces, split_at_spaces
+from regard.config import configclass, option
+from regard.data.spacing import normalize_whitespace, split_whitespace
 from regard.data.tokenizers.base import Tokenizer
 
-__all__ = ["SPACE", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
+__all__ = ["SPACE_MARK", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
 
-SPACE = "\u2581"
+SPACE_MARK = "\u2581"
 """The character U+2581, which represents a space in tokens, as in SentencePiece."""
 
 
-@config
+@configclass
 class WordsConfig:
     """Words separated by ASCII white space, for text that is already tokenized."""
 
@@ -31,7 +31,7 @@ class WordsTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the words of a line."""
-        return split_at_spaces(line)
+        return split_whitespace(line)
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join words with spaces."""
@@ -41,7 +41,7 @@ class WordsTokenizer(Tokenizer):
         """Write no files: there are no learned parameters."""
 
 
-@config
+@configclass
 class CharactersConfig:
     """Single characters; a space is represented by U+2581."""
 
@@ -55,7 +55,7 @@ class CharactersTokenizer(Tokenizer):
     and makes spaces visible in tokens. A space belongs to the word after it.
     """
 
-    _swap = str.maketrans({" ": SPACE, SPACE: " "})
+    _swap = str.maketrans({" ": SPACE_MARK, SPACE_MARK: " "})
 
     def __init__(self, config: CharactersConfig) -> None:
         """Store the configuration."""
@@ -63,7 +63,7 @@ class CharactersTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the characters of a line."""
-        return list(join_spaces(line).translate(self._swap))
+        return list(normalize_whitespace(line).translate(self._swap))
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join characters to text."""
@@ -72,7 +72,7 @@ class CharactersTokenizer(Tokenizer):
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a new word starts at every space."""
         # A space at position 0 does not start a second word.
-        return list(accumulate(int(token == SPACE and i > 0) for i, token in enumerate(tokens)))
+        return list(accumulate(int(token == SPACE_MARK and i > 0) for i, token in enumerate(tokens)))
 
     def save(self, folder: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""

@@ -3,7 +3,7 @@
 Models of transformers call an attention function, selected by name, with the queries, keys and values of all
 heads. Ours passes those of a decoder's cross-attention to the mechanism of that layer (`Attention`). All
 other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. A
-`Session`, one per call of the model, holds the mechanisms and their states.
+`AttentionSession`, one per call of the model, holds the mechanisms and their states.
 """
 
 from collections.abc import Iterator
@@ -15,71 +15,71 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, Reading, State
+from regard.attention.base import Memory, AttentionStep, State
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.hf import import_transformers
-from regard.models.base import Look
+from regard.models.base import OutputAttentions
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["NAME", "Probe", "Session", "asking", "own_attention", "register"]
+__all__ = ["ATTENTION_NAME", "CrossAttentionProbe", "AttentionSession", "use_session", "use_regard_attention", "register_attention"]
 
-NAME = "regard"
-LAYER = "regard_layer"
+ATTENTION_NAME = "regard"
+LAYER_ATTRIBUTE = "regard_layer"
 """The attribute of a cross-attention module that stores the number of its decoder layer."""
 
 
 @dataclass
-class Session:
+class AttentionSession:
     """The inputs and outputs of the attention mechanisms in one call of a model.
 
     Attributes:
-        sources: The mechanism of each decoder layer.
+        mechanisms: The mechanism of each decoder layer.
         mask: [B, S], True at source tokens.
         upper: [B, S], the maximum total attention of each source token, or None.
         lower: [B, S], the minimum total attention of each source token, or None.
-        look: The attention weights to return.
-        stepping: Whether this is one step of search, with one query per sentence and with `states`.
+        output_attentions: The attention weights to return.
+        is_step: Whether this is one step of search, with one query per sentence and with `states`.
         memories: The prepared memory of each layer. Created where missing.
-        states: The attention state of each layer, if `stepping`.
-        readings: The attention of each layer. Filled, in training only if it was requested.
-        seen: The self-attention weights. Filled if all attention was requested.
+        states: The attention state of each layer, if `is_step`.
+        attention_steps: The attention of each layer. Filled, in training only if it was requested.
+        self_attentions: The self-attention weights. Filled if all attention was requested.
     """
 
-    sources: list[MultiHeadAttention]
+    mechanisms: list[MultiHeadAttention]
     mask: Bool[Tensor, "B S"]
     upper: Float[Tensor, "B S"] | None = None
     lower: Float[Tensor, "B S"] | None = None
-    look: Look = "nothing"
-    stepping: bool = False
+    output_attentions: OutputAttentions = "nothing"
+    is_step: bool = False
     memories: dict[int, Memory] = field(default_factory=dict)
     states: dict[int, State] = field(default_factory=dict)
-    readings: dict[int, Reading] = field(default_factory=dict)
-    seen: list[Tensor] = field(default_factory=list)
+    attention_steps: dict[int, AttentionStep] = field(default_factory=dict)
+    self_attentions: list[Tensor] = field(default_factory=list)
 
     def read(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B T D"]:
         """Return the contexts of a layer, from queries, keys and values [B, H, T or S, E]."""
-        source = self.sources[layer]
+        source = self.mechanisms[layer]
         if layer not in self.memories:
             # Keys and values are one memory for the mechanism, which splits them again by head.
-            made = torch.cat([_flat(key), _flat(value)], dim=-1)
+            made = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
             self.memories[layer] = source.prepare(Memory(made, self.mask, self.upper, self.lower))
-        memory, asked = self.memories[layer], _flat(query)
-        if self.stepping:
+        memory, asked = self.memories[layer], _merge_heads(query)
+        if self.is_step:
             reading = source.read(asked[:, 0], memory, self.states[layer])
-            self.readings[layer] = reading
+            self.attention_steps[layer] = reading
             return reading.contexts
         # Training: all time steps at once.
         state = source.start(memory)
-        if self.look == "nothing":
+        if self.output_attentions == "nothing":
             found = source.glance(asked, memory, state)
             if found is not None:
                 return found
-        self.readings[layer] = source.read_all(asked, memory, state)
-        return self.readings[layer].contexts[:, :, 0]
+        self.attention_steps[layer] = source.read_all(asked, memory, state)
+        return self.attention_steps[layer].contexts[:, :, 0]
 
 
 @dataclass
-class Probe:
+class CrossAttentionProbe:
     """Finds the cross-attention modules of a model.
 
     Attributes:
@@ -92,11 +92,11 @@ class Probe:
 
 
 # A context variable, since transformers offers no way to pass objects to the attention function.
-_SESSION: ContextVar[Session | Probe | None] = ContextVar("regard_session", default=None)
+_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar("regard_session", default=None)
 
 
 @contextmanager
-def asking(session: Session | Probe) -> Iterator[None]:
+def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[None]:
     """Return a context manager in which the attention function uses the given session."""
     token = _SESSION.set(session)
     try:
@@ -105,23 +105,23 @@ def asking(session: Session | Probe) -> Iterator[None]:
         _SESSION.reset(token)
 
 
-def own_attention(model: Any) -> None:
+def use_regard_attention(model: Any) -> None:
     """Make a model of transformers use this attention function."""
-    register()
-    model.set_attn_implementation(NAME)
+    register_attention()
+    model.set_attn_implementation(ATTENTION_NAME)
 
 
-def register() -> None:
+def register_attention() -> None:
     """Register the attention function with transformers."""
     transformers = import_transformers()
     from transformers.masking_utils import sdpa_mask
 
-    transformers.AttentionInterface.register(NAME, attend)
-    # Masks in the format of the fused kernel, to which `attend` falls back.
-    transformers.AttentionMaskInterface.register(NAME, sdpa_mask)
+    transformers.AttentionInterface.register(ATTENTION_NAME, attention_forward)
+    # Masks in the format of the fused kernel, to which `attention_forward` falls back.
+    transformers.AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
 
 
-def attend(
+def attention_forward(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -133,29 +133,29 @@ def attend(
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
     # Cross-attention is recognized by the length of its keys.
-    if isinstance(session, Probe) and key.shape[2] == session.source and query.shape[1] == key.shape[1]:
+    if isinstance(session, CrossAttentionProbe) and key.shape[2] == session.source and query.shape[1] == key.shape[1]:
         session.found.append((module, query.shape[1], query.shape[3]))
-    if isinstance(session, Session):
+    if isinstance(session, AttentionSession):
         # Our mechanisms use unscaled dot products here, so queries are scaled first.
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        layer = getattr(module, LAYER, None)
+        layer = getattr(module, LAYER_ATTRIBUTE, None)
         if layer is not None:
             found = session.read(layer, query * scale, key, value)  # (B, T, H E)
             return found.unflatten(-1, (query.shape[1], -1)), None
-        if session.look == "all":
-            return _looked(session, module, query * scale, key, value, attention_mask, others)
+        if session.output_attentions == "all":
+            return _explicit_self_attention(session, module, query * scale, key, value, attention_mask, others)
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
 
 
-def _flat(x: Tensor) -> Tensor:
+def _merge_heads(x: Tensor) -> Tensor:
     """Concatenate the heads, from [B, H, T, E] to [B, T, H E]."""
     return x.transpose(1, 2).flatten(2)
 
 
-def _looked(
-    session: Session,
+def _explicit_self_attention(
+    session: AttentionSession,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -173,5 +173,5 @@ def _looked(
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     weights = torch.softmax(scores.float(), dim=-1)
-    session.seen.append(weights)
+    session.self_attentions.append(weights)
     return (weights.to(value.dtype) @ value).transpose(1, 2), weights

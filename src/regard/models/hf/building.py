@@ -3,21 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-from regard.data.hf import library_errors
-from regard.data.text import TextPair
+from regard.data.hf import convert_errors
+from regard.data.text import TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, SINK
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
-from regard.models.hf.folder import check_fit, kept_folders, open_decoder, open_encoder, open_whole
-from regard.models.hf.generation import GenerationSettings, constraints, read_generation
+from regard.models.hf.folder import check_tokenizer, config_dirs, load_decoder, load_encoder, load_seq2seq
+from regard.models.hf.generation import GenerationSettings, to_constraints, read_generation_settings
 from regard.models.hf.layout import pretrained_side
 from regard.models.hf.seq2seq import HfSeq2Seq
 
-__all__ = ["build_hf", "decoder_start"]
+__all__ = ["build_hf", "decoder_prefix"]
 
 
-def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
+def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
     """Return the ids of the prefix of every translation: the start symbol, and the language token if any.
 
     Raises:
@@ -25,15 +25,15 @@ def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
     """
     generation, config = model.generation_config, model.config
     start = _first_of("decoder_start_token_id", generation, config)
-    start = target.places[BOS] if start is None else start
-    starts_with_language = start not in target.places[:SINK]
+    start = target.library_ids[BOS] if start is None else start
+    starts_with_language = start not in target.library_ids[:SINK]
     forced = _first_of("forced_bos_token_id", generation)
-    if target.code is not None and (target.config.language is not None or forced is None):
+    if target.language_id is not None and (target.config.language is not None or forced is None):
         # The language that the config requests, or the tokenizer's if generation forces none. If the targets
         # of transformers end with the language token (mBART), training moves it to the front instead of a
         # start symbol, so there is no other prefix.
-        ends_with_language = target.code in target.after
-        return (target.code,) if starts_with_language or ends_with_language else (start, target.code)
+        ends_with_language = target.language_id in target.suffix_ids
+        return (target.language_id,) if starts_with_language or ends_with_language else (start, target.language_id)
     if forced is not None:
         return (start, forced)
     if target.multilingual and not starts_with_language:
@@ -49,13 +49,13 @@ def _first_of(name: str, *configs: Any) -> int | None:
     return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)
 
 
-def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSeq2Seq:
+def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:
     """Build the model that a config describes.
 
     Args:
         config: The directories and mechanisms.
         text: The tokenizers.
-        kept: A model directory that contains the configurations, and whose weights the caller loads
+        model_dir: A model directory that contains the configurations, and whose weights the caller loads
             afterward.
             Default: None, which loads the weights of the original directories.
 
@@ -64,42 +64,42 @@ def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSe
         ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
     """
     source, target = pretrained_side(text.source, "source"), pretrained_side(text.target, "target")
-    places = kept_folders(config.folders, kept)
+    places = config_dirs(config.folders, model_dir)
     new: list[str] = []
-    if config.folder is not None:
-        model = open_whole(places["folder"], kept is None)
-        start = decoder_start(model, target)
+    if config.path is not None:
+        model = load_seq2seq(places["folder"], model_dir is None)
+        start = decoder_prefix(model, target)
     else:
-        model, new = _paired(places, kept is None)
-        start = (target.places[BOS],)
-    given = constraints(_generation(places.get("folder")), start, target)
+        model, new = _combine(places, model_dir is None)
+        start = (target.library_ids[BOS],)
+    given = to_constraints(_generation(places.get("folder")), start, target)
     names = config.folders
     whole = names.get("folder", "")
-    check_fit(source, _rows(model.get_encoder()), model.get_encoder().config, names.get("encoder", whole))
-    check_fit(target, _rows(model.get_decoder()), model.get_decoder().config, names.get("decoder", whole))
+    check_tokenizer(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder", whole))
+    check_tokenizer(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder", whole))
     return HfSeq2Seq(model, config, source, target, start, given, new)
 
 
 def _generation(folder: Path | None) -> GenerationSettings:
     """Return the generation settings of a model directory; defaults if the model has two directories."""
-    return GenerationSettings() if folder is None else read_generation(folder)[0]
+    return GenerationSettings() if folder is None else read_generation_settings(folder)[0]
 
 
-def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
+def _combine(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
     """Combine an encoder and a language model."""
     from transformers import EncoderDecoderModel
 
-    encoder = open_encoder(places["encoder"], weights)
-    decoder, added = open_decoder(places["decoder"], weights)
+    encoder = load_encoder(places["encoder"], weights)
+    decoder, added = load_decoder(places["decoder"], weights)
     model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
     return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
 
 
-def _rows(part: Any) -> int:
+def _vocab_size(part: Any) -> int:
     """Return the vocabulary size of an encoder or decoder.
 
     Raises:
         ConfigError: if the model does not expose its embeddings.
     """
-    with library_errors(ConfigError, f"{type(part).__name__}: regard cannot work with this kind of model"):
+    with convert_errors(ConfigError, f"{type(part).__name__}: regard cannot work with this kind of model"):
         return part.get_input_embeddings().weight.shape[0]

@@ -4,45 +4,45 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.attention.registry import AttentionConfig, mechanism
+from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import config, option
+from regard.config import configclass, option
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 
 __all__ = ["HfConfig", "PretrainedConfig"]
 
 
-@config
+@configclass
 class HfConfig:
     """A Hugging Face sequence-to-sequence model, or an encoder combined with a language model."""
 
     kind: Literal["hf"] = option(default="hf", help="The model: a Hugging Face model (extra `hf`).")
-    folder: str | None = option(
+    path: str | None = option(
         default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
     )
-    encoder: str | None = option(
+    encoder_path: str | None = option(
         default=None, help="Directory of an encoder (BERT family), used with `decoder` instead of `folder`."
     )
-    decoder: str | None = option(
+    decoder_path: str | None = option(
         default=None, help="Directory of a language model (GPT-2, ...), to which cross-attention is added."
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of the decoder. Soft attention with softmax is the pre-trained one.",
     )
-    layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
+    attention_layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
         help="Decoder layers that use `attention`, counted from 0; -1 is the last. Default: all layers.",
     )
 
     def __post_init__(self) -> None:
         """Check that one directory or two are given, and that the mechanism has a single context."""
-        pair = self.encoder, self.decoder
-        if (None in pair) == (self.folder is None) or (self.folder is not None and pair != (None, None)):
+        pair = self.encoder_path, self.decoder_path
+        if (None in pair) == (self.path is None) or (self.path is not None and pair != (None, None)):
             raise ValueError("set either folder, or both encoder and decoder")
-        kind = mechanism(self.attention)
-        if kind.observes or kind.objective != "marginal" or kind.projects or kind.enters:
+        kind = attention_class(self.attention)
+        if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
             raise ValueError(
                 f"attention {self.attention.kind!r} has several contexts, samples, or has its own "
                 "projections, so it cannot be used in a Hugging Face model: use soft, constrained, coverage "
@@ -52,42 +52,42 @@ class HfConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        found = {"folder": self.folder, "encoder": self.encoder, "decoder": self.decoder}
+        found = {"folder": self.path, "encoder": self.encoder_path, "decoder": self.decoder_path}
         return {name: path for name, path in found.items() if path is not None}
 
 
-@config
+@configclass
 class PretrainedConfig:
     """A pre-trained Hugging Face encoder with a new Transformer decoder."""
 
     kind: Literal["pretrained"] = option(
         default="pretrained", help="The model: a pre-trained encoder (extra `hf`) with a new decoder."
     )
-    encoder: str = option(
+    encoder_path: str = option(
         help="Directory of the encoder: a model of the BERT family, or a sequence-to-sequence model."
     )
-    layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
-    width: int = option(
+    num_layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
+    d_model: int = option(
         default=512, help="Model dimension (d_model) of the decoder, a multiple of `heads`.", ge=2, le=16_384
     )
-    heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
+    num_heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(
         default=FeedForwardConfig, help="The feed-forward networks of the decoder."
     )
-    norm: Literal["post", "pre"] = option(
+    norm_position: Literal["post", "pre"] = option(
         default="post",
         help="Layer normalization after each residual sum (post), or before each sublayer (pre).",
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig, help="Attention mechanism of every decoder layer."
     )
-    attentions: tuple[AttentionConfig, ...] = option(
+    layer_attention: tuple[AttentionConfig, ...] = option(
         default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
-    tied: Literal["none", "decoder"] = option(
+    tie_embeddings: Literal["none", "decoder"] = option(
         default="decoder",
         help="Tie the target embeddings with the output layer (decoder), or not (none).",
     )
@@ -95,20 +95,20 @@ class PretrainedConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        return {"encoder": self.encoder}
+        return {"encoder": self.encoder_path}
 
     @property
     def transformer(self) -> TransformerConfig:
         """The configuration of the decoder as a Transformer; its encoder part is not used."""
         return TransformerConfig(
-            width=self.width,
-            heads=self.heads,
+            d_model=self.d_model,
+            num_heads=self.num_heads,
             feed_forward=self.feed_forward,
-            encoder=TransformerSideConfig(layers=1),
-            decoder=TransformerSideConfig(layers=self.layers),
-            norm=self.norm,
+            encoder=TransformerSideConfig(num_layers=1),
+            decoder=TransformerSideConfig(num_layers=self.num_layers),
+            norm_position=self.norm_position,
             attention=self.attention,
-            attentions=self.attentions,
+            layer_attention=self.layer_attention,
             dropout=self.dropout,
-            tied=self.tied,
+            tie_embeddings=self.tie_embeddings,
         )

@@ -5,23 +5,23 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.batch import Sequences
-from regard.data.text import TextPair
+from regard.data.batch import PaddedSequences
+from regard.data.text import TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear
-from regard.models.hf.bridge import Session, asking, own_attention
+from regard.models.hf.bridge import AttentionSession, use_session, use_regard_attention
 from regard.models.hf.config import PretrainedConfig
-from regard.models.hf.folder import check_fit, kept_folders, open_encoder
-from regard.models.hf.layers import layers_from_the_top
-from regard.models.hf.layout import Layout, pretrained_side
-from regard.models.hf.sizes import multiply_adds, positions
-from regard.models.transformer import Reader, TransformerModel
+from regard.models.hf.folder import check_tokenizer, config_dirs, load_encoder
+from regard.models.hf.layers import layer_groups
+from regard.models.hf.layout import InputLayout, pretrained_side
+from regard.models.hf.sizes import multiply_adds, max_positions
+from regard.models.transformer import SourceEncoder, TransformerModel
 from regard.types import Float, Int, Tensor
 
 __all__ = ["HfEncoder", "build_pretrained"]
 
 
-class HfEncoder(Reader):
+class HfEncoder(SourceEncoder):
     """The encoder, with a linear projection to the decoder's dimension if the dimensions differ.
 
     Args:
@@ -33,43 +33,43 @@ class HfEncoder(Reader):
     def __init__(self, model: Any, tokenizer: PretrainedTokenizer, width: int) -> None:
         """Combine the parts."""
         super().__init__()
-        own_attention(model)
-        self.model, self.layout = model, Layout.of(tokenizer)
+        use_regard_attention(model)
+        self.model, self.layout = model, InputLayout.of(tokenizer)
         own = model.config.hidden_size
         # The projection is new, so it is not among the pre-trained layers.
-        self.bridge = nn.Identity() if own == width else Linear(own, width)
+        self.output_proj = nn.Identity() if own == width else Linear(own, width)
 
     @property
-    def longest(self) -> int | None:
-        """Maximum number of tokens, given by the position embeddings; see `Reader.longest`."""
-        found = positions(self.model)
-        # `longest` includes one sink or end symbol; the other special symbols take positions too.
-        return None if found is None else found - max(0, self.layout.count - 1)
+    def max_length(self) -> int | None:
+        """Maximum number of tokens, given by the position embeddings; see `Reader.max_length`."""
+        found = max_positions(self.model)
+        # `max_length` includes one sink or end symbol; the other special symbols take positions too.
+        return None if found is None else found - max(0, self.layout.num_special - 1)
 
-    def forward(self, source: Sequences, look: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+    def forward(self, source: PaddedSequences, output_attentions: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
         """Return the states in the order of our tokens; see `Reader.forward`."""
-        session = Session([], source.mask, look="all" if look else "nothing")
-        with asking(session):
-            states = self.layout.states(self.model, source)
-        return self.bridge(states), [self.layout.maps(source, weights) for weights in session.seen]
+        session = AttentionSession([], source.mask, output_attentions="all" if output_attentions else "nothing")
+        with use_session(session):
+            states = self.layout.encode(self.model, source)
+        return self.output_proj(states), [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
 
     def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
         """Return the multiply-adds of the encoder and the projection; see `Reader.multiply_adds`."""
-        bridge = sum(p.numel() for p in self.bridge.parameters() if p.dim() > 1)
+        bridge = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
         return multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `Reader.pretrained_layers`."""
-        return layers_from_the_top(self, [self.model], ["bridge."])
+        return layer_groups(self, [self.model], ["bridge."])
 
 
-def build_pretrained(config: PretrainedConfig, text: TextPair, kept: Path | None = None) -> TransformerModel:
+def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None) -> TransformerModel:
     """Build the model that a config describes.
 
     Args:
         config: The encoder's directory, and the decoder.
         text: The tokenizers; the source tokenizer is the encoder's.
-        kept: A model directory that contains the encoder's configuration. Default: None, which loads the
+        model_dir: A model directory that contains the encoder's configuration. Default: None, which loads the
             encoder's weights.
 
     Raises:
@@ -77,8 +77,8 @@ def build_pretrained(config: PretrainedConfig, text: TextPair, kept: Path | None
         ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
     """
     source = pretrained_side(text.source, "source")
-    model = open_encoder(kept_folders(config.folders, kept)["encoder"], weights=kept is None)
-    check_fit(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder)
-    reader = HfEncoder(model, source, config.width)
+    model = load_encoder(config_dirs(config.folders, model_dir)["encoder"], weights=model_dir is None)
+    check_tokenizer(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path)
+    reader = HfEncoder(model, source, config.d_model)
     sizes = (len(side.vocabulary) for side in (text.source, text.target))
-    return TransformerModel(config.transformer, *sizes, reader=reader)
+    return TransformerModel(config.transformer, *sizes, pretrained_encoder=reader)

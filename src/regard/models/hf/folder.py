@@ -9,24 +9,24 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from regard.data.hf import HF_CONFIG, check_weights, library_errors, quiet, read_hf_config, weight_files
-from regard.data.sealed import own_file
+from regard.data.hf import HF_CONFIG, check_safetensors, convert_errors, quiet_transformers, read_hf_config, weight_files
+from regard.data.sealed import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.models.hf.generation import GENERATION
+from regard.models.hf.generation import GENERATION_CONFIG
 
-__all__ = ["check_fit", "keep_folders", "kept_folders", "open_decoder", "open_encoder", "open_whole"]
+__all__ = ["check_tokenizer", "copy_configs", "config_dirs", "load_decoder", "load_encoder", "load_seq2seq"]
 
-KEPT = "pretrained"
+CONFIG_SUBDIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""
-SMALL = 1 << 20
+SMALL_MODEL_SIZE = 1 << 20
 """A number of parameters that fits into memory on any machine."""
-SLACK, SHARE = 128, 1.05
+MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
 """Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
 
 
-def keep_folders(folders: Mapping[str, str], into: Path) -> None:
+def copy_configs(folders: Mapping[str, str], into: Path) -> None:
     """Copy the configurations of pre-trained models into a model directory, which then is self-contained.
 
     Args:
@@ -39,14 +39,14 @@ def keep_folders(folders: Mapping[str, str], into: Path) -> None:
     """
     for name, path in folders.items():
         read_hf_config(Path(path))
-        place = into / KEPT / name
+        place = into / CONFIG_SUBDIR / name
         place.mkdir(parents=True, exist_ok=True)
-        for file in (HF_CONFIG, GENERATION):
-            if own_file(Path(path), file).is_file():
+        for file in (HF_CONFIG, GENERATION_CONFIG):
+            if checked_file(Path(path), file).is_file():
                 shutil.copyfile(Path(path) / file, place / file)
 
 
-def kept_folders(folders: Mapping[str, str], kept: Path | None) -> dict[str, Path]:
+def config_dirs(folders: Mapping[str, str], kept: Path | None) -> dict[str, Path]:
     """Return the directories to read models from.
 
     Args:
@@ -55,10 +55,10 @@ def kept_folders(folders: Mapping[str, str], kept: Path | None) -> dict[str, Pat
     """
     if kept is None:
         return {name: Path(path) for name, path in folders.items()}
-    return {name: kept / KEPT / name for name in folders}
+    return {name: kept / CONFIG_SUBDIR / name for name in folders}
 
 
-def open_whole(folder: Path, weights: bool) -> Any:
+def load_seq2seq(folder: Path, weights: bool) -> Any:
     """Open a sequence-to-sequence model.
 
     Args:
@@ -74,10 +74,10 @@ def open_whole(folder: Path, weights: bool) -> Any:
             f"{folder}: a {content['model_type']} model is not a translation model; use it as the encoder "
             "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
-    return _open("AutoModelForSeq2SeqLM", folder, weights, absent=("encoder.pooler",))
+    return _load("AutoModelForSeq2SeqLM", folder, weights, optional=("encoder.pooler",))
 
 
-def open_encoder(folder: Path, weights: bool) -> Any:
+def load_encoder(folder: Path, weights: bool) -> Any:
     """Open an encoder without its pooler; of a sequence-to-sequence model, return only the encoder.
 
     Args:
@@ -85,9 +85,9 @@ def open_encoder(folder: Path, weights: bool) -> Any:
         weights: Whether to load the weights.
 
     Raises:
-        CheckpointError: see `open_whole`.
+        CheckpointError: see `load_seq2seq`.
     """
-    model = _open("AutoModel", folder, weights, absent=("pooler",))
+    model = _load("AutoModel", folder, weights, optional=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     if getattr(model, "pooler", None) is not None:
         # Unused, and its weights may be missing.
@@ -95,7 +95,7 @@ def open_encoder(folder: Path, weights: bool) -> Any:
     return model
 
 
-def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
+def load_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
     """Open a language model with cross-attention added, and return the names of the new parameters too.
 
     Args:
@@ -103,18 +103,18 @@ def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
         weights: Whether to load the weights.
 
     Raises:
-        CheckpointError: see `open_whole`.
+        CheckpointError: see `load_seq2seq`.
         ConfigError: if transformers cannot add cross-attention to the model.
     """
     content = read_hf_config(folder)
     added = {"is_decoder": True, "add_cross_attention": True}
-    with quiet() as transformers:
+    with quiet_transformers() as transformers:
         # On the meta device models take no memory: only the parameter names are needed.
         plain = _config(transformers, folder)
         with torch.device("meta"):
-            own = set(_made(transformers, "AutoModelForCausalLM", plain, folder).state_dict())
+            own = set(_create(transformers, "AutoModelForCausalLM", plain, folder).state_dict())
             whole = _config(transformers, folder, **added)
-            names = list(_made(transformers, "AutoModelForCausalLM", whole, folder).state_dict())
+            names = list(_create(transformers, "AutoModelForCausalLM", whole, folder).state_dict())
     # Parameters that exist only with cross-attention.
     new = [name for name in names if name not in own]
     if not new:
@@ -122,10 +122,10 @@ def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
             f"{folder}: transformers cannot add cross-attention to a {content['model_type']} model; "
             "use GPT-2 or a model of the BERT family"
         )
-    return _open("AutoModelForCausalLM", folder, weights, absent=new, **added), new
+    return _load("AutoModelForCausalLM", folder, weights, optional=new, **added), new
 
 
-def check_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
+def check_tokenizer(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
     """Check that a tokenizer belongs to the model.
 
     Args:
@@ -138,27 +138,27 @@ def check_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str
         ConfigError: if the vocabulary sizes or the ids of special symbols differ.
     """
     misfit = f"{tokenizer.where}: this tokenizer does not belong to {where}: "
-    if tokenizer.size > rows or rows > SHARE * tokenizer.size + SLACK:
-        raise ConfigError(f"{misfit}it has {tokenizer.size} tokens, but the model has {rows}")
+    if tokenizer.num_library_ids > rows or rows > MAX_ROW_RATIO * tokenizer.num_library_ids + MAX_EXTRA_ROWS:
+        raise ConfigError(f"{misfit}it has {tokenizer.num_library_ids} tokens, but the model has {rows}")
     for place, name in ((PAD, "pad_token_id"), (EOS, "eos_token_id")):
         wanted = getattr(config, name, None)
         wanted = wanted if isinstance(wanted, list) else [wanted]
-        if wanted != [None] and tokenizer.places[place] not in wanted:
+        if wanted != [None] and tokenizer.library_ids[place] not in wanted:
             raise ConfigError(
-                f"{misfit}its {name} is {tokenizer.places[place]}, but the model's is {wanted[0]}"
+                f"{misfit}its {name} is {tokenizer.library_ids[place]}, but the model's is {wanted[0]}"
             )
 
 
 def _config(transformers: Any, folder: Path, **changes: Any) -> Any:
-    with library_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read this file"):
+    with convert_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read this file"):
         return transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **changes
         )
 
 
-def _made(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
+def _create(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
     """Return a model with new weights."""
-    with library_errors(CheckpointError, f"{folder}: transformers cannot create the model"):
+    with convert_errors(CheckpointError, f"{folder}: transformers cannot create the model"):
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
@@ -170,10 +170,10 @@ def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path, files:
     """
     there = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
-        model = _made(transformers, kind, config, folder)
+        model = _create(transformers, kind, config, folder)
     wanted = sum(parameter.numel() for parameter in model.parameters())
     # Added cross-attention makes a decoder at most twice as large.
-    if wanted > 2 * there + SMALL:
+    if wanted > 2 * there + SMALL_MODEL_SIZE:
         raise CheckpointError(
             f"{folder / HF_CONFIG}: describes a model of {wanted:,} parameters, but the weight files contain "
             f"{there:,}"
@@ -183,7 +183,7 @@ def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path, files:
 def _shapes(file: Path) -> list[tuple[int, ...]]:
     """Return the shapes of the tensors in a weight file, read from its header."""
     try:
-        with safe_open(own_file(file.parent, file.name), framework="pt") as opened:
+        with safe_open(checked_file(file.parent, file.name), framework="pt") as opened:
             return [tuple(opened.get_slice(name).get_shape()) for name in opened.keys()]
     except (OSError, SafetensorError, ValueError, TypeError) as error:
         raise CheckpointError(f"{file}: truncated or not a safetensors file: {error}") from None
@@ -191,30 +191,30 @@ def _shapes(file: Path) -> list[tuple[int, ...]]:
         raise CheckpointError(str(error)) from None
 
 
-def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **changes: Any) -> Any:
+def _load(kind: str, folder: Path, weights: bool, optional: Iterable[str] = (), **changes: Any) -> Any:
     """Open a model with one of the auto classes of transformers.
 
     Args:
         kind: The auto class.
         folder: The directory of the model.
         weights: Whether to load the weights.
-        absent: Name prefixes of parameters that may be missing in the weight files.
+        optional: Name prefixes of parameters that may be missing in the weight files.
         changes: Changes to the configuration.
     """
     read_hf_config(folder)
     if weights:
-        check_weights(folder)
-    with quiet() as transformers:
+        check_safetensors(folder)
+    with quiet_transformers() as transformers:
         config = _config(transformers, folder, **changes)
         if not weights:
             # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
             _check_sizes(transformers, kind, config, folder, [folder.parent.parent / "model.safetensors"])
-            model = _made(transformers, kind, config, folder)
-            if (folder / GENERATION).is_file():
+            model = _create(transformers, kind, config, folder)
+            if (folder / GENERATION_CONFIG).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
             return model.float()
         _check_sizes(transformers, kind, config, folder, weight_files(folder))
-        with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
+        with convert_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 folder,
                 config=config,
@@ -237,7 +237,7 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
         f"{name}.weight" for name, part in model.named_modules() if "Sinusoidal" in type(part).__name__
     }
     missing = set(info["missing_keys"]) - computed
-    not_loaded = sorted(name for name in missing if not name.startswith(tuple(absent)))
+    not_loaded = sorted(name for name in missing if not name.startswith(tuple(optional)))
     if not_loaded:
         raise CheckpointError(
             f"{folder}: the weights do not contain {not_loaded[0]!r}, which the model needs"

@@ -13,15 +13,15 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
-from regard.data.sealed import own_file
+from regard.data.sealed import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError
-from regard.models.base import Constraints
+from regard.models.base import GenerationConstraints
 
-__all__ = ["GENERATION", "GenerationSettings", "constraints", "read_generation"]
+__all__ = ["GENERATION_CONFIG", "GenerationSettings", "to_constraints", "read_generation_settings"]
 
-GENERATION = "generation_config.json"
+GENERATION_CONFIG = "generation_config.json"
 
 
 class GenerationSettings(pydantic.BaseModel):
@@ -67,7 +67,7 @@ class GenerationSettings(pydantic.BaseModel):
     watermarking_config: Any = None
 
     @property
-    def ends(self) -> tuple[int, ...]:
+    def end_ids(self) -> tuple[int, ...]:
         """The ids of the end symbols in transformers."""
         found = self.eos_token_id
         return () if found is None else tuple(found) if isinstance(found, list) else (found,)
@@ -77,9 +77,9 @@ class GenerationSettings(pydantic.BaseModel):
         """Whether the end symbol is forced, without a score, when a translation has the maximum length."""
         found = self.forced_eos_token_id
         forced = {found} if isinstance(found, int) else set(found or ())
-        return bool(forced) and (not self.ends or bool(forced & set(self.ends[:1])))
+        return bool(forced) and (not self.end_ids or bool(forced & set(self.end_ids[:1])))
 
-    def not_followed(self) -> list[str]:
+    def unsupported(self) -> list[str]:
         """Return the settings that search does not support, in the format of the file."""
         # Values with which a setting has no effect.
         neutral: dict[str, tuple[Any, ...]] = {
@@ -96,23 +96,23 @@ class GenerationSettings(pydantic.BaseModel):
         names = list(type(self).model_fields)
         found = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
         found = {k: v for k, v in found.items() if v and v not in neutral.get(k, ())}
-        if len(self.ends) > 1:
+        if len(self.end_ids) > 1:
             found["eos_token_id"] = self.eos_token_id
         if self.forced_eos_token_id is not None and not self.forces_end:
             found["forced_eos_token_id"] = self.forced_eos_token_id
         return [f"{name} = {json.dumps(value)}" for name, value in found.items()]
 
 
-def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
+def read_generation_settings(folder: Path) -> tuple[GenerationSettings, Path]:
     """Return the generation settings of a directory, and the path of their file.
 
     Raises:
         CheckpointError: if the file is missing or broken, or if a value is invalid. The message names both.
     """
-    path = folder / GENERATION
+    path = folder / GENERATION_CONFIG
     path = path if path.is_file() else folder / HF_CONFIG
     try:
-        content = read_bytes(own_file(folder, path.name))
+        content = read_bytes(checked_file(folder, path.name))
         return GenerationSettings.model_validate_json(content), path
     except DataError as error:
         raise CheckpointError(str(error)) from None
@@ -122,9 +122,9 @@ def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
         raise CheckpointError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
-def constraints(
+def to_constraints(
     settings: GenerationSettings, start: tuple[int, ...], tokenizer: PretrainedTokenizer
-) -> Constraints:
+) -> GenerationConstraints:
     """Convert the prefix of translations and the forbidden tokens to our ids.
 
     Args:
@@ -133,11 +133,11 @@ def constraints(
         tokenizer: The target tokenizer. Tokens outside its vocabulary are never generated.
     """
     # From ids of transformers to ours. The special symbols below take precedence where ids coincide.
-    ours = {number: place for place, number in enumerate(tokenizer.places) if place not in (BOS, SINK)}
+    ours = {number: place for place, number in enumerate(tokenizer.library_ids) if place not in (BOS, SINK)}
     for place in (EOS, UNK, PAD):
-        ours[tokenizer.places[place]] = place
+        ours[tokenizer.library_ids[place]] = place
     before = tuple(ours.get(number, PAD) for number in start)
-    ends = set(settings.ends) or {tokenizer.places[EOS]}
+    ends = set(settings.end_ids) or {tokenizer.library_ids[EOS]}
     # As in transformers, a single end symbol is not treated as a bad word.
     words = [word for word in settings.bad_words_ids or () if not (len(word) == 1 and word[0] in ends)]
     # A sequence with a token that we cannot generate never occurs.
@@ -147,9 +147,9 @@ def constraints(
         [ours[number] for number in numbers or () if number in ours]
         for numbers in (settings.suppress_tokens, settings.begin_suppress_tokens)
     )
-    return Constraints(
-        before=before,
-        never=tuple(sorted({*single, *suppressed})),
-        never_first=tuple(sorted(set(first))),
-        sequences=tuple(tuple(word) for word in words if len(word) > 1),
+    return GenerationConstraints(
+        prefix=before,
+        suppressed=tuple(sorted({*single, *suppressed})),
+        suppressed_first=tuple(sorted(set(first))),
+        banned_sequences=tuple(tuple(word) for word in words if len(word) > 1),
     )

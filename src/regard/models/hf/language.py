@@ -12,14 +12,14 @@ from torch import nn
 from regard.attention.base import Objective
 from regard.data.batch import Batch
 from regard.data.monolingual import MaskedBatch
-from regard.models.base import Look, Outcome
+from regard.models.base import OutputAttentions, ForwardOutput
 from regard.models.hf.sizes import multiply_adds
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["LanguageModel", "spread_tokens"]
+__all__ = ["HfLanguageModel", "scatter_token_values"]
 
 
-class LanguageModel(nn.Module):
+class HfLanguageModel(nn.Module):
     """A language model; it predicts the masked tokens of a `MaskedBatch`, and otherwise the next tokens.
 
     Args:
@@ -34,35 +34,35 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`.
 
         Args:
             batch: For a causal model, sources that begin with a start symbol, and targets of the same length
                 that end with an end symbol.
-            average: Whether to compute `Outcome.average`.
-            look: Ignored: there is no cross-attention.
+            mean_log_probs: Whether to compute `Outcome.mean_log_probs`.
+            output_attentions: Ignored: there is no cross-attention.
         """
         assert batch.target is not None
         target = batch.target
         made = self.model(input_ids=batch.source.tokens, attention_mask=batch.source.mask.long())
         # The positions to predict: the masked ones, or all.
-        hidden = batch.hidden if isinstance(batch, MaskedBatch) and batch.hidden is not None else target.mask
+        hidden = batch.masked if isinstance(batch, MaskedBatch) and batch.masked is not None else target.mask
         logits = made.logits[hidden].float()  # (N, V)
         total = torch.logsumexp(logits, dim=-1)
         found = logits.gather(1, target.tokens[target.mask].unsqueeze(1)).squeeze(1) - total
-        means = logits.mean(-1) - total if average else torch.zeros_like(total)
-        log_likelihoods, averages = (spread_tokens(values, target.mask) for values in (found, means))
+        means = logits.mean(-1) - total if mean_log_probs else torch.zeros_like(total)
+        log_likelihoods, averages = (scatter_token_values(values, target.mask) for values in (found, means))
         zeros = torch.zeros_like(log_likelihoods)
-        return Outcome(
+        return ForwardOutput(
             log_likelihoods=log_likelihoods,
-            average=averages,
+            mean_log_probs=averages,
             log_weights=zeros,
             log_policy=zeros,
             penalty=zeros.squeeze(-1),
             mask=target.mask,
-            weights=(),
-            beliefs=(),
+            cross_attentions=(),
+            posteriors=(),
         )
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
@@ -80,6 +80,6 @@ class LanguageModel(nn.Module):
         return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
 
 
-def spread_tokens(values: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T 1"]:
+def scatter_token_values(values: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T 1"]:
     """Scatter the values of real tokens to their positions; the others are zero."""
     return values.new_zeros(mask.shape).masked_scatter(mask, values).unsqueeze(-1)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from torch import nn
 
-__all__ = ["layers_from_the_top"]
+__all__ = ["layer_groups"]
 
 
-def layers_from_the_top(
+def layer_groups(
     root: nn.Module, parts: Sequence[nn.Module], new: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], ...]:
     """Return the names of the pre-trained parameters, grouped by layer.

@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.data.batch import Sequences
-from regard.data.text import Side
+from regard.data.batch import PaddedSequences
+from regard.data.text import TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.errors import ConfigError
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Layout", "pretrained_side"]
+__all__ = ["InputLayout", "pretrained_side"]
 
 
-def pretrained_side(side: Side, name: str) -> PretrainedTokenizer:
+def pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
     """Return the pre-trained tokenizer of a side.
 
     Raises:
@@ -34,70 +34,70 @@ def pretrained_side(side: Side, name: str) -> PretrainedTokenizer:
     return side.tokenizer
 
 
-class Layout(nn.Module):
+class InputLayout(nn.Module):
     """The source format of a Hugging Face model.
 
     Args:
-        places: For each of our ids, the id in transformers.
-        before: The prefix of every sentence, as ids of transformers.
+        token_ids: For each of our ids, the id in transformers.
+        prefix_length: The prefix of every sentence, as ids of transformers.
         after: The suffix of every sentence.
     """
 
-    places: Tensor
-    around: Tensor
+    token_ids: Tensor
+    special_ids: Tensor
 
     def __init__(self, places: Sequence[int], before: Sequence[int], after: Sequence[int]) -> None:
         """Store the ids as buffers that are not saved."""
         super().__init__()
-        self.before, self.count = len(before), len(before) + len(after)
+        self.prefix_length, self.num_special = len(before), len(before) + len(after)
         self.register_buffer("places", torch.tensor(places), persistent=False)
         self.register_buffer("around", torch.tensor([*before, *after], dtype=torch.long), persistent=False)
 
     @classmethod
-    def of(cls, tokenizer: PretrainedTokenizer) -> "Layout":
+    def of(cls, tokenizer: PretrainedTokenizer) -> "InputLayout":
         """Return the layout of a source tokenizer."""
-        return cls(tokenizer.places, tokenizer.before, tokenizer.after)
+        return cls(tokenizer.library_ids, tokenizer.prefix_ids, tokenizer.suffix_ids)
 
-    def ids(self, source: Sequences) -> Int[Tensor, "B S"]:
+    def ids(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's input ids, in the encoder's order."""
-        found = self.places[source.tokens]
-        if self.count:
+        found = self.token_ids[source.tokens]
+        if self.num_special:
             where = torch.arange(source.tokens.shape[1], device=found.device)
-            sink = where - (source.lengths - self.count).unsqueeze(1)  # number of the sink, or < 0: (B, S)
+            sink = where - (source.lengths - self.num_special).unsqueeze(1)  # number of the sink, or < 0: (B, S)
             # Sinks follow the tokens directly; padding follows the sinks.
-            special = (sink >= 0) & (sink < self.count)
-            found = torch.where(special, self.around[sink.clamp(0, self.count - 1)], found)
-        return found.gather(1, self._theirs(source)) if self.before else found
+            special = (sink >= 0) & (sink < self.num_special)
+            found = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], found)
+        return found.gather(1, self._to_encoder_order(source)) if self.prefix_length else found
 
-    def _theirs(self, source: Sequences) -> Int[Tensor, "B S"]:
+    def _to_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return our position for each position of the encoder's order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
-        words = (source.lengths - self.count).unsqueeze(1)
+        words = (source.lengths - self.num_special).unsqueeze(1)
         # The prefix comes from the first sinks, the tokens move right by its length.
-        moved = torch.where(place < self.before, words + place, place - self.before)
-        return torch.where(place < self.before + words, moved, place)
+        moved = torch.where(place < self.prefix_length, words + place, place - self.prefix_length)
+        return torch.where(place < self.prefix_length + words, moved, place)
 
-    def _ours(self, source: Sequences) -> Int[Tensor, "B S"]:
+    def _from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's position for each position of our order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
-        words = (source.lengths - self.count).unsqueeze(1)
+        words = (source.lengths - self.num_special).unsqueeze(1)
         # Tokens come from behind the prefix, the first sinks from the prefix.
-        moved = torch.where(place < words, place + self.before, place - words)
-        return torch.where(place < self.before + words, moved, place)
+        moved = torch.where(place < words, place + self.prefix_length, place - words)
+        return torch.where(place < self.prefix_length + words, moved, place)
 
-    def states(self, encoder: Callable[..., Any], source: Sequences) -> Float[Tensor, "B S D"]:
+    def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""
         made = encoder(input_ids=self.ids(source), attention_mask=source.mask.long())
         states = made.last_hidden_state
-        if not self.before:
+        if not self.prefix_length:
             return states
-        return states.gather(1, self._ours(source).unsqueeze(-1).expand_as(states))
+        return states.gather(1, self._from_encoder_order(source).unsqueeze(-1).expand_as(states))
 
-    def maps(self, source: Sequences, weights: Float[Tensor, "B H S S"]) -> Float[Tensor, "B H S S"]:
+    def reorder_attention(self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]) -> Float[Tensor, "B H S S"]:
         """Return an encoder's self-attention in our order; zero in the rows of padding."""
         real = source.mask[:, None, :, None]
-        if self.before:
-            order = self._ours(source)[:, None]
+        if self.prefix_length:
+            order = self._from_encoder_order(source)[:, None]
             weights = weights.gather(2, order.unsqueeze(-1).expand_as(weights))
             weights = weights.gather(3, order.unsqueeze(-2).expand_as(weights))
         return weights.masked_fill(~real, 0.0)

@@ -8,24 +8,24 @@ from typing import Any
 import torch
 
 from regard.data.corpus import read_lines
-from regard.data.hf import check_weights, import_transformers, library_errors, quiet, read_hf_config
+from regard.data.hf import check_safetensors, import_transformers, convert_errors, quiet_transformers, read_hf_config
 from regard.errors import CheckpointError, ConfigError
 
-__all__ = ["learn_tokenizer", "open_language_model"]
+__all__ = ["train_tokenizer", "build_language_model"]
 
-MASKED_NAMES = {
+MASKED_SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-CAUSAL_NAMES = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
-AROUND = 2
+CAUSAL_SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+SPECIAL_PER_LINE = 2
 """Number of special symbols around a line."""
 
 
-def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
+def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     """Train a byte-level BPE tokenizer as GPT-2's (Radford et al., 2019). The result is deterministic.
 
     Args:
@@ -41,7 +41,7 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     masked = kind == "masked"
-    names = MASKED_NAMES if masked else CAUSAL_NAMES
+    names = MASKED_SPECIAL_TOKENS if masked else CAUSAL_SPECIAL_TOKENS
     made: Any = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     made.decoder = decoders.ByteLevel()
@@ -59,12 +59,12 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
-def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
+def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
     """Build the model that a config describes, with new weights or with those of a directory.
 
     Args:
         config: A `LanguageModelConfig`.
-        longest: Maximum number of tokens per line.
+        max_length: Maximum number of tokens per line.
         tokenizer: The tokenizer of the model.
 
     Raises:
@@ -73,9 +73,9 @@ def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
     """
     masked = config.kind == "masked"
     if config.start is not None:
-        return _started(Path(config.start), masked, longest)
+        return _load_pretrained(Path(config.start), masked, max_length)
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    with quiet() as transformers:
+    with quiet_transformers() as transformers:
         if masked:
             described = transformers.BertConfig(
                 hidden_size=config.width,
@@ -84,7 +84,7 @@ def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
                 intermediate_size=config.feed_forward,
                 hidden_dropout_prob=config.dropout,
                 attention_probs_dropout_prob=config.dropout,
-                max_position_embeddings=longest + AROUND,
+                max_position_embeddings=max_length + SPECIAL_PER_LINE,
                 **shared,
             )
             return transformers.BertForMaskedLM(described)
@@ -96,7 +96,7 @@ def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
             resid_pdrop=config.dropout,
             embd_pdrop=config.dropout,
             attn_pdrop=config.dropout,
-            n_positions=longest + AROUND,
+            n_positions=max_length + SPECIAL_PER_LINE,
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
             **shared,
@@ -104,17 +104,17 @@ def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
         return transformers.GPT2LMHeadModel(described)
 
 
-def _started(folder: Path, masked: bool, longest: int) -> Any:
+def _load_pretrained(folder: Path, masked: bool, longest: int) -> Any:
     """Load a model from a directory, to continue training it."""
-    from regard.models.hf.sizes import positions
+    from regard.models.hf.sizes import max_positions
 
     read_hf_config(folder)
-    check_weights(folder)
+    check_safetensors(folder)
     # An encoder attends in both directions unless it is configured as a decoder.
     changes = {} if masked else {"is_decoder": True}
-    with quiet() as transformers:
+    with quiet_transformers() as transformers:
         kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-        with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
+        with convert_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model = kind.from_pretrained(
                 folder,
                 local_files_only=True,
@@ -123,10 +123,10 @@ def _started(folder: Path, masked: bool, longest: int) -> Any:
                 dtype=torch.float32,
                 **changes,
             )
-    limit = positions(model.base_model)
-    if limit is not None and longest + AROUND > limit:
+    limit = max_positions(model.base_model)
+    if limit is not None and longest + SPECIAL_PER_LINE > limit:
         raise ConfigError(
-            f"text.max_length = {longest}, with {AROUND} special symbols per line, exceeds the {limit} "
+            f"text.max_length = {longest}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the {limit} "
             f"positions of {folder}: decrease it"
         )
     return model

@@ -16,40 +16,40 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention.base import Ending
+from regard.attention.base import EosConstraint
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.data.batch import Batch, Sequences
-from regard.data.hf import library_errors
+from regard.data.batch import Batch, PaddedSequences
+from regard.data.hf import convert_errors
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
-from regard.errors import ConfigError, InfeasibleBounds
-from regard.layers.rows import Rows
-from regard.models.base import Constraints, Look, Memories, Outcome, Prediction, TranslationModel, used_up
-from regard.models.hf.bridge import LAYER, Probe, Session, asking, own_attention
+from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.layers.rows import BatchedState
+from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, name_infeasible_sentence
+from regard.models.hf.bridge import LAYER_ATTRIBUTE, CrossAttentionProbe, AttentionSession, use_session, use_regard_attention
 from regard.models.hf.config import HfConfig
-from regard.models.hf.language import spread_tokens
-from regard.models.hf.layers import layers_from_the_top
-from regard.models.hf.layout import Layout
-from regard.models.hf.sizes import multiply_adds, positions
-from regard.models.stack import StackState, observed
+from regard.models.hf.language import scatter_token_values
+from regard.models.hf.layers import layer_groups
+from regard.models.hf.layout import InputLayout
+from regard.models.hf.sizes import multiply_adds, max_positions
+from regard.models.stack import StackState, update_attention
 from regard.types import Float, Int, Tensor
 
 __all__ = ["HfSeq2Seq"]
 
-NEVER = -float("inf")
+NEG_INF = -float("inf")
 
 
 @dataclass(frozen=True)
-class Past(Rows):
+class KeyValueCache(BatchedState):
     """The self-attention cache of a decoder layer, [B, H, T, E]."""
 
     keys: Float[Tensor, "B H T E"]
     values: Float[Tensor, "B H T E"]
 
 
-class _Given(nn.Module):
+class _IdentityProjection(nn.Module):
     """The identity, instead of a projection that the model has already applied.
 
     Args:
@@ -75,7 +75,7 @@ class HfSeq2Seq(TranslationModel):
         source: The source tokenizer.
         target: The target tokenizer.
         start: The ids, in transformers, of the prefix of every translation; the last one is our start symbol.
-        given: The constraints that the model directory prescribes.
+        constraints: The constraints that the model directory prescribes.
         new: Name prefixes of the parameters that are not pre-trained.
 
     Raises:
@@ -90,38 +90,38 @@ class HfSeq2Seq(TranslationModel):
         source: PretrainedTokenizer,
         target: PretrainedTokenizer,
         start: Sequence[int],
-        given: Constraints,
+        constraints: GenerationConstraints,
         new: Sequence[str] = (),
     ) -> None:
         """Find the cross-attention layers."""
         super().__init__()
-        own_attention(model)
+        use_regard_attention(model)
         for part in model.modules():
             if "Sinusoidal" in type(part).__name__:
                 part.requires_grad_(False)  # computed positions, although they are stored as parameters
         self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
-        self.layout = Layout.of(source)
+        self.layout = InputLayout.of(source)
         self.start = tuple(start)
-        self._given = given
-        places = torch.tensor(target.places)
+        self._given = constraints
+        places = torch.tensor(target.library_ids)
         # Our BOS is the last token of the prefix.
         places[BOS] = self.start[-1]
-        # `owned`: our tokens that the model can generate. Padding, start and sink symbols never are.
+        # `generatable`: our tokens that the model can generate. Padding, start and sink symbols never are.
         owned = torch.ones(len(places), dtype=torch.bool)
         owned[[PAD, BOS, SINK]] = False
         # Some tokenizers have no unknown symbol and map it to another special one.
-        owned[UNK] = target.places[UNK] not in (target.places[EOS], target.places[PAD])
+        owned[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
         self.register_buffer("places", places, persistent=False)
         self.register_buffer("owned", owned, persistent=False)
         found = self._probe()
-        chosen = _chosen(config, len(found))
-        self.sources = nn.ModuleList(
+        chosen = _selected_layers(config, len(found))
+        self.mechanisms = nn.ModuleList(
             _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), *one)
             for layer, one in enumerate(found)
         )
 
-    places: Tensor
-    owned: Tensor
+    token_ids: Tensor
+    generatable: Tensor
 
     @torch.no_grad()
     def _probe(self) -> list[tuple[int, int]]:
@@ -130,17 +130,17 @@ class HfSeq2Seq(TranslationModel):
         Runs the decoder once on a source of a length that the target does not have.
         """
         # The source has 5 tokens and the target 2, so lengths identify cross-attention.
-        probe, training = Probe(5), self.model.training
+        probe, training = CrossAttentionProbe(5), self.model.training
         device = next(self.model.parameters()).device
         ids, decoder_ids = (
             torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2)
         )
         self.model.eval()
         kind = type(self.model).__name__
-        with library_errors(ConfigError, f"{kind}: the model cannot be used for step-by-step decoding"):
+        with convert_errors(ConfigError, f"{kind}: the model cannot be used for step-by-step decoding"):
             states = self.model.get_encoder()(input_ids=ids).last_hidden_state
-            with asking(probe):
-                self._call(states, None, decoder_ids, None)
+            with use_session(probe):
+                self._decode(states, None, decoder_ids, None)
         self.model.train(training)
         if not probe.found:
             raise ConfigError(
@@ -148,32 +148,32 @@ class HfSeq2Seq(TranslationModel):
                 "attention interface of transformers"
             )
         for layer, (module, _, _) in enumerate(probe.found):
-            setattr(module, LAYER, layer)
+            setattr(module, LAYER_ATTRIBUTE, layer)
         return [(heads, width) for _, heads, width in probe.found]
 
-    def _sources(self) -> list[MultiHeadAttention]:
-        return [source for source in self.sources if isinstance(source, MultiHeadAttention)]
+    def _mechanisms(self) -> list[MultiHeadAttention]:
+        return [source for source in self.mechanisms if isinstance(source, MultiHeadAttention)]
 
     @property
-    def longest(self) -> int | None:
-        """Maximum number of tokens: the positions, minus special symbols; see `TranslationModel.longest`."""
-        found = [positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
+    def max_length(self) -> int | None:
+        """Maximum number of tokens: the positions, minus special symbols; see `TranslationModel.max_length`."""
+        found = [max_positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
-        return min(known) - max(self.layout.count - 1, len(self.start) - 1, 0) if known else None
+        return min(known) - max(self.layout.num_special - 1, len(self.start) - 1, 0) if known else None
 
     @property
-    def constraints(self) -> Constraints:
+    def constraints(self) -> GenerationConstraints:
         """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
         parts = [self.model.get_decoder(), self.model.get_encoder()]
-        return layers_from_the_top(self, parts, (*self.new, "sources."))
+        return layer_groups(self, parts, (*self.new, "sources."))
 
-    def _call(
-        self, states: Tensor, mask: Tensor | None, said: Int[Tensor, "B T"], cache: Any, keep: bool = False
+    def _decode(
+        self, states: Tensor, mask: Tensor | None, decoder_ids: Int[Tensor, "B T"], cache: Any, use_cache: bool = False
     ) -> Any:
         """Run the decoder on the encoder's states."""
         from transformers.modeling_outputs import BaseModelOutput
@@ -181,15 +181,15 @@ class HfSeq2Seq(TranslationModel):
         return self.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=states),
             attention_mask=mask,
-            decoder_input_ids=said,
+            decoder_input_ids=decoder_ids,
             past_key_values=cache,
-            use_cache=keep,
+            use_cache=use_cache,
             return_dict=True,
         )
 
-    def _said(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
+    def _decoder_ids(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
         """Convert our ids to those of transformers, and prepend the prefix of translations."""
-        ids = self.places[first]
+        ids = self.token_ids[first]
         before = torch.tensor(self.start[:-1], device=ids.device, dtype=ids.dtype)
         return torch.cat([before.expand(len(ids), -1), ids], dim=1)
 
@@ -197,7 +197,7 @@ class HfSeq2Seq(TranslationModel):
 
     def begin(
         self,
-        source: Sequences,
+        source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, StackState]:
@@ -205,22 +205,22 @@ class HfSeq2Seq(TranslationModel):
 
         The decoder runs once on the start symbol, so that its layers compute their keys and values.
         """
-        states = self.layout.states(self.model.get_encoder(), source)
-        session = Session(self._sources(), source.mask, upper, lower)
+        states = self.layout.encode(self.model.get_encoder(), source)
+        session = AttentionSession(self._mechanisms(), source.mask, upper, lower)
         cache, before = self._cache(), len(self.start) - 1
-        with asking(session):
-            decoder_ids = self._said(torch.full_like(source.tokens[:, :1], BOS))
-            self._call(states, source.mask.long(), decoder_ids, cache, keep=True)
-        layers = range(len(self.sources))
+        with use_session(session):
+            decoder_ids = self._decoder_ids(torch.full_like(source.tokens[:, :1], BOS))
+            self._decode(states, source.mask.long(), decoder_ids, cache, use_cache=True)
+        layers = range(len(self.mechanisms))
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
-        sources = zip(self._sources(), memories, strict=True)
+        sources = zip(self._mechanisms(), memories, strict=True)
         past = tuple(
-            Past(layer.keys[:, :, :before], layer.values[:, :, :before])
+            KeyValueCache(layer.keys[:, :, :before], layer.values[:, :, :before])
             for layer in cache.self_attention_cache.layers
         )
         return memories, StackState(past, tuple(source.start(memory) for source, memory in sources))
 
-    def _cache(self, past: Sequence[Past] = (), rows: int = 0) -> Any:
+    def _cache(self, past: Sequence[KeyValueCache] = (), rows: int = 0) -> Any:
         """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
         from transformers import DynamicCache, EncoderDecoderCache
 
@@ -232,79 +232,79 @@ class HfSeq2Seq(TranslationModel):
             other.update(empty, empty, layer)
         return EncoderDecoderCache(own, other)
 
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, StackState)
-        session = Session(
-            self._sources(),
+        session = AttentionSession(
+            self._mechanisms(),
             memories[0].mask,
-            stepping=True,
+            is_step=True,
             memories=dict(enumerate(memories)),
             states=dict(enumerate(state.attentions)),
         )
-        past = [one for one in state.caches if isinstance(one, Past)]
+        past = [one for one in state.caches if isinstance(one, KeyValueCache)]
         cache = self._cache(past, len(tokens))
-        with asking(session):
+        with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
-            made = self._call(
-                memories[0].states[:, :1], None, self.places[tokens].unsqueeze(1), cache, keep=True
+            made = self._decode(
+                memories[0].states[:, :1], None, self.token_ids[tokens].unsqueeze(1), cache, use_cache=True
             )
         log_probs = torch.log_softmax(made.logits[:, -1].float(), dim=-1)
         # From the vocabulary of transformers to ours.
-        found = log_probs[:, self.places].masked_fill(~self.owned, NEVER)
-        kept = tuple(Past(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
-        readings = tuple(session.readings[layer] for layer in range(len(self.sources)))
-        endings = zip(self._sources(), memories, state.attentions, strict=True)
-        ending = Ending.of_all([source.ending(memory, before) for source, memory, before in endings])
-        return Prediction(found, None, readings, _Pending(kept), ending)
+        found = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
+        kept = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
+        readings = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
+        endings = zip(self._mechanisms(), memories, state.attentions, strict=True)
+        ending = EosConstraint.combine([source.ending(memory, before) for source, memory, before in endings])
+        return Prediction(found, None, readings, _PendingState(kept), ending)
 
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
-        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state
-        assert isinstance(pending, _Pending)
-        attentions = observed(prediction, rows, tokens, several=False)
+        assert isinstance(pending, _PendingState)
+        attentions = update_attention(prediction, rows, tokens, observes=False)
         return StackState(tuple(one.select(rows) for one in pending.caches), attentions)
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         target, source, before = batch.target, batch.source, len(self.start) - 1
-        session = Session(self._sources(), source.mask, batch.upper, batch.lower, look)
-        with asking(session):
-            states = self.layout.states(self.model.get_encoder(), source)
-            encoder = [self.layout.maps(source, weights) for weights in session.seen]
-            session.seen.clear()
+        session = AttentionSession(self._mechanisms(), source.mask, batch.upper_bounds, batch.lower_bounds, output_attentions)
+        with use_session(session):
+            states = self.layout.encode(self.model.get_encoder(), source)
+            encoder = [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
+            session.self_attentions.clear()
             shifted = torch.cat([torch.full_like(target.tokens[:, :1], BOS), target.tokens[:, :-1]], dim=1)
             try:
-                made = self._call(states, source.mask.long(), self._said(shifted), None)
-            except InfeasibleBounds as error:
-                raise used_up(batch, error) from None
+                made = self._decode(states, source.mask.long(), self._decoder_ids(shifted), None)
+            except InfeasibleBoundsError as error:
+                raise name_infeasible_sentence(batch, error) from None
         # The first `before` positions belong to the prefix and are not scored.
         logits = made.logits[:, before:][target.mask].float()  # (N, V)
-        wanted = self.places[target.tokens[target.mask]]
+        wanted = self.token_ids[target.tokens[target.mask]]
         total = torch.logsumexp(logits, dim=-1)
-        found = spread_tokens(logits.gather(1, wanted.unsqueeze(1)).squeeze(1) - total, target.mask)
-        readings = [session.readings[layer] for layer in sorted(session.readings)]
-        seen = look != "nothing"
+        found = scatter_token_values(logits.gather(1, wanted.unsqueeze(1)).squeeze(1) - total, target.mask)
+        readings = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
+        seen = output_attentions != "nothing"
         weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
         # Without a posterior of its own a mechanism's posterior is its prior.
-        after = (one.weights if one.beliefs is None else one.beliefs for one in readings)
+        after = (one.weights if one.posteriors is None else one.posteriors for one in readings)
         beliefs = tuple(one[:, before:] for one in after) if seen else ()
         penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
         zeros = torch.zeros_like(found)
-        return Outcome(
+        return ForwardOutput(
             log_likelihoods=found,
-            average=spread_tokens(logits.mean(-1) - total, target.mask) if average else zeros,
+            mean_log_probs=scatter_token_values(logits.mean(-1) - total, target.mask) if mean_log_probs else zeros,
             log_weights=zeros,
             log_policy=zeros,
             penalty=penalty,
             mask=target.mask,
-            weights=weights,
-            beliefs=beliefs,
-            encoder=tuple(encoder),
-            decoder=tuple(weights[:, :, before:, before:] for weights in session.seen),
+            cross_attentions=weights,
+            posteriors=beliefs,
+            encoder_attentions=tuple(encoder),
+            decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )
 
     def flops(self, batch: Batch) -> float:
@@ -314,33 +314,33 @@ class HfSeq2Seq(TranslationModel):
         made += multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
         pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
-        made += sum(source.multiply_adds(words, tokens, pairs) for source in self._sources())
+        made += sum(source.multiply_adds(words, tokens, pairs) for source in self._mechanisms())
         return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
 
 
 @dataclass(frozen=True)
-class _Pending(Rows):
+class _PendingState(BatchedState):
     """The state of the decoder before it is updated with the token of a step."""
 
-    caches: tuple[Past, ...]
+    caches: tuple[KeyValueCache, ...]
 
 
-def _chosen(config: HfConfig, count: int) -> set[int]:
+def _selected_layers(config: HfConfig, count: int) -> set[int]:
     """Return the layers that use the mechanism of the config."""
-    if config.layers and not -count <= min(config.layers) <= max(config.layers) < count:
+    if config.attention_layers and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count:
         raise ConfigError(
-            f"model.layers = {list(config.layers)}: the decoder has layers 0 to {count - 1}; use these "
+            f"model.layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
             "numbers, or negative ones, where -1 is the last"
         )
-    return {layer % count for layer in config.layers} or set(range(count))
+    return {layer % count for layer in config.attention_layers} or set(range(count))
 
 
-def _mechanism(config: AttentionConfig, heads: int, each: int) -> MultiHeadAttention:
+def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHeadAttention:
     """Return a multi-head mechanism without projections."""
     if getattr(config, "scorer", "none") is None:
-        config = replace(config, scorer="dot")  # the model's queries are already scaled
-    width = heads * each
+        config = replace(config, score_function="dot")  # the model's queries are already scaled
+    width = heads * head_size
     made = MultiHeadAttention(config, width, width, heads)
     for name in ("query", "memory", "output"):
-        setattr(made, name, _Given(width))
+        setattr(made, name, _IdentityProjection(width))
     return made

@@ -6,13 +6,13 @@ from torch import nn
 
 from regard.types import Int, Tensor
 
-__all__ = ["multiply_adds", "positions"]
+__all__ = ["multiply_adds", "max_positions"]
 
 _LIMITS = ("max_position_embeddings", "n_positions")
 _TABLES = ("position", "wpe")
 
 
-def positions(part: Any) -> int | None:
+def max_positions(part: Any) -> int | None:
     """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
 
     In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
