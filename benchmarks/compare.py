@@ -195,7 +195,7 @@ def summary(runs: list[dict[str, Any]], failures: dict[str, str], args: argparse
         systems[system] = {
             **figures,
             "ratios": {name: statistics.median(found) for name, found in ratios.items() if found},
-            "rounds": len(own),
+            "num_rounds": len(own),
             "version": own[0]["version"],
             "torch": own[0]["torch"],
         }

@@ -155,10 +155,10 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             [
                 f"data.train=[{corpus('train')}]",
                 f"data.valid={corpus('val')}",
-                f'data.folder="{folder}/prepared"',
+                f'data.cache_dir="{folder}/prepared"',
                 f'device="{device}"',
-                "training.stop.minutes=3.5",
-                *([] if device.type == "cuda" else ["training.stop.updates=3"]),
+                "training.max_minutes=3.5",
+                *([] if device.type == "cuda" else ["training.max_steps=3"]),
             ],
         )
         start = time.perf_counter()
@@ -175,8 +175,8 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         "BLEU": round(score.score, 2),
         "signature": score.signature,
         "validation perplexity": result.progress.best_score,
-        "updates": result.progress.step,
-        "epochs": result.progress.epoch - 1,
+        "max_steps": result.progress.step,
+        "max_epochs": result.progress.epoch - 1,
         "training seconds": round(spent, 1),
     }
 

@@ -106,7 +106,7 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
     for name in runs[0]:
         seconds = statistics.median(run[name] for run in runs)
         ratio = statistics.median(run[name] / run["softmax"] for run in runs)
-        found[name] = {"seconds": seconds, "ratio": ratio}
+        found[name] = {"request_timeout": seconds, "ratio": ratio}
         print(f"{title:12} {name:28} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
     return found
 
@@ -243,7 +243,7 @@ def main() -> None:
             {name: timed(lambda run=run: run.decode(tests)) for name, run in runs.items()}
             for _ in range(args.rounds)
         ]
-        record["search"] = report("search", times)
+        record["generation"] = report("search", times)
     if args.json:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

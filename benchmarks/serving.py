@@ -116,7 +116,7 @@ async def crowd(address: str, texts: list[str], users: int, options: argparse.Na
         "median": float(middle),
         "99 %": float(late),
         "per second": len(times) / took,
-        "count": len(times),
+        "num_candidates": len(times),
     }
 
 

@@ -40,11 +40,11 @@ POLICIES: dict[str, dict[str, str] | None] = {
 TASKS = ("lstm", "transformer", "search", "align")
 TRANSFORMER = """
 kind = "transformer"
-width = 128
-heads = 4
-feed_forward.width = 512
-encoder = { layers = 2 }
-decoder = { layers = 2 }
+d_model = 128
+num_heads = 4
+feed_forward.ffn_size = 512
+encoder = { num_layers = 2 }
+decoder = { num_layers = 2 }
 """
 SPINNER = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 """A program that computes until the process that started it ends."""
@@ -203,7 +203,7 @@ def work(folder: Path) -> None:
     tasks = {
         "lstm": train,
         "transformer": training(folder, "transformer")[0],
-        "search": searching(folder, model),
+        "generation": searching(folder, model),
         "align": aligning(folder),
     }
     for task in tasks.values():

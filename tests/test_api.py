@@ -25,13 +25,13 @@ from regard.report.heatmap import plot_attention
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 
-LSTM = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+LSTM = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
 TRANSFORMER = {
     "kind": "transformer",
-    "width": 8,
-    "heads": 2,
-    "encoder": {"layers": 2},
-    "decoder": {"layers": 3},
+    "d_model": 8,
+    "num_heads": 2,
+    "encoder": {"num_layers": 2},
+    "decoder": {"num_layers": 3},
 }
 TEXT = "a b c d"
 
@@ -43,7 +43,7 @@ def save_model(directory, seed=0, model=LSTM, fertility=None, source=None):
     settings = {
         "data": {"train": [corpus], "valid": corpus},
         "model": dict(model),
-        "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 4},
+        "generation": {"beam_size": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 4},
     }
     sides = [
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
@@ -137,7 +137,7 @@ def test_search_options_apply_to_model_or_single_call(directories, model):
         model.translate(TEXT, beem=2)
     with pytest.raises(ConfigError, match="beam"):
         regard.load(directories[0], beam=0)
-    with pytest.raises(ConfigError, match="nbest = 4"):
+    with pytest.raises(ConfigError, match="nbest_size = 4"):
         model.translate(TEXT, beam=2, nbest=4)
 
 
@@ -219,7 +219,7 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
     assert len(sampled) == 4 and again == sampled and other != sampled
     # MBR returns the hypothesis of the beam with the highest mean utility.
     beam = model.translate(TEXT, beam=6, nbest=6).nbest
-    best = model.translate(TEXT, beam=6, mbr={"utility": "bleu", "weights": "uniform"})
+    best = model.translate(TEXT, beam=6, mbr={"utility": "bleu", "weighting": "uniform"})
     rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
     assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
     assert model.translate(TEXT, sample=True, mbr="chrf").score > 0

@@ -24,7 +24,7 @@ HEADED = [
     SoftAttentionConfig(),
     SoftAttentionConfig(normalizer="sparsemax", score_function="additive"),
     ConstrainedAttentionConfig(exhaustion=0.2),
-    ConstrainedAttentionConfig(normalizer="softmax", fertility_sharing="layer"),
+    ConstrainedAttentionConfig(normalizer="softmax", fertility_sharing="per_layer"),
     CoverageAttentionConfig(),
     LocalAttentionConfig(window_size=2),
     PosteriorAttentionConfig(state_attention="prior", top_k=2),
@@ -53,7 +53,7 @@ CONFIGS = [
             ("posterior", "monotonic", 7),
         )
     ),
-    PosteriorAttentionConfig(coupling="forward", top_k=0, posterior_weight=1.0),
+    PosteriorAttentionConfig(coupling="hard_monotonic", top_k=0, posterior_weight=1.0),
     PosteriorAttentionConfig(state_attention="prior", top_k=1),
     PosteriorAttentionConfig(coupling="monotonic", top_k=2),
     *(VariationalAttentionConfig(top_k=contexts) for contexts in (2, 7)),

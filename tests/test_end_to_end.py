@@ -11,27 +11,28 @@ import pytest
 
 CONFIG = """
 [data]
-folder = "prepared"
+cache_dir = "prepared"
 train = [{ source = "text/train.de", target = "text/train.en" }]
 valid = { source = "text/valid.de", target = "text/valid.en" }
 source_tokenizer = { kind = "words" }
 target_tokenizer = { kind = "words" }
 
 [model]
-kind = "lstm"
-embedding = 24
-encoder = { layers = 1, width = 24 }
-decoder = { layers = 1, width = 24 }
+kind = "rnn"
+embedding_size = 24
+encoder = { num_layers = 1, hidden_size = 24 }
+decoder = { num_layers = 1, hidden_size = 24 }
 dropout = 0.0
 
 [training]
-batch = { size = 32, unit = "sentences" }
-optimizer = { kind = "adam", rate = 1e-2, clip = 1.0 }
-stop = { epochs = 2 }
-checkpoint = { keep = 2 }
+batch_size = 32
+batch_unit = "sentences"
+optimizer = { kind = "adam", learning_rate = 1e-2, max_grad_norm = 1.0 }
+max_epochs = 2
+checkpoint = { keep_last_epochs = 2 }
 
-[search]
-beam = 3
+[generation]
+beam_size = 3
 """
 
 
@@ -147,7 +148,7 @@ def test_evaluate_score_and_training_agree_on_perplexity(run_dir) -> None:
 
 def test_initializing_from_model_with_other_vocabulary_is_rejected(run_dir) -> None:
     refused = regard(run_dir, "train", "other.toml", "--from", "model", "--out", "second")
-    assert refused.returncode == 2 and "vocabulary" in refused.stderr and "training.start" in refused.stderr
+    assert refused.returncode == 2 and "vocabulary" in refused.stderr and "training.init_from" in refused.stderr
     assert not (run_dir / "second" / "config.toml").exists()
 
 
@@ -162,9 +163,9 @@ def test_modified_data_array_is_named_before_training(run_dir) -> None:
 
 
 def test_changed_config_in_same_directory_is_rejected_by_key(run_dir) -> None:
-    refused = regard(run_dir, "train", "run.toml", "model.embedding=16", "--out", "model")
+    refused = regard(run_dir, "train", "run.toml", "model.embedding_size=16", "--out", "model")
     assert (
-        refused.returncode == 2 and "model.embedding" in refused.stderr and "Traceback" not in refused.stderr
+        refused.returncode == 2 and "model.embedding_size" in refused.stderr and "Traceback" not in refused.stderr
     )
 
 

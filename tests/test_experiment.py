@@ -45,16 +45,16 @@ def _plain(directory: Path, **training: object) -> dict:
     return {
         "device": "cpu",
         "data": {
-            "folder": str(directory / "prepared"),
+            "cache_dir": str(directory / "prepared"),
             "train": [corpora["train"]],
             "valid": corpora["valid"],
         },
-        "model": {"embedding": 8, "encoder": {"layers": 1, "width": 8}, "decoder": {"layers": 1, "width": 8}},
+        "model": {"embedding_size": 8, "encoder": {"num_layers": 1, "hidden_size": 8}, "decoder": {"num_layers": 1, "hidden_size": 8}},
         "training": {
-            "batch": {"size": 16},
-            "stop": {"epochs": 2},
-            "record": {"every": 4},
-            "checkpoint": {"keep": 2},
+            "batch_size": 16,
+            "max_epochs": 2,
+            "logging": {"every_steps": 4},
+            "checkpoint": {"keep_last_epochs": 2},
             **training,
         },
     }
@@ -138,12 +138,12 @@ def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
     directory = tmp_path / "model"
     with pytest.raises(CheckpointError, match="nowhere"):
         train(from_dict(RunConfig, _plain(corpus, start="nowhere")), directory)
-    train(from_dict(RunConfig, _plain(corpus, stop={"updates": 1})), directory)
+    train(from_dict(RunConfig, _plain(corpus, max_steps=1)), directory)
     assert load_config(directory).training.init_from is None
 
 
 def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
-    result = train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+    result = train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
     assert (result.progress.epoch, result.progress.step) == (4, 24)
     assert load_config(copied).training.stop.epochs == 3
 
@@ -161,7 +161,7 @@ def test_lost_best_weights_are_replaced_with_a_warning(
     )  # the run is complete, so this only restores the best weights
     assert "model.safetensors" in caplog.text and "the best weights are lost" in caplog.text
     load_model(copied, "cpu")
-    train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+    train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
     last = read_metrics(copied)[-1]
     assert last["best"] and read_tensors(path)[1]["update"] == last["update"] == 24
 
@@ -170,7 +170,7 @@ def test_lost_best_weights_are_replaced_with_a_warning(
 def test_run_with_missing_vocabulary_does_not_resume(copied: Path, corpus: Path, name: str) -> None:
     (copied / name).unlink()
     with pytest.raises(CheckpointError, match=name):
-        train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+        train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
 
 
 def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path
 
 @pytest.mark.parametrize("metric", ["bleu", "accuracy"])
 def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
-    config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, stop={"epochs": 1}))
+    config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, max_epochs=1))
     train(config, tmp_path / "model")
     assert 0 <= read_metrics(tmp_path / "model")[-1][metric] <= 100
 
@@ -233,14 +233,14 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
     config = tmp_path / "run.toml"
     plain = _plain(
         corpus,
-        batch={"size": 8},
+        batch_size=8,
         accumulate=2,
         label_smoothing=0.1,
-        stop={"epochs": 16},
-        record={"every": 2},
-        checkpoint={"every": 3},
+        max_epochs=16,
+        logging={"every_steps": 2},
+        checkpoint={"every_steps": 3},
     )
-    config.write_text(dump_toml(from_dict(RunConfig, {**plain, "threads": 1})))
+    config.write_text(dump_toml(from_dict(RunConfig, {**plain, "num_threads": 1})))
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     uninterrupted = _start(config, whole)
     rng = random.Random()
@@ -269,7 +269,7 @@ def test_infeasible_sentence_is_named_by_file_and_line(corpus: Path, tmp_path: P
         (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines))
     files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
     fertility = {"kind": "constant", "value": 2.0, "sink": False}
-    plain["data"] |= {"train": [files], "fertility": fertility, "folder": str(tmp_path / "prepared")}
+    plain["data"] |= {"train": [files], "fertility": fertility, "cache_dir": str(tmp_path / "prepared")}
     plain["model"]["attention"] = {"kind": "constrained"}
     with pytest.raises(InfeasibleBoundsError, match=r"train\.de.*: line 12: sentence 11 of the prepared text"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
@@ -279,17 +279,17 @@ def test_sentence_longer_than_learned_positions_is_rejected_by_line(corpus: Path
     plain = _plain(corpus)
     plain["model"] = {
         "kind": "transformer",
-        "width": 8,
-        "heads": 2,
-        "positions": {"kind": "learned", "length": 5},
+        "d_model": 8,
+        "num_heads": 2,
+        "position_encoding": {"kind": "learned", "max_length": 5},
     }
     with pytest.raises(
         ConfigError, match=r"\.de.*: line \d+ has 6 source tokens, but .* 5 learned positions"
     ) as e:
         train(from_dict(RunConfig, plain), tmp_path / "model")
-    assert "model.positions.length = 6 or more, or set data.max_length = 5" in str(e.value)
+    assert "model.position_encoding.max_length = 6 or more, or set data.max_length = 5" in str(e.value)
     # data.max_length filters the training data only, not the validation data.
-    plain["data"] |= {"max_length": 4, "folder": str(tmp_path / "short")}
+    plain["data"] |= {"max_length": 4, "cache_dir": str(tmp_path / "short")}
     with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens, .*or shorten the sentence"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
@@ -300,11 +300,11 @@ def test_different_vocabularies_of_equal_size_cannot_share_embeddings(corpus: Pa
         path = tmp_path / f"{split}.en"
         path.write_text(path.read_text().replace("w", "v"))
     plain = _plain(tmp_path)
-    plain["model"]["tied"] = "all"
-    with pytest.raises(ConfigError, match=r".14 tokens. differ: set data.joint_vocabulary = true"):
+    plain["model"]["tie_embeddings"] = "all"
+    with pytest.raises(ConfigError, match=r".14 tokens. differ: set data.shared_vocab = true"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
-    plain["data"]["joint_vocabulary"] = True
-    plain["data"]["folder"] = str(tmp_path / "joint")
+    plain["data"]["shared_vocab"] = True
+    plain["data"]["cache_dir"] = str(tmp_path / "joint")
     train(from_dict(RunConfig, plain), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").model.output is None
 
@@ -316,12 +316,12 @@ def test_default_directories_are_named_after_the_config_file(tmp_path) -> None:
     )
     found = read_run_config(path)
     assert (found.output_dir, found.data.cache_dir) == ("runs/first", "prepared/first")
-    named = read_run_config(path, ["folder=x", "data.folder=y"])
+    named = read_run_config(path, ["folder=x", "data.cache_dir=y"])
     assert (named.output_dir, named.data.cache_dir) == ("x", "y")
 
 
 def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: Path, tmp_path: Path) -> None:
-    plain = _plain(corpus, stop={"updates": 2})
+    plain = _plain(corpus, max_steps=2)
     plain["data"]["fertility"] = {"kind": "guided"}
     plain["model"]["attention"] = {"kind": "constrained"}
     train(from_dict(RunConfig, plain), tmp_path / "first")
@@ -339,8 +339,8 @@ def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: P
 
 
 def _predicted(corpus: Path) -> dict:
-    plain = _plain(corpus, stop={"updates": 2})
-    plain["data"]["fertility"] = {"kind": "predicted", "width": 8, "epochs": 2}
+    plain = _plain(corpus, max_steps=2)
+    plain["data"]["fertility"] = {"kind": "predicted", "hidden_size": 8, "max_epochs": 2}
     plain["model"]["attention"] = {"kind": "constrained"}
     return plain
 
@@ -389,7 +389,7 @@ def test_fertility_predictor_is_trained_once_per_corpus_and_saved_with_each_mode
 
 def test_fertility_predictor_stops_early(corpus: Path, tmp_path: Path) -> None:
     plain = _predicted(corpus)
-    plain["data"]["fertility"] |= {"epochs": 200, "patience": 3}
+    plain["data"]["fertility"] |= {"max_epochs": 200, "patience": 3}
     train(from_dict(RunConfig, plain), tmp_path / "model")
     (record,) = (corpus / "prepared").glob("predictor-*-8x200-3.training/record.jsonl")
     lines = (json.loads(line) for line in record.read_text().splitlines())
@@ -398,16 +398,16 @@ def test_fertility_predictor_stops_early(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_settings_of_a_trained_model_can_be_overridden(corpus: Path, tmp_path: Path) -> None:
-    plain = _plain(corpus, stop={"updates": 3})
-    plain["model"]["attention"] = {"kind": "posterior", "contexts": 1, "beyond": "drop"}
+    plain = _plain(corpus, max_steps=3)
+    plain["model"]["attention"] = {"kind": "posterior", "top_k": 1, "tail": "drop"}
     train(from_dict(RunConfig, plain), tmp_path / "model")
     batch = load_model(tmp_path / "model", "cpu").text.batch([[5, 6, 7]], [[5, 6, EOS]], [0])
     one, two, every = (
-        load_model(tmp_path / "model", "cpu", overrides=[f"model.attention.contexts={count}"]).model(batch)
+        load_model(tmp_path / "model", "cpu", overrides=[f"model.attention.top_k={count}"]).model(batch)
         for count in (1, 2, 0)
     )
     assert one.log_likelihood.sum() < two.log_likelihood.sum() < every.log_likelihood.sum()
     with pytest.raises(ConfigError, match=r"model\.attention\.context"):
         load_model(tmp_path / "model", "cpu", overrides=["model.attention.context=2"])
     with pytest.raises(CheckpointError, match="weight"):
-        load_model(tmp_path / "model", "cpu", overrides=["model.embedding=9"])
+        load_model(tmp_path / "model", "cpu", overrides=["model.embedding_size=9"])

@@ -46,22 +46,22 @@ ONE_TEXT = TextProcessor(TEXT.target, TEXT.target)
 SIZE = len(TEXT.target.vocabulary)
 MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {},
-    "pre-norm, gelu": {"norm": "pre", "feed_forward": {"width": 24, "activation": "gelu"}},
-    "learned, untied": {"positions": {"kind": "learned", "length": 16}, "tied": "none"},
-    "one head, all tied": {"heads": 1, "tied": "all", "norm": "pre"},
+    "pre-norm, gelu": {"norm_position": "pre", "feed_forward": {"ffn_size": 24, "activation": "gelu"}},
+    "learned, untied": {"position_encoding": {"kind": "learned", "max_length": 16}, "tie_embeddings": "none"},
+    "one head, all tied": {"num_heads": 1, "tie_embeddings": "all", "norm_position": "pre"},
 }
-SEARCH = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 2}
+SEARCH = {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 2}
 
 
 def run_config(**model: Any) -> RunConfig:
-    settings = {"kind": "transformer", "width": 16, "heads": 2, "feed_forward": {"width": 24}, "dropout": 0.0}
+    settings = {"kind": "transformer", "d_model": 16, "num_heads": 2, "feed_forward": {"ffn_size": 24}, "dropout": 0.0}
     if model.get("kind", "transformer") != "transformer":
         settings = {}
     else:
-        settings |= {"encoder": {"layers": 1}, "decoder": {"layers": 2}}
+        settings |= {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 2}}
     pair = {"source": "s", "target": "t"}
     data = {"train": [pair], "valid": pair}
-    return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "search": SEARCH})
+    return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "generation": SEARCH})
 
 
 def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
@@ -148,9 +148,9 @@ def test_greedy_translations_and_probabilities_are_equal(directories, name) -> N
     "options",
     [
         {"min_length": 4},
-        {"no_repeat_ngram": 1},
-        {"forbid_unknown": True},
-        {"max_length_ratio": 0.0, "max_length_extra": 2},
+        {"no_repeat_ngram_size": 1},
+        {"suppress_unk": True},
+        {"max_length_ratio": 0.0, "max_length_offset": 2},
         {"length_penalty": 0.3},
     ],
 )
@@ -210,7 +210,7 @@ def test_translations_do_not_depend_on_batch_size(directories) -> None:
     model = load_exported(exported, "cpu")
     texts = []
     for sentences in (1, 7, 64):
-        search = from_dict(GenerationConfig, {**SEARCH, "beam": 3, "batch": {"sentences": sentences}})
+        search = from_dict(GenerationConfig, {**SEARCH, "beam_size": 3, "batch_size": sentences})
         results = ExportedTranslator(model, search).translate(enumerate_lines(lines()))
         texts.append([result.text for result in results])
     assert texts[0] == texts[1] == texts[2]
@@ -249,15 +249,15 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
     ("model", "named"),
     [
         (
-            {"kind": "lstm", "embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}},
+            {"kind": "rnn", "embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}},
             "model.kind = 'lstm'",
         ),
-        ({"attention": {"map": "sparsemax"}}, "model.attention.map = 'sparsemax'"),
-        ({"attention": {"scorer": "additive"}}, "model.attention.scorer = 'additive'"),
+        ({"attention": {"normalizer": "sparsemax"}}, "model.attention.normalizer = 'sparsemax'"),
+        ({"attention": {"score_function": "additive"}}, "model.attention.score_function = 'additive'"),
         ({"attention": {"kind": "coverage"}}, "model.attention.kind = 'coverage'"),
-        ({"attentions": [{}, {"kind": "posterior"}]}, r"model.attentions\[1\].kind = 'posterior'"),
+        ({"layer_attention": [{}, {"kind": "posterior"}]}, r"model.layer_attention\[1\].kind = 'posterior'"),
         ({"attention": {"kind": "hard"}}, "model.attention.kind = 'hard'|'hard'"),
-        ({"encoder": {"layers": 1, "local": 1}}, "model.encoder.local = 1"),
+        ({"encoder": {"num_layers": 1, "num_localness_layers": 1}}, "model.encoder.num_localness_layers = 1"),
     ],
 )
 def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:

@@ -72,14 +72,14 @@ def test_configuration_classes_are_found():
 
 @pytest.mark.parametrize(
     "option",
-    ["model.embedding", "seed", "training.batch.size", "threads", "search.beam", "model.encoder.layers",
-     "training.optimizer.rate", "data.max_length", "model.uniform", "search.max_length_ratio"],
+    ["model.embedding_size", "seed", "training.batch_size", "threads", "generation.beam_size", "model.encoder.num_layers",
+     "training.optimizer.learning_rate", "data.max_length", "model.init_range", "generation.max_length_ratio"],
 )  # fmt: skip
 @pytest.mark.parametrize("value", HUGE)
 def test_absurd_value_is_rejected_by_option_name(option, value):
-    if option in ("seed", "training.optimizer.rate") and 0 < value < 1e38:
+    if option in ("seed", "training.optimizer.learning_rate") and 0 < value < 1e38:
         value *= 10**30
-    data = {"data": dict(DATA), "model": {"kind": "lstm"}}
+    data = {"data": dict(DATA), "model": {"kind": "rnn"}}
     apply_override(data, f"{option}={value}")
     with pytest.raises(ConfigError, match=option.replace(".", r"\.")):
         from_dict(RunConfig, data)
@@ -123,7 +123,7 @@ def test_config_must_be_a_regular_file_of_limited_size(tmp_path):
 
 
 def test_dumped_config_with_control_characters_loads_equal(tmp_path):
-    config = from_dict(RunConfig, {"data": DATA, "folder": 'a"\\\x7f\x01\n\tü'})
+    config = from_dict(RunConfig, {"data": DATA, "output_dir": 'a"\\\x7f\x01\n\tü'})
     (tmp_path / "run.toml").write_text(dump_toml(config))
     assert read_config(RunConfig, tmp_path / "run.toml") == config
     with pytest.raises(ValueError, match="nested"):

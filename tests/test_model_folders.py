@@ -17,10 +17,10 @@ from regard.experiment import RunConfig, load_model, train, write_config
 def _settings(corpus: Path, **changes: object) -> RunConfig:
     """Return the settings of a small run."""
     pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
-    model = {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}}
-    training = {"batch": {"size": 8}, "stop": {"epochs": 1}, "checkpoint": {"keep": 1}}
-    data = {"folder": str(corpus / "prepared"), "train": [pair], "valid": pair}
-    plain = {"device": "cpu", "threads": 1, "data": data, "model": model, "training": training}
+    model = {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}}
+    training = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
+    data = {"cache_dir": str(corpus / "prepared"), "train": [pair], "valid": pair}
+    plain = {"device": "cpu", "num_threads": 1, "data": data, "model": model, "training": training}
     return from_dict(RunConfig, {**plain, **changes})
 
 
@@ -30,10 +30,10 @@ def _sparse(corpus: Path) -> RunConfig:
     return _settings(
         corpus,
         model={
-            "embedding": plain.model.embedding_size,  # type: ignore[union-attr]
-            "encoder": {"layers": 1, "width": 4},
-            "decoder": {"layers": 1, "width": 4},
-            "attention": {"kind": "soft", "map": "sparsemax"},
+            "embedding_size": plain.model.embedding_size,  # type: ignore[union-attr]
+            "encoder": {"num_layers": 1, "hidden_size": 4},
+            "decoder": {"num_layers": 1, "hidden_size": 4},
+            "attention": {"kind": "soft", "normalizer": "sparsemax"},
         },
     )
 
@@ -122,7 +122,7 @@ def test_weights_are_not_loaded_with_other_vocabularies(copied: Path) -> None:
 
 
 def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:
-    write_config(_settings(corpus, search={"beam": 3}, threads=2), copied)
+    write_config(_settings(corpus, search={"beam_size": 3}, threads=2), copied)
     assert load_model(copied, "cpu").config.generation.beam_size == 3
 
 
@@ -131,7 +131,7 @@ def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path,
     _swap_vocabulary_entries(copied)
     if lost:
         (copied / "model.safetensors").unlink()
-    longer = {"batch": {"size": 8}, "stop": {"epochs": 2}, "checkpoint": {"keep": 1}}
+    longer = {"batch_size": 8, "max_epochs": 2, "checkpoint": {"keep_last_epochs": 1}}
     with pytest.raises(CheckpointError, match=r"text\.json"):
         train(_settings(corpus, training=longer), copied)
 

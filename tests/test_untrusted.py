@@ -22,8 +22,8 @@ from regard.training.weights import named_weights
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
 MODELS = {
-    "lstm": {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}},
-    "transformer": {"width": 8, "heads": 2, "feed_forward": {"width": 8}},
+    "lstm": {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}},
+    "transformer": {"d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}},
     "conv": {},
 }
 
@@ -80,9 +80,9 @@ def test_external_links_and_pipes_are_rejected(directory, tmp_path_factory, name
 def test_forged_sizes_are_rejected_quickly(directory):
     kind = load_model(directory, "cpu").config.model.kind
     for old, new in {
-        "lstm": [("embedding = 4", "embedding = 16384"), ("layers = 1", "layers = 100")],
-        "transformer": [("width = 8", "width = 16384"), ("layers = ", "layers = 9")],
-        "conv": [("width = ", "width = 1"), ("embedding = ", "embedding = 1")],
+        "lstm": [("embedding_size = 4", "embedding_size = 16384"), ("num_layers = 1", "num_layers = 100")],
+        "transformer": [("ffn_size = 8", "ffn_size = 16384"), ("layers = ", "num_layers = 9")],
+        "conv": [("width = ", "ffn_size = 1"), ("embedding = ", "embedding_size = 1")],
     }[kind]:
         before = forge(directory, old, new)
         start = time.monotonic()

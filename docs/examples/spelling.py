@@ -93,24 +93,24 @@ def main() -> None:
     corpora = {name: {"tsv": str(folder / f"{name}.tsv"), "columns": [1, 2]} for name in tables}
     config = {
         "data": {
-            "folder": str(folder / "prepared"),
+            "cache_dir": str(folder / "prepared"),
             "train": [corpora["train"]],
             "valid": corpora["valid"],
             "source_tokenizer": letters,
             "target_tokenizer": letters if arguments.task == "transliteration" else {"kind": "words"},
         },
         "model": {
-            "embedding": 64,
-            "encoder": {"layers": 1, "width": 128},
-            "decoder": {"layers": 1, "width": 128},
-            "attention": {"kind": "soft", "map": "sparsemax"},
+            "embedding_size": 64,
+            "encoder": {"num_layers": 1, "hidden_size": 128},
+            "decoder": {"num_layers": 1, "hidden_size": 128},
+            "attention": {"kind": "soft", "normalizer": "sparsemax"},
             "dropout": 0.1,
         },
         "training": {
-            "batch": {"size": 32},
-            "optimizer": {"kind": "adam", "rate": 3e-3, "clip": 1.0},
+            "batch_size": 32,
+            "optimizer": {"kind": "adam", "learning_rate": 3e-3, "max_grad_norm": 1.0},
             "validation": {"metric": "accuracy"},
-            "stop": {"epochs": arguments.epochs},
+            "max_epochs": arguments.epochs,
         },
     }
     train(from_dict(RunConfig, config), folder / "model")

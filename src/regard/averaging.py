@@ -25,7 +25,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         paths: Model directories, or weight files inside model directories. The config, tokenizers and
             vocabularies are copied from the first one.
         last_epochs: Number of epochs to average per directory, counted from the last one, instead of the best
-            weights. `training.checkpoint.keep` sets how long the weights of an epoch are kept. 0 averages
+            weights. `training.checkpoint.keep_last_epochs` sets how long the weights of an epoch are kept. 0 averages
             the best weights.
 
     Returns:
@@ -75,6 +75,6 @@ def _files_to_average(path: Path, last_epochs: int) -> list[Path]:
     if len(kept) < last_epochs:
         raise UsageError(
             f"{path}: has the weights of {len(kept)} epochs, but {last_epochs} are needed; train with "
-            f"training.checkpoint.keep={last_epochs}"
+            f"training.checkpoint.keep_last_epochs={last_epochs}"
         )
     return kept[-last_epochs:]

@@ -305,7 +305,7 @@ def load_model(
         model_dir: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
         device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: Precision of matrix multiplications: `float32`, `bfloat16` or, on a CPU, `int8`.
-        overrides: Overrides of the config of the run, such as `model.attention.contexts=0`.
+        overrides: Overrides of the config of the run, such as `model.attention.top_k=0`.
 
     Raises:
         UsageError: if the precision is unknown or not supported by this model, or the model is phrase-based.
@@ -417,7 +417,7 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
         if mine != its:
             raise ConfigError(
-                f"training.start = {init_from!r}: the {side} vocabulary of that model ({len(its)} tokens) "
+                f"training.init_from = {init_from!r}: the {side} vocabulary of that model ({len(its)} tokens) "
                 f"differs from that of this run ({len(mine)} tokens): both models must have the same "
                 "vocabularies"
             )

@@ -124,9 +124,9 @@ class PretrainConfig:
         if self.training.validation.metric != "perplexity":
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
         if self.model.init_from is not None and self.text.tokenizer not in (None, self.model.init_from):
-            raise ValueError("text.tokenizer: not allowed with model.start, whose own tokenizer is used")
+            raise ValueError("text.tokenizer: not allowed with model.init_from, whose own tokenizer is used")
         if self.model.init_from is None and self.model.d_model % self.model.num_heads:
-            raise ValueError("model.width must be a multiple of model.heads")
+            raise ValueError("model.d_model must be a multiple of model.num_heads")
 
 
 def read_pretrain_config(path: Path | str, overrides: list[str]) -> PretrainConfig:

@@ -135,7 +135,7 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
                 loaded.align(corpus, "forward", threads=1)
     assert rejected > 4 * len(whole)
     kept = json.loads((directory / "aligner.json").read_text())
-    for wrong in ({"kind": "none"}, {"settings": {"chains": -1, "null": 7}}, {"settings": [1]}):
+    for wrong in ({"kind": "none"}, {"settings": {"num_chains": -1, "null_probability": 7}}, {"settings": [1]}):
         (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
             WordAligner.load(directory)

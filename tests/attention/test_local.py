@@ -54,7 +54,7 @@ def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torc
 def test_weights_match_the_printed_formula(variant, map) -> None:
     """Luong et al. (2015), Eq. 9 and 10, with scores inside the window only and sigma = D / 2."""
     window = 2
-    mechanism = build(variant, window=window, map=map, scorer="general")
+    mechanism = build(variant, window=window, map=map, scorer="bilinear")
     given, asked = memory(), queries()
     found = weights_of(mechanism, given, asked)
     for row, length in enumerate(LENGTHS):
@@ -147,11 +147,11 @@ def test_gradcheck() -> None:
 def model(variant: str) -> LstmModel:
     torch.manual_seed(0)
     settings = {
-        "embedding": 6,
-        "encoder": {"layers": 1, "width": 8},
-        "decoder": {"layers": 1, "width": 8},
-        "uniform": 0.7,
-        "attention": {"kind": "local", "variant": variant, "window": 1},
+        "embedding_size": 6,
+        "encoder": {"num_layers": 1, "hidden_size": 8},
+        "decoder": {"num_layers": 1, "hidden_size": 8},
+        "init_range": 0.7,
+        "attention": {"kind": "local", "variant": variant, "window_size": 1},
     }
     return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
 

@@ -20,9 +20,9 @@ STEP = 5
 def model() -> LstmModel:
     torch.manual_seed(1)
     settings = {
-        "embedding": 6,
-        "encoder": {"layers": 1, "width": 8},
-        "decoder": {"layers": 1, "width": 8, "query": "previous", "feed": "context"},
+        "embedding_size": 6,
+        "encoder": {"num_layers": 1, "hidden_size": 8},
+        "decoder": {"num_layers": 1, "hidden_size": 8, "query": "previous", "input_feeding": "context"},
         "attention": {"kind": "pointer"},
     }
     return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()

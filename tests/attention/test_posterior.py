@@ -25,12 +25,12 @@ BEYOND = ["mean", "renormalise", "drop"]
 def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
     torch.manual_seed(2)
     config = {
-        "embedding": 5,
-        "encoder": {"layers": 1, "width": 6},
-        "decoder": {"layers": 1, "width": 6, "feed": feed, "readout": readout},
+        "embedding_size": 5,
+        "encoder": {"num_layers": 1, "hidden_size": 6},
+        "decoder": {"num_layers": 1, "hidden_size": 6, "input_feeding": feed, "output_layer": readout},
         "attention": {"kind": "posterior", **attention},
         "dropout": 0.0,
-        "uniform": 0.9,
+        "init_range": 0.9,
     }
     model = LstmModel(from_dict(RnnConfig, config), SOURCE, TARGET).double().eval()
     if (coupling := _attention(model).coupling) is not None:
@@ -81,7 +81,7 @@ def test_exact_inference_equals_the_forward_algorithm(coupling, readout) -> None
     mask = batch.source.mask
     bias = (
         _attention(model).coupling_bias(3)
-        if coupling != "forward"
+        if coupling != "hard_monotonic"
         else torch.zeros(3, 3).double().masked_fill(~torch.ones(3, 3).tril().bool(), -torch.inf)
     )
     start = scores[:, 0].masked_fill(~mask, -torch.inf).log_softmax(-1)
@@ -116,7 +116,7 @@ def test_exact_prior_joint_is_the_sum_over_all_alignments(readout) -> None:
 @pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
 def test_top_k_without_tail_is_a_lower_bound_on_the_likelihood(coupling) -> None:
     batch = _batch()
-    settings = {"coupling": coupling, "mix": 1.0, "beyond": "drop"}
+    settings = {"coupling": coupling, "posterior_weight": 1.0, "tail": "drop"}
     whole, *parts = (_model(contexts=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
     # Each neglected position removes probability from the sum over alignments.
     for part in parts:
@@ -157,13 +157,13 @@ def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) 
     batch = _batch()
     exact, found = (
         _model(passes=passes, **settings)(batch).log_likelihood.sum(1)
-        for settings in ({"contexts": 0}, {"contexts": 3, "beyond": beyond})
+        for settings in ({"top_k": 0}, {"top_k": 3, "tail": beyond})
     )
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
 
 
 def test_renormalized_top_k_weights_sum_to_one() -> None:
-    model, batch = _model(contexts=2, beyond="renormalise"), _batch()
+    model, batch = _model(contexts=2, beyond="renormalize"), _batch()
     (memory,), state = model.begin(batch.source)
     reading = model.step(torch.full((3,), BOS), (memory,), state).attention_steps[0]
     assert reading.positions is not None
@@ -232,7 +232,7 @@ def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
 @pytest.mark.parametrize("beyond", BEYOND)
 @pytest.mark.parametrize("coupling", ["none", "monotonic"])
 def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond) -> None:
-    settings = {"coupling": coupling, "contexts": contexts, "beyond": beyond}
+    settings = {"coupling": coupling, "top_k": contexts, "tail": beyond}
     model, batch = _model(**settings, feed="attentional"), _batch()
     found = model(batch)
     assert found.log_likelihood.isfinite().all()
@@ -253,9 +253,9 @@ def test_forced_decoding_score_equals_search_score() -> None:
 
 
 def test_forward_coupling_requires_exact_inference() -> None:
-    for more in ({"contexts": 0}, {"mix": 1.0}, {"mix": 1.0, "contexts": 0, "passes": "prior"}):
+    for more in ({"top_k": 0}, {"posterior_weight": 1.0}, {"posterior_weight": 1.0, "top_k": 0, "state_attention": "prior"}):
         with pytest.raises(ConfigError, match="coupling 'forward' requires exact inference"):
-            from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward", **more})
+            from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "hard_monotonic", **more})
 
 
 @pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])

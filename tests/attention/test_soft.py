@@ -18,5 +18,5 @@ def test_fusion_strength_applies_to_fusedmax_only() -> None:
     scores = (memory.states @ query.unsqueeze(2))[..., 0]
     torch.testing.assert_close(found, fusedmax(scores, 0.4))
     assert not torch.allclose(found, fusedmax(scores))
-    with pytest.raises(ConfigError, match=r"fusion = 0.4 requires map = 'fusedmax'"):
-        from_dict(SoftAttentionConfig, {"map": "sparsemax", "fusion": 0.4})
+    with pytest.raises(ConfigError, match=r"fusedmax_strength = 0.4 requires normalizer = 'fusedmax'"):
+        from_dict(SoftAttentionConfig, {"normalizer": "sparsemax", "fusedmax_strength": 0.4})

@@ -59,11 +59,11 @@ def likelihood(contexts: torch.Tensor) -> torch.Tensor:
 def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> LstmModel:
     torch.manual_seed(0)
     plain = {
-        "embedding": 6,
-        "encoder": {"layers": 1, "width": 8},
-        "decoder": {"layers": 1, "width": 8, "readout": readout},
+        "embedding_size": 6,
+        "encoder": {"num_layers": 1, "hidden_size": 8},
+        "decoder": {"num_layers": 1, "hidden_size": 8, "output_layer": readout},
         "dropout": 0.0,
-        "uniform": 0.8,
+        "init_range": 0.8,
         "attention": {"kind": "variational", "estimator": estimator, **settings},
     }
     return LstmModel(from_dict(RnnConfig, plain), WORDS, WORDS).double()
@@ -336,7 +336,7 @@ def test_a_few_steps_lower_loss_and_perplexity(estimator) -> None:
 
 def test_inference_size_must_be_even() -> None:
     with pytest.raises(ConfigError, match="even"):
-        from_dict(VariationalAttentionConfig, {"inference": 7})
+        from_dict(VariationalAttentionConfig, {"inference_hidden_size": 7})
 
 
 @pytest.mark.parametrize("setting", [{"temperature": 0.5}, {"straight_through": True}])

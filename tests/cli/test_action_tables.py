@@ -38,25 +38,25 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     config = {
         "device": "cpu",
         "data": {
-            "folder": str(tmp_path / "prepared"),
+            "cache_dir": str(tmp_path / "prepared"),
             "train": [corpus],
             "valid": corpus,
             "source_tokenizer": {"kind": "inflection"},
             "target_tokenizer": {"kind": "actions"},
         },
         "model": {
-            "embedding": 32,
-            "encoder": {"layers": 1, "width": 32},
-            "decoder": {"layers": 1, "width": 32, "query": "previous", "feed": "context"},
+            "embedding_size": 32,
+            "encoder": {"num_layers": 1, "hidden_size": 32},
+            "decoder": {"num_layers": 1, "hidden_size": 32, "query": "previous", "input_feeding": "context"},
             "attention": {"kind": "pointer"},
             "dropout": 0.0,
         },
         "training": {
-            "batch": {"size": 4, "unit": "sentences"},
-            "optimizer": {"kind": "adam", "rate": 0.02},
-            "schedule": {"kind": "constant"},
-            "validation": {"metric": "accuracy", "every": 40},
-            "stop": {"epochs": 0, "updates": 160},
+            "batch_size": 4, "batch_unit": "sentences",
+            "optimizer": {"kind": "adam", "learning_rate": 0.02},
+            "lr_scheduler": {"kind": "constant"},
+            "validation": {"metric": "accuracy", "every_steps": 40},
+            "max_epochs": 0, "max_steps": 160,
         },
     }
     train(from_dict(RunConfig, config), tmp_path / "model")

@@ -60,7 +60,7 @@ def test_default_aligner_reports_perplexities(text, tmp_path):
 
 def test_prepared_text_is_aligned_by_its_tokens(text, tmp_path):
     pair = {"source": str(text / "de"), "target": str(text / "en")}
-    prepare_data(from_dict(DataConfig, {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
+    prepare_data(from_dict(DataConfig, {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
     from_files = run(text / "de", text / "en", "--model", "ibm1")
     result = run("--prepared", tmp_path / "prepared", "--model", "ibm1")
     assert result.exit_code == 0, result.exception

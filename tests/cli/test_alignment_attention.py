@@ -24,16 +24,16 @@ from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 
 LINE = "e f g a b"
-SIDE = {"layers": 2}
+SIDE = {"num_layers": 2}
 TRANSFORMER = {
     "kind": "transformer",
-    "width": 8,
-    "heads": 2,
+    "d_model": 8,
+    "num_heads": 2,
     "encoder": SIDE,
     "decoder": SIDE,
-    "tied": "none",
+    "tie_embeddings": "none",
 }
-HARD = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+HARD = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
 GUIDED = AlignmentConfig(layer=0, heads=(1,))
 
 
@@ -69,7 +69,7 @@ def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = {**HARD, "attention": {"kind": "posterior", "contexts": 0}}
+    settings = {**HARD, "attention": {"kind": "posterior", "top_k": 0}}
     return save_model_with(tmp_path_factory.mktemp("posterior") / "posterior", settings)
 
 
@@ -203,7 +203,7 @@ def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
         return items
 
     result = regard.load(guided).translate(LINE)
-    translator = load_translator([guided], "cpu", "float32", {"nbest": 1})
+    translator = load_translator([guided], "cpu", "float32", {"nbest_size": 1})
     system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
     shown = system.sentences[0].own_maps
     assert shown is not None
@@ -230,11 +230,11 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
+    assert data["alignment"] == {"guided_alignment": {"layer": 1, "heads": [], "shift": False}}
 
 
 def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
-    hard = save_model_with(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "scale": 8.0}})
+    hard = save_model_with(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "score_scale": 8.0}})
     (tmp_path / "in").write_text(f"{LINE}\na b\n")
     (tmp_path / "ref").write_text("A B C\nB A\n")
     (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")

@@ -90,8 +90,8 @@ def test_fertilities_come_from_an_aligner_without_links(corpus, tmp_path):
 
 def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     pair = {"source": str(corpus / "train.de"), "target": str(corpus / "train.en")}
-    bpe = {"kind": "bpe", "merges": 5, "tokenized": True}
-    plain = {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
+    bpe = {"kind": "bpe", "num_merges": 5, "tokenized": True}
+    plain = {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
     text = prepare_data(from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})).text
     sentences = (corpus / "train.de").read_text(encoding="utf-8").splitlines()
     lengths = [len(text.source.tokenize(line)) for line in sentences]

@@ -49,13 +49,13 @@ def directory(request, tmp_path_factory) -> Path:
     settings = {
         "data": {"train": [files], "valid": files, "target_tokenizer": to_dict(tokenizer.config)},
         "model": {
-            "embedding": 8,
-            "encoder": {"width": 8},
-            "decoder": {"width": 8, "query": "previous", "feed": "context"},
+            "embedding_size": 8,
+            "encoder": {"hidden_size": 8},
+            "decoder": {"hidden_size": 8, "query": "previous", "input_feeding": "context"},
             "attention": attention,
-            "uniform": 1.0,
+            "init_range": 1.0,
         },
-        "search": {"beam": 3, "min_length": 3, "max_length_ratio": 1.0, "max_length_extra": 4},
+        "generation": {"beam_size": 3, "min_length": 3, "max_length_ratio": 1.0, "max_length_offset": 4},
     }
     if bounded:
         settings["data"]["fertility"] = to_dict(fertility)

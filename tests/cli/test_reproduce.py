@@ -19,15 +19,15 @@ from regard.errors import CheckpointError, UsageError
 from regard.reproduce.grid import JobsFailed
 
 SMALL = [
-    "training.stop.epochs=1",
-    "model.embedding=8",
-    "model.encoder.width=8",
-    "model.decoder.width=8",
+    "training.max_epochs=1",
+    "model.embedding_size=8",
+    "model.encoder.hidden_size=8",
+    "model.decoder.hidden_size=8",
     'data.source_tokenizer={kind="words"}',
     'data.target_tokenizer={kind="words"}',
-    "search.beam=2",
-    "search.max_length_extra=1",
-    "search.max_length_ratio=1",
+    "generation.beam_size=2",
+    "generation.max_length_offset=1",
+    "generation.max_length_ratio=1",
 ]
 SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
 
@@ -79,7 +79,7 @@ def test_table_is_trained_once_and_reused_after_a_move(
 @pytest.mark.slow
 def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: Path) -> None:
     settings = [part for setting in SMALL if "search" not in setting for part in ("--set", setting)]
-    settings += ["--set", "search.beam=1", "--set", "search.max_length_ratio=1"]
+    settings += ["--set", "generation.beam_size=1", "--set", "generation.max_length_ratio=1"]
     figures = tmp_path / "figures.json"
     arguments = ("sutskever2014", "--data", data, "--out", tmp_path / "out", "--jobs", "3", *settings)
     done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
@@ -95,7 +95,7 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
 @pytest.mark.slow
 def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None:
     """Table 1 and Figure 2 of Indurthi et al. (2019) share the rows of soft and hard attention."""
-    sizes = ["model.width=8", "model.heads=1", "model.feed_forward.width=8", "training.stop.epochs=1"]
+    sizes = ["model.d_model=8", "model.num_heads=1", "model.feed_forward.ffn_size=8", "training.max_epochs=1"]
     words = [setting for setting in SMALL if "tokenizer" in setting or "search" in setting]
     settings = [part for setting in [*sizes, *words] for part in ("--set", setting)]
     out, figures = tmp_path / "out", tmp_path / "figures.json"
@@ -145,7 +145,7 @@ def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Pat
     with pytest.raises(JobsFailed, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
             *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
-            *("--rows", "ensemble2-beam12", "--set", "training.start=nowhere"),
+            *("--rows", "ensemble2-beam12", "--set", "training.init_from=nowhere"),
         )
 
 
@@ -165,7 +165,7 @@ def _no_java() -> str:
 @pytest.mark.slow
 def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    settings = ["--set", "training.stop.epochs=400", *SETTINGS[2:]]
+    settings = ["--set", "training.max_epochs=400", *SETTINGS[2:]]
     command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
     command += ["--out", str(out), "--rows", "softmax", *settings]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -184,7 +184,7 @@ def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
 def test_training_runs_end_when_the_command_is_killed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
-    command += ["--out", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.stop.epochs=4000"]
+    command += ["--out", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.max_epochs=4000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (found := list(out.glob("runs/*/record.jsonl"))) and time.monotonic() < deadline:
@@ -211,7 +211,7 @@ def test_modules_in_the_current_directory_are_not_executed(
         (tmp_path / name).write_text("open('executed', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(JobsFailed):
-        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
+        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.init_from=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert "nowhere: not in a model directory" in log.read_text()
     assert not (tmp_path / "executed").exists()
@@ -219,7 +219,7 @@ def test_modules_in_the_current_directory_are_not_executed(
 
 def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> None:
     with pytest.raises(JobsFailed, match="softmax seed 1: status 1") as caught:
-        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
+        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.init_from=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert str(log) in str(caught.value)
     assert "nowhere" in log.read_text()

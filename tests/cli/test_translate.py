@@ -42,8 +42,8 @@ def save_model(
             "train": [{"source": "s", "target": "t"}],
             "valid": {"source": "s", "target": "t"},
         },
-        "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7},
-        "search": {"beam": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_extra": 4},
+        "model": {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7},
+        "generation": {"beam_size": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_offset": 4},
     }
     if fertility is not None:
         settings["data"]["fertility"] = {"kind": "constant", "value": fertility, "sink": sink}
@@ -341,7 +341,7 @@ def test_reduced_precisions_translate(model, precision, request):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
-        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest = 3 .* a beam of 2$"),
+        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest_size = 3 .* a beam of 2$"),
         (["--beam", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),

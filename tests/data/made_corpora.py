@@ -8,9 +8,9 @@ from regard.data.corpus import DataConfig
 KINDS = {
     "words": {"kind": "words"},
     "moses": {"kind": "moses", "language": "de"},
-    "bpe": {"kind": "bpe", "merges": 40},
-    "sentencepiece": {"kind": "sentencepiece", "size": 330},
-    "unigram": {"kind": "sentencepiece", "size": 330, "model": "unigram", "joint": False, "sample": 20},
+    "bpe": {"kind": "bpe", "num_merges": 40},
+    "sentencepiece": {"kind": "sentencepiece", "vocab_size": 330},
+    "unigram": {"kind": "sentencepiece", "vocab_size": 330, "model_type": "unigram", "joint": False, "max_training_lines": 20},
     "characters": {"kind": "characters"},
 }
 NOUNS = "Hund Katze Haus Baum Auto Vogel Fisch Tisch".split()

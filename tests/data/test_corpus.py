@@ -131,8 +131,8 @@ FILES = {"source": "s", "target": "t"}
         ({}, "either"),
         ({"source": "s"}, "either"),
         ({**FILES, "tsv": "b"}, "either"),
-        ({**FILES, "tag": "two words"}, "one word"),
-        ({**FILES, "weight": 0}, "greater than 0"),
+        ({**FILES, "source_prefix": "two words"}, "one word"),
+        ({**FILES, "sampling_weight": 0}, "greater than 0"),
         ({**FILES, "wieght": 2}, "weight"),
         ({"tsv": "b", "columns": [0, 1]}, "from 1"),
         ({"tsv": "b", "columns": [1, 1, 3]}, "twice"),
@@ -148,7 +148,7 @@ def test_inconsistent_settings_are_rejected():
     with pytest.raises(ConfigError, match="joint"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
     with pytest.raises(ConfigError, match="same value"):
-        from_dict(DataConfig, {**data, "joint_vocabulary": True, "source_size": 5})
+        from_dict(DataConfig, {**data, "shared_vocab": True, "source_vocab_size": 5})
     with pytest.raises(ConfigError, match="language"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "moses", "language": "German"}})
     both = {side: {"kind": "bpe", "language": code} for side, code in (("source", "de"), ("target", "en"))}

@@ -26,8 +26,8 @@ def made(tmp_path: Path):
         for name, lines in {**text, "links": links}.items():
             (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         names = [{"source": str(tmp_path / f"{n}.s"), "target": str(tmp_path / f"{n}.t")} for n in (1, 2)]
-        train = [names[0], {**names[1], "tag": "<x>"}]
-        plain = {"folder": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
+        train = [names[0], {**names[1], "source_prefix": "<x>"}]
+        plain = {"cache_dir": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
         config = from_dict(DataConfig, plain)
         prepared: PreparedData = prepare_data(config, num_processes=1)
         if sink:
@@ -96,8 +96,8 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     for name, lines in text.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    bpe = {"kind": "bpe", "merges": 0}
-    plain = {"folder": str(tmp_path / "p"), "train": [{**pair, "tag": "<x>"}], "valid": pair}
+    bpe = {"kind": "bpe", "num_merges": 0}
+    plain = {"cache_dir": str(tmp_path / "p"), "train": [{**pair, "source_prefix": "<x>"}], "valid": pair}
     plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
     config = from_dict(DataConfig, plain)
     split = prepare_data(config, num_processes=1).split("train")

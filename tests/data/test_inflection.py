@@ -41,7 +41,7 @@ def table(directory, name, rows, order=(0, 1, 2)):
 
 def configure(directory, train, valid, columns):
     data = {
-        "folder": str(directory / "prepared"),
+        "cache_dir": str(directory / "prepared"),
         "train": [{"tsv": train, "columns": columns}],
         "valid": {"tsv": valid, "columns": columns},
         "source_tokenizer": {"kind": "inflection"},

@@ -212,7 +212,7 @@ REAL = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
 @pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/multi30k next to the project")
 def test_real_captions_are_restored_after_preparing(tmp_path):
     files = {"source": str(REAL / "val.de.gz"), "target": str(REAL / "val.en.gz")}
-    sentencepiece = {"kind": "sentencepiece", "size": 2000, "coverage": 1.0}
+    sentencepiece = {"kind": "sentencepiece", "vocab_size": 2000, "character_coverage": 1.0}
     tokenizers = {"source_tokenizer": sentencepiece, "target_tokenizer": sentencepiece}
     data = {"train": [files], "valid": files, **tokenizers}
     prepared = prepare_data(from_dict(DataConfig, data), tmp_path / "prepared")

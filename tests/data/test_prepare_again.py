@@ -33,7 +33,7 @@ def test_every_change_triggers_preprocessing(data, change):
         path = Path(data["train"][0]["target"])
         path.write_text(path.read_text().replace("dog", "cat"))
     elif change == "setting":
-        more = {"min_count": 3}
+        more = {"min_frequency": 3}
     elif change == "missing":
         (first.directory / "train.source.tokens").unlink()
     elif change == "truncated":

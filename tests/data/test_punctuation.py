@@ -24,7 +24,7 @@ GERMAN = TextFormat(tokenized=True, language="de")
 VOCABULARY = {word for line in TOKENIZED_DE for word in line.split()}
 
 
-SENTENCEPIECE = {"kind": "sentencepiece", "size": 400, "joint": False}
+SENTENCEPIECE = {"kind": "sentencepiece", "vocab_size": 400, "joint": False}
 
 
 def counted(lines):

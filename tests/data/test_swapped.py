@@ -29,12 +29,12 @@ def _prepared(corpus: Path, into: Path, **settings: object) -> PreparedData:
         )
         for split, ends in sides.items()
     }
-    content = {"folder": str(into), **pairs, "train": [pairs["train"]], **settings}
+    content = {"cache_dir": str(into), **pairs, "train": [pairs["train"]], **settings}
     return prepare_data(from_dict(DataConfig, content))
 
 
-BPE = {"kind": "bpe", "merges": 300}
-SENTENCEPIECE = {"kind": "sentencepiece", "size": 500}
+BPE = {"kind": "bpe", "num_merges": 300}
+SENTENCEPIECE = {"kind": "sentencepiece", "vocab_size": 500}
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -67,7 +67,7 @@ def test_identical_sides_are_not_reported_as_swapped(tmp_path: Path) -> None:
         name: {"source": f"{tmp_path}/{name}.a", "target": f"{tmp_path}/{name}.a"}
         for name in ("train", "valid")
     }
-    content = {"folder": str(tmp_path / "prepared"), "train": [pair["train"]], "valid": pair["valid"]}
+    content = {"cache_dir": str(tmp_path / "prepared"), "train": [pair["train"]], "valid": pair["valid"]}
     assert not is_swapped(prepare_data(from_dict(DataConfig, content)), "valid")
 
 
@@ -75,16 +75,16 @@ def test_training_logs_swapped_validation_files_and_tiny_corpora(tmp_path: Path,
     (tmp_path / "train.de").write_text("das ist ein kleines haus\n")
     (tmp_path / "train.en").write_text("this is a small house\n")
     german, english = str(tmp_path / "train.de"), str(tmp_path / "train.en")
-    side = {"layers": 1, "width": 8}
+    side = {"num_layers": 1, "hidden_size": 8}
     content = {
         "device": "cpu",
         "data": {
-            "folder": str(tmp_path / "prepared"),
+            "cache_dir": str(tmp_path / "prepared"),
             "train": [{"source": german, "target": english}],
             "valid": {"source": english, "target": german},
         },
-        "model": {"embedding": 8, "encoder": side, "decoder": side},
-        "training": {"stop": {"epochs": 1}},
+        "model": {"embedding_size": 8, "encoder": side, "decoder": side},
+        "training": {"max_epochs": 1},
     }
     for number in range(2):  # the second run reuses the prepared data
         caplog.clear()

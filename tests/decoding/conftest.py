@@ -21,10 +21,10 @@ def _build(
 ) -> LstmModel:
     torch.manual_seed(seed)
     settings = {
-        "embedding": 8,
-        "encoder": {"width": 8},
-        "decoder": {"width": 8},
-        "uniform": uniform,
+        "embedding_size": 8,
+        "encoder": {"hidden_size": 8},
+        "decoder": {"hidden_size": 8},
+        "init_range": uniform,
         "attention": to_dict(SoftAttentionConfig()),
     }
     for name, value in changes.items():
@@ -47,19 +47,19 @@ def build() -> Callable[..., LstmModel]:
 
 ARCHITECTURES = {
     "luong": {},
-    "bahdanau": {"decoder": {"query": "previous", "feed": "context"}, "attention": {"scorer": "additive"}},
-    "context input feeding": {"decoder": {"feed": "context"}},
-    "no input feeding": {"decoder": {"feed": "none"}},
+    "bahdanau": {"decoder": {"query": "previous", "input_feeding": "context"}, "attention": {"score_function": "additive"}},
+    "context input feeding": {"decoder": {"input_feeding": "context"}},
+    "no input feeding": {"decoder": {"input_feeding": "none"}},
     "no attention": {"attention": {"kind": "none"}},
-    "gru": {"decoder": {"cell": "gru"}, "encoder": {"cell": "gru"}},
-    "sparsemax": {"attention": {"map": "sparsemax"}},
+    "gru": {"decoder": {"rnn_type": "gru"}, "encoder": {"rnn_type": "gru"}},
+    "sparsemax": {"attention": {"normalizer": "sparsemax"}},
     "posterior-monotonic": {
-        "attention": {"kind": "posterior", "coupling": "monotonic", "contexts": 3},
-        "decoder": {"readout": "linear"},
+        "attention": {"kind": "posterior", "coupling": "monotonic", "top_k": 3},
+        "decoder": {"output_layer": "linear"},
     },
     "pointer": {
         "attention": {"kind": "pointer"},
-        "decoder": {"query": "previous", "feed": "context"},
+        "decoder": {"query": "previous", "input_feeding": "context"},
     },
     "posterior update": {"two": True},
 }

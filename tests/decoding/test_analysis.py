@@ -18,8 +18,8 @@ from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Translator, enumerate_lines
 from regard.metrics.attention import attention_statistics, summarize
 
-PRIOR = {"kind": "posterior", "passes": "prior"}
-POSTERIOR = {"kind": "posterior", "contexts": 0, "mix": 1.0}
+PRIOR = {"kind": "posterior", "state_attention": "prior"}
+POSTERIOR = {"kind": "posterior", "top_k": 0, "posterior_weight": 1.0}
 PAIRS = [
     ("a b c", "C B A"),
     ("", "A"),
@@ -60,7 +60,7 @@ def test_top_scoring_token_equals_exhaustive_search(model, sentences):
 def test_analysis_does_not_depend_on_the_batch(build, attention):
     model = build(seed=3, attention=attention)
     alone = forced(model, sentences=1)
-    for options in ({}, {"sentences": 2}, {"block": 3, "sentences": 3}):
+    for options in ({}, {"sentences": 2}, {"buffer_lines": 3, "batch_size": 3}):
         for one, other in zip(alone, forced(model, **options), strict=True):
             assert (one is None) == (other is None)
             if one is None or other is None:
@@ -126,7 +126,7 @@ def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
 )
 def test_translation_and_scoring_return_the_same_attention_as_analysis(build, attention, sampling):
     model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
-    search = from_dict(GenerationConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
+    search = from_dict(GenerationConfig, {"beam_size": 3, "num_return": 2, "suppress_unk": True, "max_length_ratio": 1.0})
     # Only for soft attention are prior weights and posteriors the same.
     has_posterior, num_different = attention["kind"] != "soft", 0
     for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):

@@ -20,7 +20,7 @@ from regard.models.base import Prediction
 
 
 def config(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def token_lists(results):
@@ -61,7 +61,7 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
             length_penalty=alpha,
             max_length_ratio=0.0,
             max_length_extra=longest,
-            scheme={"stop": "certain"},
+            scheme={"stopping": "exact"},
         ),
     )
     assert token_lists(found) == [[h.tokens for h in best]]
@@ -83,7 +83,7 @@ def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(buil
             length_penalty=0.0,
             max_length_ratio=0.0,
             max_length_extra=3,
-            scheme={"stop": "certain"},
+            scheme={"stopping": "exact"},
         ),
     )[0]
     assert len(found) == 1 + 3 + 9 + 27
@@ -144,7 +144,7 @@ def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
 
 @pytest.mark.parametrize("map", ["softmax", "sparsemax"])
 def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
-    for found in beam_search(build(attention={"map": map}), batch(sentences), config(beam=3, nbest=3)):
+    for found in beam_search(build(attention={"normalizer": map}), batch(sentences), config(beam=3, nbest=3)):
         for hypothesis in found:
             np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
 
@@ -254,7 +254,7 @@ def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, s
 
 def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}, length_penalty=1.5))
+        beam_search(model, batch(sentences), config(beam=3, scheme={"stopping": stop}, length_penalty=1.5))
         for stop in ("likely", "certain")
     ]
     for (likely,), (certain,) in zip(*pair, strict=True):
@@ -282,7 +282,7 @@ def test_nan_weights_raise_an_error(build, batch, sentences):
 
 
 def test_nbest_above_beam_is_rejected():
-    with pytest.raises(ConfigError, match="nbest = 6"):
+    with pytest.raises(ConfigError, match="nbest_size = 6"):
         config(beam=5, nbest=6)
 
 

@@ -15,7 +15,7 @@ from regard.errors import UsageError
 
 
 def config(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
@@ -33,7 +33,7 @@ def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentence
 def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
     models = [
         build(seed=1),
-        build(seed=2, decoder={"cell": "gru"}, encoder={"cell": "gru"}),
+        build(seed=2, decoder={"rnn_type": "gru"}, encoder={"rnn_type": "gru"}),
         build(seed=3, two=True),
     ]
     found = beam_search(Ensemble(models), batch(sentences), config(beam=4, nbest=2))

@@ -109,7 +109,7 @@ def test_fractional_weights_are_not_a_selection() -> None:
 
 
 def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None:
-    model = build(seed=2, attention={"kind": "hard", "scale": 8.0})
+    model = build(seed=2, attention={"kind": "hard", "score_scale": 8.0})
     search = GenerationConfig(beam_size=1, suppress_unk=True)
     pairs, num_multiple, num_not_leftmost = [PAIRS[0], PAIRS[-1]], 0, 0
     scored = list(score_lines(model, TEXT, pairs, search))

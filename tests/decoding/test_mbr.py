@@ -25,7 +25,7 @@ def config(**options) -> MbrConfig:
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam": 4, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"beam_size": 4, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def pair() -> TextProcessor:

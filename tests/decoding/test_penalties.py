@@ -20,8 +20,8 @@ from regard.errors import ConfigError
 
 
 def config(weight: float = 0.7, floor: float = 0.1, unfinished: bool = False, **options) -> GenerationConfig:
-    penalty = {"weight": weight, "floor": floor, "unfinished": unfinished}
-    limits = {"max_length_ratio": 1.0, "max_length_extra": 4, "length_penalty": 0.6}
+    penalty = {"weight": weight, "epsilon": floor, "unfinished": unfinished}
+    limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
     return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
 
 
@@ -71,12 +71,12 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
     translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
     pairs = collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations)))
     size = {
-        "beam": len(allowed) ** longest,
-        "nbest": 20,
+        "beam_size": len(allowed) ** longest,
+        "num_return": 20,
         "max_length_ratio": 0.0,
-        "max_length_extra": longest,
+        "max_length_offset": longest,
     }
-    search = config(2.0, unfinished=unfinished, scheme={"stop": "certain"}, **size)
+    search = config(2.0, unfinished=unfinished, scheme={"stopping": "exact"}, **size)
     best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[:20]
     without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
     assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
@@ -86,7 +86,7 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
 
 
 def test_sink_is_not_penalized(build, batch, sentences):
-    model = build(attention={"map": "sparsemax"})
+    model = build(attention={"normalizer": "sparsemax"})
     with_sink = [[*sentence, SINK] for sentence in sentences]
     for sentence, found in zip(
         sentences, beam_search(model, batch(with_sink), config(beam=3, nbest=3)), strict=True
@@ -108,7 +108,7 @@ def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences
 
 def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}))
+        beam_search(model, batch(sentences), config(beam=3, scheme={"stopping": stop}))
         for stop in ("likely", "certain")
     ]
     for (likely,), (certain,) in zip(*pair, strict=True):
@@ -130,7 +130,7 @@ def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, 
 
 
 def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):
-    model = build(seed=4, attention={"scorer": "general"})  # its hypotheses differ more in coverage
+    model = build(seed=4, attention={"score_function": "bilinear"})  # its hypotheses differ more in coverage
     found = [
         beam_search(model, batch(sentences), config(3.0, beam=3, unfinished=unfinished))
         for unfinished in (False, True)
@@ -158,7 +158,7 @@ def test_samples_are_scored_by_the_formula(build, batch, sentences):
 
 
 def test_larger_weight_selects_better_coverage(build, batch, sentences):
-    model, size = build(seed=2), {"beam": 6, "nbest": 6}
+    model, size = build(seed=2), {"beam_size": 6, "num_return": 6}
     means = []
     for weight in (0.0, 5.0):
         best = [found[0] for found in beam_search(model, batch(sentences), config(weight, **size))]

@@ -15,7 +15,7 @@ from regard.decoding.sampling import sample
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def sampling(**options) -> SamplingConfig:

@@ -32,7 +32,7 @@ VOCAB_SIZE = 12
 
 
 def config(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
@@ -105,7 +105,7 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
         length_penalty=alpha,
         max_length_ratio=0.0,
         max_length_extra=longest,
-        scheme={"stop": "certain"},
+        scheme={"stopping": "exact"},
     )
     (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size)))
     assert [h.tokens for h in found] == [h.tokens for h in best]
@@ -137,7 +137,7 @@ def test_sentences_without_terms_do_not_change(model, batch, sentences):
 
 def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sentences):
     search = config(
-        beam=200, scheme={"stop": "certain"}, max_length_extra=1, max_length_ratio=0.5, min_length=1
+        beam=200, scheme={"stopping": "exact"}, max_length_extra=1, max_length_ratio=0.5, min_length=1
     )
     free = beam_search(model, batch(sentences), search)
     terms = TermConstraints([[[h.tokens[-1]]] for (h,) in free], whole_words())

@@ -31,7 +31,7 @@ LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam": 3, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+    return from_dict(GenerationConfig, {"beam_size": 3, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def lines(texts=LINES):
@@ -44,7 +44,7 @@ def test_results_do_not_depend_on_blocks_and_batches(build):
     assert len(expected) == len(LINES)
     assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
     for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
-        options = search(min_length=1, batch={"block": block, "sentences": sentences, "tokens": tokens})
+        options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
         results = list(Translator(model, TEXT, options).translate(lines()))
         assert [r.text for r in results] == expected
         assert [r.line.text for r in results] == LINES
@@ -52,7 +52,7 @@ def test_results_do_not_depend_on_blocks_and_batches(build):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 def test_parallel_batches_are_deterministic(build, threads):
-    options = search(min_length=1, batch={"sentences": 2})
+    options = search(min_length=1, batch_size=2)
     translator, texts = Translator(build(), TEXT, options), LINES * 4
     before, found = torch.get_num_threads(), []
     torch.set_num_threads(threads)
@@ -76,7 +76,7 @@ def test_at_most_two_blocks_of_lines_are_read(build):
             read.append(i)
             yield "a b"
 
-    results = Translator(build(), TEXT, search(batch={"block": 5})).translate(lines(endless()))
+    results = Translator(build(), TEXT, search(buffer_lines=5)).translate(lines(endless()))
     for _ in range(7):
         next(results)
     assert len(read) <= 10
@@ -92,7 +92,7 @@ def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
         results = list(
-            Translator(build(), TEXT, search(min_length=1, batch={"longest": 50})).translate(lines(texts))
+            Translator(build(), TEXT, search(min_length=1, max_source_length=50)).translate(lines(texts))
         )
     assert [r.text == "" for r in results] == [False, True, True, False]
     assert results[0].text == results[3].text
@@ -103,10 +103,10 @@ def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
 def test_all_learned_positions_are_usable():
     """The end symbol needs a position in the target but not in the source."""
     settings = {
-        "width": 8,
-        "heads": 2,
-        "feed_forward": {"width": 8},
-        "positions": {"kind": "learned", "length": 5},
+        "d_model": 8,
+        "num_heads": 2,
+        "feed_forward": {"ffn_size": 8},
+        "position_encoding": {"kind": "learned", "max_length": 5},
     }
     sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
     model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
@@ -120,7 +120,7 @@ def test_all_learned_positions_are_usable():
 
 
 def test_term_longer_than_the_limit_is_skipped(build):
-    options = search(min_length=1, batch={"longest": 6})
+    options = search(min_length=1, max_source_length=6)
     line = InputLine(1, "a b", terms="A B A B A B A B\tE")
     (result,) = Translator(build(), TEXT, options).translate([line])
     assert result.error is None and "E" in result.text.split()
@@ -173,7 +173,7 @@ def test_unknown_token_is_replaced_by_the_attended_source_word():
 def test_replacement_changes_the_text_but_not_the_tokens(build):
     model = build()
     model.output_bias.data[UNK] = 50.0
-    options = search(alignment={"replace_unknown": True}, max_length_ratio=0.0, max_length_extra=2)
+    options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_extra=2)
     (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
     best = result.translations[0]
     assert best.tokens == ("<unk>", "<unk>")
@@ -185,7 +185,7 @@ def test_replacement_changes_the_text_but_not_the_tokens(build):
 
 def test_prefix_text_is_unchanged(build):
     given = enumerate_lines(["a b", "", "c"], ["A new", "B", ""])
-    results = list(Translator(build(), TEXT, search(alignment={"replace_unknown": True})).translate(given))
+    results = list(Translator(build(), TEXT, search(alignment={"replace_unk": True})).translate(given))
     assert results[0].text.startswith("A new")
     assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
     assert results[1].text == ""
@@ -202,7 +202,7 @@ def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
 def test_samples_depend_on_the_line_number_not_on_the_block(build):
     model, sampling = build(), SamplingConfig()
     whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
-    parts = Translator(model, TEXT, search(batch={"block": 2}), sampling).translate(lines(["a b c"] * 6))
+    parts = Translator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
     assert [r.text for r in whole] == [r.text for r in parts]
     assert len({r.text for r in whole}) > 1
 
@@ -210,7 +210,7 @@ def test_samples_depend_on_the_line_number_not_on_the_block(build):
 def test_batches_contain_every_line_once_within_their_limits():
     generator = np.random.default_rng(0)
     lengths = generator.integers(0, 40, 200).tolist()
-    config = from_dict(GenerationBatchConfig, {"sentences": 7, "tokens": 60})
+    config = from_dict(GenerationBatchConfig, {"batch_size": 7, "max_batch_tokens": 60})
     made = list(length_sorted_batches(lengths, config))
     assert sorted(i for batch in made for i in batch) == [i for i, n in enumerate(lengths) if n]
     for batch in made:
@@ -223,7 +223,7 @@ def test_scoring_returns_the_scores_of_search(build, caplog):
     results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
     pairs = [(r.line.text, r.text) for r in results]
     with caplog.at_level(logging.WARNING):
-        scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, batch={"block": 3})))
+        scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, buffer_lines=3)))
     assert [s.number for s in scored] == [r.line.number for r in results]
     for one, result in zip(scored, results, strict=True):
         if not result.translations:

@@ -11,9 +11,9 @@ from regard.decoding.config import GenerationConfig
     [
         ({}, True, True),
         ({}, False, False),
-        ({"alignment": {"replace_unknown": True}}, True, False),
-        ({"forbid_unknown": False}, True, False),
-        ({"forbid_unknown": True}, False, True),
+        ({"alignment": {"replace_unk": True}}, True, False),
+        ({"suppress_unk": False}, True, False),
+        ({"suppress_unk": True}, False, True),
     ],
 )
 def test_tokenizer_determines_the_default(settings, subword, forbidden):

@@ -30,49 +30,49 @@ class Command:
 
 
 CONFIG = """
-threads = 1
+num_threads = 1
 device = "cpu"
 [data]
-folder = "{data}"
-min_count = {min_count}
+cache_dir = "{data}"
+min_frequency = {min_count}
 train = [{{ source = "corpus/train.de", target = "corpus/train.en" }}]
 valid = {{ source = "corpus/valid.de", target = "corpus/valid.en" }}
 {more}
 [training]
-batch = {{ size = 16 }}
-stop = {{ epochs = 2 }}
-record = {{ every = 2 }}
-checkpoint = {{ keep = 2, every = 3 }}
+ batch_size = 16
+ max_epochs = 2
+logging = {{ every_steps = 2 }}
+checkpoint = {{ keep_last_epochs = 2, every_steps = 3 }}
 """
-SMALL = "embedding = 4\nencoder = { layers = 1, width = 4 }\ndecoder = { layers = 1, width = 4 }\n"
+SMALL = "embedding_size = 4\nencoder = { num_layers = 1, hidden_size = 4 }\ndecoder = { num_layers = 1, hidden_size = 4 }\n"
 TRANSFORMER = """
 [model]
 kind = "transformer"
-width = 8
-heads = 2
-encoder = { layers = 1 }
-decoder = { layers = 1 }
-feed_forward = { width = 8 }
+d_model = 8
+num_heads = 2
+encoder = { num_layers = 1 }
+decoder = { num_layers = 1 }
+feed_forward = { ffn_size = 8 }
 """
 CONFIGS = {
     "lstm": "[model]\n" + SMALL,
-    "fertile": 'fertility = { kind = "predicted", width = 4, epochs = 1, patience = 1 }\n'
+    "fertile": 'fertility = { kind = "predicted", hidden_size = 4, max_epochs = 1, patience = 1 }\n'
     + "[model]\n"
     + SMALL
     + 'attention = { kind = "constrained" }\n',
-    "guided": "[model]\n" + SMALL + "[guided]\n",
-    "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase = 3\norder = 2\nstack = 5\n'
-    + "tuning = { rounds = 1, nbest = 5, restarts = 0 }\n",
+    "guided": "[model]\n" + SMALL + "[guided_alignment]\n",
+    "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase_length = 3\nlm_order = 2\nstack_size = 5\n'
+    + "tuning = { num_rounds = 1, nbest_size = 5, num_restarts = 0 }\n",
     "transformer": TRANSFORMER,
 }
 PRETRAIN = """
-threads = 1
+num_threads = 1
 device = "cpu"
-text = { train = ["corpus/train.de"], valid = "corpus/valid.de", size = 300 }
-model = { layers = 1, width = 8, heads = 2, feed_forward = 8 }
+text = { train = ["corpus/train.de"], valid = "corpus/valid.de", vocab_size = 300 }
+model = { num_layers = 1, d_model = 8, num_heads = 2, ffn_size = 8 }
 [training]
-batch = { size = 16 }
-stop = { epochs = 1 }
+batch_size = 16
+max_epochs = 1
 """
 TABLE = "".join(
     f"{word}\tN;{case}\t{word}{ending}\n"
@@ -82,7 +82,7 @@ TABLE = "".join(
 
 BASE = (
     "phrasebook corpus --train 60 --valid 8 --test 6",
-    "prepare lstm.toml data.min_count=2",
+    "prepare lstm.toml data.min_frequency=2",
     "train lstm.toml --out model",
     "train transformer.toml --out transformer",
     "export ctranslate2 transformer -o exported",
@@ -97,10 +97,10 @@ BASE = (
 _TEST = "corpus/test.de corpus/test.en"
 COMMANDS = (
     Command("phrasebook", "phrasebook made --train 9 --valid 3 --test 3", ("made",), whole=False),
-    Command("prepare", "prepare lstm.toml data.folder=prepared-new", ("prepared-new",)),
+    Command("prepare", "prepare lstm.toml data.cache_dir=prepared-new", ("prepared-new",)),
     Command(
         "prepare again",
-        "prepare lstm.toml data.folder=prepared data.min_count=1",
+        "prepare lstm.toml data.cache_dir=prepared data.min_frequency=1",
         ("prepared",),
         needs=("corpus", "prepared"),
     ),

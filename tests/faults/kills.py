@@ -77,8 +77,8 @@ def main() -> int:
         (folder / "run.toml").write_text(config)
         steps = STEPS_PER_KILL * options.kills
         settings = (
-            f"training.stop.epochs=0 training.stop.updates={steps} training.record.every=1 "
-            f"training.checkpoint.every={CHECKPOINT_EVERY} training.checkpoint.keep=0"
+            f"training.max_epochs=0 training.max_steps={steps} training.logging.every_steps=1 "
+            f"training.checkpoint.every_steps={CHECKPOINT_EVERY} training.checkpoint.keep_last_epochs=0"
         )
         kills = 0
         while kills < options.kills:

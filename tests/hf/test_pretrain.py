@@ -27,19 +27,19 @@ def settings(directory: Path, kind: str, updates: int, **more: Any) -> PretrainC
     text = directory / "text"
     if not text.exists():
         text.write_text("\n".join(" ".join(pair) for pair in itertools.permutations(tiny.TEXT, 2)) + "\n")
-    sizes = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 24}
+    sizes = {"num_layers": 2, "d_model": 16, "num_heads": 2, "ffn_size": 24}
     return from_dict(
         PretrainConfig,
         {
             "device": "cpu",
-            "text": {"train": [str(text)], "valid": str(text), "max_length": 40, "size": 300},
+            "text": {"train": [str(text)], "valid": str(text), "max_length": 40, "vocab_size": 300},
             "model": {"kind": kind, **sizes, **more},
             "training": {
-                "batch": {"size": 10},
-                "optimizer": {"rate": 0.01},
-                "schedule": {"kind": "constant"},
-                "stop": {"updates": updates},
-                "record": {"every": 1},
+                "batch_size": 10,
+                "optimizer": {"learning_rate": 0.01},
+                "lr_scheduler": {"kind": "constant"},
+                "max_steps": updates,
+                "logging": {"every_steps": 1},
             },
         },
     )

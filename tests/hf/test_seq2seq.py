@@ -98,7 +98,7 @@ def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None
         max_length_ratio=0,
         max_length_offset=40,
         suppress_unk=True,
-        scheme=SearchSchemeConfig(stopping="certain"),
+        scheme=SearchSchemeConfig(stopping="exact"),
     )
     model, tokenizer = library(model_dir(name))
     never = suppressed_tokens(model, tokenizer)

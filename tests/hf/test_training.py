@@ -27,7 +27,7 @@ from regard.training.finetune import FineTuningConfig, UnfreezingSchedule, param
 from regard.training.store import read_tensors
 from regard.training.weights import load_weights
 
-SMALL = {"layers": 2, "width": 12, "heads": 2, "feed_forward": {"width": 16}, "dropout": 0.1}
+SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}
 
 
 def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any) -> RunConfig:
@@ -37,16 +37,16 @@ def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any
     text = {"source": str(model_dir / "de"), "target": str(model_dir / "en")}
     names = {"source": model.get("encoder"), "target": model.get("decoder")}
     found = {side: model.get("folder", name) for side, name in names.items()}
-    cut = {f"{side}_tokenizer": {"kind": "pretrained", "folder": one} for side, one in found.items() if one}
+    cut = {f"{side}_tokenizer": {"kind": "pretrained", "path": one} for side, one in found.items() if one}
     training = {
-        "batch": {"size": 4},
-        "optimizer": {"rate": 0.01},
-        "schedule": {"kind": "constant"},
-        "stop": {"updates": updates},
-        "validation": {"every": 100},
-        "checkpoint": {"every": 1},
+        "batch_size": 4,
+        "optimizer": {"learning_rate": 0.01},
+        "lr_scheduler": {"kind": "constant"},
+        "max_steps": updates,
+        "validation": {"every_steps": 100},
+        "checkpoint": {"every_steps": 1},
     }
-    data = {"folder": str(model_dir / "prepared"), "train": [text], "valid": text, **cut}
+    data = {"cache_dir": str(model_dir / "prepared"), "train": [text], "valid": text, **cut}
     whole = {"device": "cpu", "data": data, "model": model, "training": training, **more}
     return from_dict(RunConfig, whole)
 
@@ -63,10 +63,10 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     model = {
         "kind": "pretrained",
         "encoder": encoder,
-        "attention": {"kind": "soft", "map": "sparsemax"},
+        "attention": {"kind": "soft", "normalizer": "sparsemax"},
         **SMALL,
     }
-    config = run_config(tmp_path, model, 6, finetune={"frozen": 6})
+    config = run_config(tmp_path, model, 6, fine_tuning={"freeze_steps": 6})
     train(config, tmp_path / "run")
     shutil.rmtree(encoder)
     loaded = load_model(tmp_path / "run", "cpu")
@@ -90,7 +90,7 @@ def load_model_weights(model_dir: Path) -> dict[str, torch.Tensor]:
 
 def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: ModelDir, tmp_path: Path) -> None:
     whole = copied(model_dir, "marian", tmp_path)
-    model = {"kind": "hf", "folder": whole, "attention": {"kind": "soft", "map": "sparsemax"}}
+    model = {"kind": "hf", "path": whole, "attention": {"kind": "soft", "normalizer": "sparsemax"}}
     train(run_config(tmp_path, model, 40), tmp_path / "run")
     given = regard.load(whole, device="cpu").score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
     shutil.rmtree(whole)
@@ -103,7 +103,7 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
 
 def test_encoder_with_language_model_trains_and_is_averaged(model_dir: ModelDir, tmp_path: Path) -> None:
     model = {"kind": "hf", "encoder": str(model_dir("bert")), "decoder": str(model_dir("gpt2"))}
-    config = run_config(tmp_path, model, 8, finetune={"frozen": 2, "every": 1, "rate": 0.5})
+    config = run_config(tmp_path, model, 8, fine_tuning={"freeze_steps": 2, "unfreeze_every": 1, "lr_factor": 0.5})
     assert train(config, tmp_path / "run").progress.best_score is not None
     found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1)
     average_models(tmp_path / "mean", [tmp_path / "run", tmp_path / "run"])
@@ -115,7 +115,7 @@ def test_run_interrupted_while_layers_are_frozen_ends_identically(
     model_dir: ModelDir, tmp_path: Path
 ) -> None:
     model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
-    finetune = {"frozen": 2, "every": 2, "rate": 0.1}
+    finetune = {"freeze_steps": 2, "unfreeze_every": 2, "lr_factor": 0.1}
     for name, stops in (("once", (7,)), ("twice", (3, 7))):
         for stop in stops:
             train(run_config(tmp_path, model, stop, finetune=finetune), tmp_path / name)
@@ -127,7 +127,7 @@ def test_run_interrupted_while_layers_are_frozen_ends_identically(
 @pytest.mark.slow
 def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: Path) -> None:
     model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
-    config = run_config(tmp_path, model, 3, finetune={"frozen": 1, "every": 2})
+    config = run_config(tmp_path, model, 3, fine_tuning={"freeze_steps": 1, "unfreeze_every": 2})
     (tmp_path / "settings").mkdir()
     write_config(config, tmp_path / "settings")
     command = "import sys; from regard.cli.main import main; sys.exit(main())"
@@ -238,7 +238,7 @@ def test_mechanism_of_several_contexts_is_rejected_in_hugging_face_models() -> N
             RunConfig,
             {
                 "data": {"train": [{"tsv": "x"}], "valid": {"tsv": "x"}},
-                "model": {"kind": "hf", "folder": "x", "attention": {"kind": "posterior"}},
+                "model": {"kind": "hf", "path": "x", "attention": {"kind": "posterior"}},
             },
         )
 

@@ -178,7 +178,7 @@ def test_bfloat16_approximates_float32() -> None:
     [
         (
             conv(encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=2)),
-            "model.encoder.kernel must be odd.*got 2",
+            "model.encoder.kernel_size must be odd.*got 2",
         ),
         (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (

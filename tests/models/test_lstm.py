@@ -62,14 +62,14 @@ def test_bfloat16_approximates_float32() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (config(encoder=RnnEncoderConfig(hidden_size=7)), "model.encoder.width"),
-        (config(encoder=RnnEncoderConfig(hidden_size=6)), "model.decoder.bridge"),
-        (config(decoder=decoder(query="previous")), "model.decoder.feed"),
+        (config(encoder=RnnEncoderConfig(hidden_size=7)), "model.encoder.hidden_size"),
+        (config(encoder=RnnEncoderConfig(hidden_size=6)), "model.decoder.state_init"),
+        (config(decoder=decoder(query="previous")), "model.decoder.input_feeding"),
         (
             config(decoder=decoder(query="previous", feed="context", readout="linear")),
-            "model.decoder.readout",
+            "model.decoder.output_layer",
         ),
-        (config(tied="target"), "model.tied"),
+        (config(tied="decoder"), "model.tie_embeddings"),
         (config(embedding=8, tied="all"), "one vocabulary"),
         (
             config(

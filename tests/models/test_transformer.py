@@ -181,7 +181,7 @@ def test_attention_and_attentions_are_mutually_exclusive() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (transformer(width=9), "model.width = 9 is not a multiple of model.heads = 2"),
+        (transformer(width=9), "model.d_model = 9 is not a multiple of model.num_heads = 2"),
         (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (
             transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),

@@ -49,17 +49,17 @@ SOURCE, TARGET = 13, 11
 
 def config(**changes) -> RnnConfig:
     settings = {
-        "embedding": 6,
+        "embedding_size": 6,
         "encoder": RnnEncoderConfig(num_layers=2, hidden_size=8),
         "decoder": RnnDecoderConfig(num_layers=2, hidden_size=8),
         "dropout": 0.0,
-        "uniform": 0.5,
+        "init_range": 0.5,
     }
     return RnnConfig(**{**settings, **changes})
 
 
 def decoder(**changes) -> RnnDecoderConfig:
-    return RnnDecoderConfig(**{"layers": 2, "width": 8, **changes})
+    return RnnDecoderConfig(**{"num_layers": 2, "hidden_size": 8, **changes})
 
 
 LSTMS = {
@@ -73,14 +73,14 @@ LSTMS = {
     "fused": config(attention=SoftAttentionConfig(normalizer="fusedmax")),
     "gru": config(encoder=RnnEncoderConfig(hidden_size=8, rnn_type="gru"), decoder=decoder(cell="gru")),
     "backward without attention": config(
-        encoder=RnnEncoderConfig(hidden_size=8, direction="reversed"), attention=NoAttentionConfig()
+        encoder=RnnEncoderConfig(hidden_size=8, direction="backward"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
         encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"), decoder=decoder(bridge="dense")
     ),
     "learned initial state": config(decoder=decoder(bridge="learned")),
     "zero initial state": config(decoder=decoder(bridge="zero")),
-    "tied": config(embedding=8, tied="target"),
+    "tied": config(embedding=8, tied="decoder"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "constrained softmax": config(attention=ConstrainedAttentionConfig(normalizer="softmax")),
     "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
@@ -96,7 +96,7 @@ LSTMS = {
     ),
     "linear output layer": config(
         decoder=decoder(readout="linear"),
-        attention=PosteriorAttentionConfig(coupling="proximity", top_k=2, tail="renormalise"),
+        attention=PosteriorAttentionConfig(coupling="proximity", top_k=2, tail="renormalize"),
     ),
     "hard": config(
         encoder=RnnEncoderConfig(num_layers=1, hidden_size=6),
@@ -121,7 +121,7 @@ LSTMS = {
     "local, monotonic": config(attention=LocalAttentionConfig(window_size=2, variant="monotonic")),
     "hard monotonic": config(
         decoder=decoder(feed="none"),
-        attention=PosteriorAttentionConfig(coupling="forward", top_k=0, posterior_weight=1.0),
+        attention=PosteriorAttentionConfig(coupling="hard_monotonic", top_k=0, posterior_weight=1.0),
     ),
 }
 
@@ -144,8 +144,8 @@ def bounds(length: int) -> np.ndarray:
 
 def transformer(**changes) -> TransformerConfig:
     settings = {
-        "width": 8,
-        "heads": 2,
+        "d_model": 8,
+        "num_heads": 2,
         "feed_forward": FeedForwardConfig(ffn_size=12),
         "encoder": TransformerSideConfig(num_layers=1),
         "decoder": TransformerSideConfig(num_layers=2),
@@ -166,10 +166,10 @@ TRANSFORMERS = {
     ),
     "no attention to the source": transformer(attention=NoAttentionConfig()),
     "sparsemax": transformer(attention=SoftAttentionConfig(normalizer="sparsemax")),
-    "entmax, bilinear": transformer(attention=SoftAttentionConfig(normalizer="entmax15", score_function="general")),
+    "entmax, bilinear": transformer(attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")),
     "additive": transformer(attention=SoftAttentionConfig(score_function="additive")),
     "constrained": transformer(attention=ConstrainedAttentionConfig()),
-    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(fertility_sharing="layer")),
+    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")),
     "constrained softmax": transformer(attention=ConstrainedAttentionConfig(normalizer="softmax")),
     "coverage": transformer(attention=CoverageAttentionConfig()),
     "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
@@ -192,12 +192,12 @@ TRANSFORMERS = {
 
 def conv(**changes) -> ConvConfig:
     settings = {
-        "embedding": 6,
+        "embedding_size": 6,
         "encoder": ConvSideConfig(num_layers=2, hidden_size=8),
         "decoder": ConvSideConfig(num_layers=2, hidden_size=8),
-        "positions": LearnedPositionConfig(max_length=9),
+        "position_encoding": LearnedPositionConfig(max_length=9),
         "dropout": 0.0,
-        "shared_gradient": False,  # differs from finite differences: see `test_conv`
+        "scale_encoder_gradient": False,  # differs from finite differences: see `test_conv`
     }
     return ConvConfig(**{**settings, **changes})
 
@@ -207,7 +207,7 @@ CONVS = {
     "wide kernels": conv(
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=5),
         decoder=ConvSideConfig(num_layers=2, hidden_size=6, kernel_size=4),
-        tied="target",
+        tied="decoder",
     ),
     "kernel size 1": conv(
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),

@@ -33,12 +33,12 @@ def make_translator(attention=None, fertility=None) -> Translator:
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e", "A B C D E")
     ]
-    settings = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+    settings = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
     if fertility is not None:
         settings["attention"] = {"kind": "constrained"}
     config = from_dict(RnnConfig, settings)
     if attention is not None:
-        settings["decoder"]["feed"] = "context"
+        settings["decoder"]["input_feeding"] = "context"
         settings["attention"] = attention
         config = from_dict(RnnConfig, settings)
     budget = None
@@ -46,8 +46,8 @@ def make_translator(attention=None, fertility=None) -> Translator:
         budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
     torch.manual_seed(0)
     size = len(sides[0].vocabulary)
-    search = {"beam": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 2}
-    search["batch"] = {"longest": 20}
+    search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
+    search["batch"] = {"max_source_length": 20}
     return Translator(
         build_model(config, size, size).eval(), TextProcessor(*sides, budget), from_dict(GenerationConfig, search)
     )
@@ -102,7 +102,7 @@ def test_forced_maps_equal_maps_of_forced_decoding(soft):
 
 
 def test_posterior_and_prior_are_kept_on_request():
-    translator = make_translator({"kind": "posterior", "contexts": 2})
+    translator = make_translator({"kind": "posterior", "top_k": 2})
     system = collect(translator, every=True)
     kinds = (MapKind(), MapKind(prior=True))
     assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds

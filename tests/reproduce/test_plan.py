@@ -34,7 +34,7 @@ def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "smal
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
     directory = recipes_dir(TABLES[name].recipes)
     own, model = (to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.trained))
-    del own["search"], model["search"]
+    del own["generation"], model["generation"]
     assert own == model
 
 
@@ -61,9 +61,9 @@ def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
     assert job.config["data"]["fertility"] == {
         "kind": "predicted",
-        "extra": 1.0,
-        "width": 256,
-        "epochs": 10,
+        "slack": 1.0,
+        "hidden_size": 256,
+        "max_epochs": 10,
         "patience": 2,
         "sink": True,
     }
@@ -76,8 +76,8 @@ def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Pa
 
     plain = directories()
     assert directories(device="cpu", threads=1) == plain
-    assert directories("training.record.every=7") == plain
-    assert directories("search.beam=3") == plain
+    assert directories("training.logging.every_steps=7") == plain
+    assert directories("generation.beam_size=3") == plain
     assert not set(directories("model.dropout=0.1")) & set(plain)
     assert not set(directories(size="paper")) & set(plain)
 
@@ -86,7 +86,7 @@ def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
     def directories(*overrides: str) -> dict[str, str]:
         return {job.model: job.output_dir for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
 
-    plain, own = directories(), directories("prior,posterior:model.attention.beyond=renormalise")
+    plain, own = directories(), directories("prior,posterior:model.attention.tail=renormalize")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
     all_rows = directories("data.max_length=40")
     assert not set(all_rows.values()) & set(plain.values())
@@ -95,11 +95,11 @@ def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
 
 
 def test_search_settings_change_the_rows_but_not_the_model(tmp_path: Path) -> None:
-    plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["search.beam=3"]))
+    plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["generation.beam_size=3"]))
     for first, second in zip(plain, other, strict=True):
         assert first.output_dir == second.output_dir
         assert {row.stem for row in first.rows}.isdisjoint(row.stem for row in second.rows)
-    batched = _plan(tmp_path, overrides=["search.batch.sentences=3"])
+    batched = _plan(tmp_path, overrides=["generation.batch_size=3"])
     stems = [[row.stem for job in jobs for row in job.rows] for jobs in (plain, batched)]
     assert stems[0] == stems[1]
 
@@ -127,9 +127,9 @@ def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
 
 def test_initial_model_is_trained_even_if_its_row_is_not_selected(tmp_path: Path) -> None:
     soft, sequence = _plan(tmp_path, "indurthi2019-table1", rows=["sequence"])
-    assert sequence.config["training"]["start"] == soft.output_dir
+    assert sequence.config["training"]["init_from"] == soft.output_dir
     assert sequence.required_dirs == {soft.output_dir} and not soft.rows
-    assert sequence.config["training"]["optimizer"]["rate"] == 1e-4
+    assert sequence.config["training"]["optimizer"]["learning_rate"] == 1e-4
 
 
 def test_saved_job_loads_equal(tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_invalid_setting_is_rejected_by_key(tmp_path: Path) -> None:
 
 
 def test_overlay_replaces_tables_with_a_kind_and_merges_others() -> None:
-    base = {"a": {"kind": "x", "width": 1}, "b": {"c": 1, "d": 2}}
+    base = {"a": {"kind": "x", "ffn_size": 1}, "b": {"c": 1, "d": 2}}
     assert merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}

@@ -38,14 +38,14 @@ def save_model(
     directory.mkdir(parents=True)
     settings: dict[str, Any] = {
         "data": {"train": [{"source": "s", "target": "t"}], "valid": {"source": "s", "target": "t"}},
-        "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 1.5},
-        "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 3},
+        "model": {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 1.5},
+        "generation": {"beam_size": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 3},
     }
     # The bilinear score with large weights gives a random model a peaked attention.
-    settings["model"]["attention"] = attention or {"scorer": "general"}
+    settings["model"]["attention"] = attention or {"score_function": "bilinear"}
     if fertility:
         settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
-        settings["model"]["attention"] = {"kind": "constrained", "scorer": "general"}
+        settings["model"]["attention"] = {"kind": "constrained", "score_function": "bilinear"}
     config = from_dict(RunConfig, settings)
     sides = [
         TextSide(

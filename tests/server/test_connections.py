@@ -281,4 +281,4 @@ def test_loopback_names_are_accepted_over_the_loopback_address():
 @pytest.mark.parametrize("name", ["https://example.org", "example.org:8000", "", "a/b", "a b", "::g"])
 def test_invalid_host_name_is_rejected(name):
     with pytest.raises(ConfigError, match="hosts"):
-        from_dict(ServeConfig, {"hosts": [name]}, origin="settings")
+        from_dict(ServeConfig, {"allow_hosts": [name]}, origin="settings")

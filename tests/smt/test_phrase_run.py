@@ -29,16 +29,16 @@ from regard.smt.phrase_table import PhraseTable
 SETTINGS = """
 seed = 1
 [data]
-folder = "{folder}/prepared"
+cache_dir = "{folder}/prepared"
 train = [{{ source = "{folder}/train.de", target = "{folder}/train.en" }}]
 valid = {{ source = "{folder}/valid.de", target = "{folder}/valid.en" }}
 [model]
 kind = "phrase"
 aligner = {{ kind = "ibm1" }}
-max_phrase = 4
-order = 3
-stack = 20
-tuning = {{ rounds = 1, nbest = 20, restarts = 0 }}
+max_phrase_length = 4
+lm_order = 3
+stack_size = 20
+tuning = {{ num_rounds = 1, nbest_size = 20, num_restarts = 0 }}
 """
 
 
@@ -56,7 +56,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("phrases")
     write_splits(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
     (directory / "run.toml").write_text(SETTINGS.format(folder=directory))
-    trained = run("train", directory / "run.toml", "threads=1", "--out", directory / "model")
+    trained = run("train", directory / "run.toml", "num_threads=1", "--out", directory / "model")
     assert "Best validation BLEU" in trained.output
     return directory
 
@@ -82,18 +82,18 @@ def test_changed_training_data_is_detected(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
     for words in ("Best validation BLEU", "an earlier run had finished"):
-        assert words in run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model").output
+        assert words in run("train", tmp_path / "run.toml", "num_threads=1", "--out", tmp_path / "model").output
     write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
-        run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
+        run("train", tmp_path / "run.toml", "num_threads=1", "--out", tmp_path / "model")
 
 
 def trained_table(directory: Path, weights: list[float], **data: object) -> PhraseTable:
     """Return the phrase table of a run on the same corpus, listed once per sampling weight."""
     settings = tomllib.loads(SETTINGS.format(folder=directory.parent))
-    corpora = [{**settings["data"]["train"][0], "weight": weight} for weight in weights]
-    settings["data"] |= {"folder": str(directory / "prepared"), "train": corpora, **data}
-    config = from_dict(RunConfig, settings | {"threads": 1})
+    corpora = [{**settings["data"]["train"][0], "sampling_weight": weight} for weight in weights]
+    settings["data"] |= {"cache_dir": str(directory / "prepared"), "train": corpora, **data}
+    config = from_dict(RunConfig, settings | {"num_threads": 1})
     train(config, directory)
     assert isinstance(config.model, PhraseConfig)
     return load_phrases(directory, config.model).decoder.table
@@ -157,10 +157,10 @@ def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
 
 
 def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
-    again = run("train", directory / "run.toml", "threads=1", "--out", directory / "model")
+    again = run("train", directory / "run.toml", "num_threads=1", "--out", directory / "model")
     assert "an earlier run had finished" in again.output
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", directory / "run.toml", "model.order=2", "--out", directory / "model")
+        run("train", directory / "run.toml", "model.lm_order=2", "--out", directory / "model")
 
 
 def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path, monkeypatch) -> None:
@@ -176,7 +176,7 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
     (kept,) = (tmp_path / "model" / "training").iterdir()
     made = (kept / "phrase" / "about.json").stat().st_mtime_ns
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", directory / "run.toml", "model.order=2", "--out", tmp_path / "model")
+        run("train", directory / "run.toml", "model.lm_order=2", "--out", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
     monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # fails if the corpus is aligned again
@@ -236,7 +236,7 @@ def test_damaged_model_is_rejected(directory: Path) -> None:
     about = model / "phrase" / "about.json"
     kept = about.read_text()
     content = json.loads(kept)
-    for wrong in ({}, content | {"weights": content["weights"] | {"distortion": math.nan}}):
+    for wrong in ({}, content | {"weighting": content["weights"] | {"distortion": math.nan}}):
         about.write_text(json.dumps(wrong))
         with pytest.raises(CheckpointError, match=r"about\.json"):
             load_phrases(model, config)
@@ -281,7 +281,7 @@ def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
     with pytest.raises(UsageError, match="ensembles of phrase-based models are not supported"):
         regard.load(directory / "model", directory / "model")
     with pytest.raises(UsageError, match="settings"):
-        regard.load(directory / "model", settings=["model.attention.contexts=0"])
+        regard.load(directory / "model", settings=["model.attention.top_k=0"])
 
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
@@ -322,6 +322,6 @@ def test_report_compares_system_with_its_own_output_file(directory: Path) -> Non
 def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(directory / "model", tmp_path / "model"))
     config = copy / "config.toml"
-    config.write_text(config.read_text().replace("max_phrase = 4", "max_phrase = 3"))
+    config.write_text(config.read_text().replace("max_phrase_length = 4", "max_phrase_length = 3"))
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*phrase was trained"):
         regard.load(copy)

@@ -60,9 +60,9 @@ def make_model(dropout: float = 0.0, width: int = 8) -> TranslationModel:
     config = from_dict(
         RnnConfig,
         {
-            "embedding": width,
-            "encoder": {"layers": 1, "width": width},
-            "decoder": {"layers": 1, "width": width},
+            "embedding_size": width,
+            "encoder": {"num_layers": 1, "hidden_size": width},
+            "decoder": {"num_layers": 1, "hidden_size": width},
             "dropout": dropout,
         },
     )
@@ -75,10 +75,10 @@ def settings() -> Callable[..., TrainingConfig]:
 
     def make(**changes: object) -> TrainingConfig:
         defaults = {
-            "batch": {"size": 8},
-            "schedule": {"kind": "constant"},
-            "stop": {"epochs": 0, "updates": 12},
-            "record": {"every": 1},
+            "batch_size": 8,
+            "lr_scheduler": {"kind": "constant"},
+            "max_epochs": 0, "max_steps": 12,
+            "logging": {"every_steps": 1},
         }
         return from_dict(TrainingConfig, {**defaults, **changes})
 

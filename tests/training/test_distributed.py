@@ -33,11 +33,11 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
     def config(steps: int):
         # 55 sentences in batches of 3: the last batch of an epoch has one, so the second process gets none.
         return settings(
-            batch={"size": 3},
+            batch_size=3,
             accumulate=2,
-            optimizer={"kind": "sgd", "rate": 0.5},
-            validation={"every": 20},
-            stop={"updates": steps, "epochs": 0},
+            optimizer={"kind": "sgd", "learning_rate": 0.5},
+            validation={"every_steps": 20},
+            max_steps=steps, max_epochs=0,
         )
 
     train, valid = pairs(55), pairs(7, seed=9)
@@ -46,7 +46,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
         run_dir.mkdir()
     Trainer(tiny_model(), train, valid, config(50), output_dir=one, seed=1).run()
     runs = [to_dict(config(steps)) for steps in (20, 50)]
-    task = {"train": train.sources, "valid": valid.sources, "folder": str(two), "runs": runs}
+    task = {"train": train.sources, "valid": valid.sources, "cache_dir": str(two), "runs": runs}
     _run_two(task, tmp_path / "task.json")
     records = read_metrics(one), read_metrics(two)
     assert len(records[0]) == len(records[1]) == 50 + 3
@@ -59,12 +59,12 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
 
 @pytest.mark.slow
 def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tmp_path: Path) -> None:
-    config = settings(batch={"size": 8}, validation={"every": 4}, stop={"updates": 4, "epochs": 0})
-    side = {"layers": 1, "width": 8}
+    config = settings(batch_size=8, validation={"every_steps": 4}, max_steps=4, max_epochs=0)
+    side = {"num_layers": 1, "hidden_size": 8}
     task = {
         "train": pairs(32).sources,
         "valid": pairs(7, seed=9).sources,
-        "folder": str(tmp_path),
+        "cache_dir": str(tmp_path),
         "runs": [to_dict(config)],
         "conv": {"embedding": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
     }

@@ -75,7 +75,7 @@ def test_log_is_linear_below_one_percent(weight: float) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": 1}, "guided.layer = 1: the layers that attend to the source are 0 to 0"),
+        ({"layer": 1}, "guided_alignment.layer = 1: the layers that attend to the source are 0 to 0"),
         ({"heads": [2]}, "heads 0 to 1"),
     ],
 )
@@ -99,22 +99,22 @@ def run_settings(directory: Path, attention: dict, **training: object) -> dict:
     links = (" ".join(f"{i}-{len(line) - 1 - i}" for i in range(len(line))) for line in lines)
     (directory / "links").write_text("".join(f"{line}\n" for line in links))
     corpus = {"source": str(directory / "s"), "target": str(directory / "t")}
-    layers = {"layers": 1, "width": 16}
+    layers = {"num_layers": 1, "hidden_size": 16}
     return {
         "device": "cpu",
-        "data": {"folder": str(directory / "prepared"), "train": [corpus], "valid": corpus},
+        "data": {"cache_dir": str(directory / "prepared"), "train": [corpus], "valid": corpus},
         "model": {
-            "embedding": 16,
+            "embedding_size": 16,
             "encoder": layers,
             "decoder": layers,
             "dropout": 0.0,
             # With scaled scores, four epochs are not enough.
-            "attention": {"scorer": "general", **attention},
+            "attention": {"score_function": "bilinear", **attention},
         },
         "training": {
-            "batch": {"size": 16},
-            "optimizer": {"rate": 0.01},
-            "stop": {"epochs": 4},
+            "batch_size": 16,
+            "optimizer": {"learning_rate": 0.01},
+            "max_epochs": 4,
             **training,
         },
     }
@@ -133,28 +133,28 @@ def error_rate(directory: Path) -> float:
 
 @pytest.mark.parametrize(
     "attention",
-    [{"map": "softmax"}, {"map": "sparsemax"}, {"kind": "coverage", "map": "sparsemax"}],
+    [{"normalizer": "softmax"}, {"normalizer": "sparsemax"}, {"kind": "coverage", "normalizer": "sparsemax"}],
     ids=str,
 )
 def test_attention_learns_the_links(tmp_path: Path, attention: dict) -> None:
     settings = run_settings(tmp_path / "data", attention)
-    guided = {**settings, "guided": {"links": str(tmp_path / "data" / "links")}}
+    guided = {**settings, "guided_alignment": {"links": str(tmp_path / "data" / "links")}}
     train(from_dict(RunConfig, guided), tmp_path / "guided")
     assert error_rate(tmp_path / "guided") <= 0.2  # unguided attention has an error rate near 0.75
 
 
 def test_guided_training_resumes_only_with_the_same_links(tmp_path: Path) -> None:
-    settings = run_settings(tmp_path / "data", {}, stop={"updates": 2})
+    settings = run_settings(tmp_path / "data", {}, max_steps=2)
     links = tmp_path / "data" / "links"
-    settings["guided"] = {"links": str(links), "weight": 0.5}
+    settings["guided_alignment"] = {"links": str(links), "weight": 0.5}
     train(from_dict(RunConfig, settings), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").config.generation.alignment.layer == -1
-    settings["training"]["stop"] = {"updates": 4}
+    settings["training"]["stop"] = {"max_steps": 4}
     moved = links.rename(tmp_path / "moved")
-    settings["guided"]["links"] = str(moved)
+    settings["guided_alignment"]["links"] = str(moved)
     assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.step == 4
     moved.write_text(moved.read_text().replace("0-1", "0-0"))
-    settings["training"]["stop"] = {"updates": 6}
+    settings["training"]["stop"] = {"max_steps": 6}
     with pytest.raises(CheckpointError, match="guided links has changed"):
         train(from_dict(RunConfig, settings), tmp_path / "model")
 
@@ -163,16 +163,16 @@ def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {})
     links = tmp_path / "data" / "links"
     links.write_text("0-99\n" * 300)
-    settings["guided"] = {"links": str(links)}
+    settings["guided_alignment"] = {"links": str(links)}
     with pytest.raises(DataError, match="line 1: link 0-99"):
         train(from_dict(RunConfig, settings), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
-    settings = run_settings(tmp_path / "data", {}, stop={"updates": 2})
+    settings = run_settings(tmp_path / "data", {}, max_steps=2)
     settings["data"]["train"][0]["tag"] = "<x>"
-    settings["guided"] = {"weight": 0.5}
+    settings["guided_alignment"] = {"weight": 0.5}
     config = from_dict(RunConfig, settings)
     train(config, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
@@ -195,7 +195,7 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
 )
 def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, recorded) -> None:
     corpus = {"source": "s", "target": "t"}
-    settings = {"data": {"train": [corpus], "valid": corpus}, "search": {"alignment": alignment}}
-    config = from_dict(RunConfig, settings | ({} if guided is None else {"guided": guided}))
+    settings = {"data": {"train": [corpus], "valid": corpus}, "generation": {"alignment": alignment}}
+    config = from_dict(RunConfig, settings | ({} if guided is None else {"guided_alignment": guided}))
     assert config.with_alignment().generation.alignment.record() == recorded
     assert config.with_alignment().with_alignment() == config.with_alignment()

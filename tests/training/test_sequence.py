@@ -199,7 +199,7 @@ class _One:
 
 
 @pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
-@pytest.mark.parametrize("options", [{}, {"loss": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
+@pytest.mark.parametrize("options", [{}, {"kind": "reinforce", "reward": "shaped"}, {"num_candidates": "beam"}])
 def test_a_step_changes_the_model(attention, options) -> None:
     results = {}
     for own in (1.0, 0.4):
@@ -219,7 +219,7 @@ def test_a_step_changes_the_model(attention, options) -> None:
     ("options", "message"),
     [
         ({"reward": "shaped"}, "reward = 'shaped' needs loss = 'reinforce'"),
-        ({"count": 1}, "count must be 2 or more"),
+        ({"num_candidates": 1}, "count must be 2 or more"),
     ],
 )
 def test_inconsistent_options_are_rejected(options, message) -> None:

@@ -47,8 +47,8 @@ def _equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> b
 
 SCHEDULES = [
     {"kind": "plateau", "patience": 1},
-    {"kind": "inverse-sqrt", "warmup": 5},
-    {"kind": "halving", "start": 1},
+    {"kind": "inverse_sqrt", "warmup_steps": 5},
+    {"kind": "exponential", "start_epoch": 1},
 ]
 
 
@@ -58,9 +58,9 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
     trainer, settings, tmp_path: Path, schedule, optimizer
 ) -> None:
     # 5 batches per epoch, the last one smaller; step 11 is in the middle of an epoch.
-    shared = {"optimizer": {"kind": optimizer, "rate": 0.05}, "schedule": schedule, "record": {"every": 3}}
-    validation = {} if schedule["kind"] == "halving" else {"validation": {"every": 4}}
-    config = settings(**shared, **validation, stop={"updates": 11, "epochs": 0}, checkpoint={"every": 1})
+    shared = {"optimizer": {"kind": optimizer, "learning_rate": 0.05}, "lr_scheduler": schedule, "logging": {"every_steps": 3}}
+    validation = {} if schedule["kind"] == "halving" else {"validation": {"every_steps": 4}}
+    config = settings(**shared, **validation, max_steps=11, max_epochs=0, checkpoint={"every_steps": 1})
     uninterrupted = trainer(config, count=36, at=tmp_path / "whole")
     uninterrupted.run()
     resumed_dir = tmp_path / "cut"
@@ -96,14 +96,14 @@ def test_seeds_give_different_weights(trainer, settings, tmp_path: Path) -> None
 
 
 def test_gradient_accumulation_equals_one_large_batch(trainer, settings, tmp_path: Path) -> None:
-    sgd = {"kind": "sgd", "rate": 0.5, "clip": 0}
+    sgd = {"kind": "sgd", "learning_rate": 0.5, "max_grad_norm": 0}
     final_weights = []
     for size, accumulate in ((8, 1), (4, 2)):
         config = settings(
-            batch={"size": size, "pool": 1},
+            batch_size=size, bucket_batches=1,
             accumulate=accumulate,
             optimizer=sgd,
-            stop={"updates": 1, "epochs": 0},
+            max_steps=1, max_epochs=0,
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / str(size))
         run.run()
@@ -120,9 +120,9 @@ def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(
     final_weights = []
     for normalize, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
         config = settings(
-            batch={"size": 8, "pool": 1},
-            optimizer={"kind": "sgd", "rate": rate, "clip": clip, "normalize": normalize},
-            stop={"updates": 1, "epochs": 0},
+            batch_size=8, bucket_batches=1,
+            optimizer={"kind": "sgd", "learning_rate": rate, "max_grad_norm": clip, "loss_normalization": normalize},
+            max_steps=1, max_epochs=0,
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / normalize)
         run.run()
@@ -133,7 +133,7 @@ def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(
 def test_recorded_loss_is_the_mean_over_tokens(
     trainer, settings, pairs, tiny_model, run_dir: Path
 ) -> None:
-    config = settings(batch={"size": 40}, stop={"updates": 1, "epochs": 0}, validation={"every": 1})
+    config = settings(batch_size=40, max_steps=1, max_epochs=0, validation={"every_steps": 1})
     trainer(config, dropout=0.0).run()
     model, data = tiny_model(), pairs(40)
     with torch.no_grad():
@@ -155,8 +155,8 @@ def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
 
 
 def test_training_learns_the_task(trainer, settings, run_dir: Path) -> None:
-    optimizer = {"kind": "adam", "rate": 0.03}
-    config = settings(optimizer=optimizer, stop={"epochs": 60, "updates": 0}, validation={"every": 1000})
+    optimizer = {"kind": "adam", "learning_rate": 0.03}
+    config = settings(optimizer=optimizer, max_epochs=60, max_steps=0, validation={"every_steps": 1000})
     trainer(config, count=8, dropout=0.0).run()
     losses = [entry["loss"] for entry in read_metrics(run_dir) if entry["kind"] == "train"]
     assert losses[-1] < 0.5 * losses[0]
@@ -165,7 +165,7 @@ def test_training_learns_the_task(trainer, settings, run_dir: Path) -> None:
 def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_dir: Path) -> None:
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
     config = settings(
-        validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0}
+        validation={"every_steps": 2, "metric": "bleu", "early_stopping_patience": 2}, max_steps=50, max_epochs=0
     )
     result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
@@ -186,7 +186,7 @@ def test_finished_runs_are_not_changed(trainer, settings, run_dir: Path) -> None
 
 
 def test_training_stops_after_the_minutes(trainer, settings) -> None:
-    result = trainer(settings(stop={"epochs": 0, "minutes": 1e-6})).run()
+    result = trainer(settings(max_epochs=0, max_minutes=1e-6)).run()
     assert (result.reason, result.progress.update) == ("1e-06 minutes", 1)
     assert result.progress.best is not None
 
@@ -204,7 +204,7 @@ def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
 
 
 def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:
-    run = trainer(settings(stop={"updates": 3, "epochs": 0}))
+    run = trainer(settings(max_steps=3, max_epochs=0))
     _make_loss_nan(run, {2})
     before: dict[str, torch.Tensor] = {}
     count = run._count
@@ -224,7 +224,7 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
 
 
 def test_ten_skipped_steps_in_a_row_stop_training(trainer, settings) -> None:
-    run = trainer(settings(stop={"updates": 50, "epochs": 0}))
+    run = trainer(settings(max_steps=50, max_epochs=0))
     _make_loss_nan(run, set(range(3, 60)))
     advice = r"step 12\. .* with a lower training\.optimizer\.rate"
     with pytest.raises(TrainingDivergedError, match=advice):
@@ -235,7 +235,7 @@ def test_huge_learning_rate_is_an_error_and_saves_no_model(
     trainer, settings, run_dir: Path
 ) -> None:
     # The first step is applied; the later ones are skipped, but fewer than ten until the run ends.
-    config = settings(optimizer={"kind": "adam", "rate": 1e38}, stop={"updates": 5, "epochs": 0})
+    config = settings(optimizer={"kind": "adam", "learning_rate": 1e38}, max_steps=5, max_epochs=0)
     for _ in range(2):  # the second run resumes if there is a checkpoint
         with pytest.raises(TrainingDivergedError, match=r"validation loss after step 5 is (nan|inf)"):
             trainer(config).run()
@@ -246,7 +246,7 @@ def test_huge_learning_rate_is_an_error_and_saves_no_model(
 def test_nonfinite_validation_loss_keeps_the_best_model(
     trainer, settings, run_dir: Path, monkeypatch
 ) -> None:
-    run = trainer(settings(validation={"every": 2}, stop={"updates": 8, "epochs": 0}))
+    run = trainer(settings(validation={"every_steps": 2}, max_steps=8, max_epochs=0))
     scores = iter([2.0, math.nan])
 
     def evaluate_with_given_losses(*_: object) -> ValidationScore:
@@ -262,7 +262,7 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
 
 
 def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
-    run = trainer(settings(stop={"updates": 4, "epochs": 0}))
+    run = trainer(settings(max_steps=4, max_epochs=0))
     _make_loss_nan(run, {1, 2, 3, 4})
     with pytest.raises(TrainingDivergedError, match="not finite in any of 4 steps"):
         run.run()
@@ -271,8 +271,8 @@ def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
 def test_skipped_steps_do_not_overwrite_good_checkpoints(
     trainer, settings, run_dir: Path
 ) -> None:
-    stop, validation = {"updates": 50, "epochs": 0}, {"every": 1000}
-    run = trainer(settings(stop=stop, validation=validation, checkpoint={"every": 1}))
+    stop, validation = {"max_steps": 50, "max_epochs": 0}, {"every_steps": 1000}
+    run = trainer(settings(stop=stop, validation=validation, checkpoint={"every_steps": 1}))
     _make_loss_nan(run, set(range(3, 60)))
     with pytest.raises(TrainingDivergedError):
         run.run()
@@ -306,7 +306,7 @@ def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_m
 def test_damaged_checkpoint_is_skipped_with_a_warning(
     trainer, settings, tmp_path: Path, caplog
 ) -> None:
-    config = settings(checkpoint={"every": 1})
+    config = settings(checkpoint={"every_steps": 1})
     uninterrupted = trainer(config, at=tmp_path / "whole")
     uninterrupted.run()
     run_dir = tmp_path / "cut"
@@ -339,7 +339,7 @@ def test_checkpoint_of_other_data_is_rejected(trainer, settings) -> None:
 
 
 def test_checkpoints_of_the_last_epochs_are_kept(trainer, settings, run_dir: Path) -> None:
-    trainer(settings(stop={"epochs": 4, "updates": 0}, checkpoint={"keep": 2})).run()
+    trainer(settings(max_epochs=4, max_steps=0, checkpoint={"keep_last_epochs": 2})).run()
     kept = sorted(path.name for path in (run_dir / "training").glob("epoch-*"))
     assert kept == ["epoch-0003.safetensors", "epoch-0004.safetensors"]
 
@@ -352,16 +352,16 @@ def test_empty_training_data_is_an_error(trainer, settings) -> None:
 @pytest.mark.parametrize(
     ("batch", "accumulate", "warned"),
     [
-        ({"size": 12}, 1, False),
-        ({"size": 13}, 1, True),
-        ({"size": 6}, 2, False),
-        ({"size": 7}, 2, True),
-        ({"size": 9_999, "unit": "tokens"}, 1, True),
-        ({"size": 30, "unit": "tokens"}, 1, False),
+        ({"batch_size": 12}, 1, False),
+        ({"batch_size": 13}, 1, True),
+        ({"batch_size": 6}, 2, False),
+        ({"batch_size": 7}, 2, True),
+        ({"batch_size": 9_999, "batch_unit": "tokens"}, 1, True),
+        ({"batch_size": 30, "batch_unit": "tokens"}, 1, False),
     ],
 )
 def test_text_smaller_than_one_step_is_logged(trainer, settings, caplog, batch, accumulate, warned) -> None:
-    stop = {"updates": 2, "epochs": 0}
+    stop = {"max_steps": 2, "max_epochs": 0}
     trainer(settings(batch=batch, accumulate=accumulate, stop=stop), count=12).run()
     message = "the training text of 12 sentences is smaller than the batch of one step"
     assert (message in caplog.text) == warned
@@ -375,7 +375,7 @@ def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
 
 def test_tensorboard_events_are_written(trainer, settings, run_dir: Path) -> None:
     pytest.importorskip("tensorboard")
-    trainer(settings(record={"every": 4, "tensorboard": True}, stop={"updates": 4, "epochs": 0})).run()
+    trainer(settings(logging={"every_steps": 4, "tensorboard": True}, max_steps=4, max_epochs=0)).run()
     assert list((run_dir / "tensorboard").glob("events.*"))
 
 

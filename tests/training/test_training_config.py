@@ -9,7 +9,7 @@ from regard.training.optimizer import AdamConfig, SgdConfig
 
 
 def test_default_kind_may_be_omitted() -> None:
-    assert from_dict(TrainingConfig, {"optimizer": {"rate": 0.5}}).optimizer == AdamConfig(learning_rate=0.5)
+    assert from_dict(TrainingConfig, {"optimizer": {"learning_rate": 0.5}}).optimizer == AdamConfig(learning_rate=0.5)
     assert from_dict(TrainingConfig, {"optimizer": {"kind": "sgd"}}).optimizer == SgdConfig()
 
 
@@ -22,18 +22,18 @@ def test_unknown_kinds_and_keys_are_rejected_with_their_path() -> None:
 
 def test_run_without_a_stopping_criterion_is_rejected() -> None:
     with pytest.raises(ConfigError, match="would never end"):
-        from_dict(TrainingConfig, {"stop": {"epochs": 0}})
+        from_dict(TrainingConfig, {"max_epochs": 0})
 
 
 def test_halving_requires_validation_per_epoch() -> None:
     with pytest.raises(ConfigError, match="remove validation"):
-        from_dict(TrainingConfig, {"schedule": {"kind": "halving"}, "validation": {"every": 5}})
+        from_dict(TrainingConfig, {"lr_scheduler": {"kind": "exponential"}, "validation": {"every_steps": 5}})
 
 
 def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> None:
     config = from_dict(
         TrainingConfig,
-        {"optimizer": {"kind": "sgd"}, "schedule": {"kind": "halving"}, "stop": {"epochs": 13}},
+        {"optimizer": {"kind": "sgd"}, "lr_scheduler": {"kind": "exponential"}, "max_epochs": 13},
     )
     (tmp_path / "x.toml").write_text(dump_toml(config))
     again = read_config(TrainingConfig, tmp_path / "x.toml")
@@ -41,11 +41,11 @@ def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> No
     settings = to_dict(again)
     assert settings["optimizer"] == {
         "kind": "sgd",
-        "rate": 1.0,
+        "learning_rate": 1.0,
         "momentum": 0.0,
         "weight_decay": 0.0,
-        "clip": 5.0,
-        "normalize": "sentences",
+        "max_grad_norm": 5.0,
+        "loss_normalization": "sentences",
     }
     schedule = settings["schedule"]
-    assert (settings["batch"]["size"], schedule["start"], schedule["factor"]) == (64, 8, 0.5)
+    assert (settings["batch"]["batch_size"], schedule["start"], schedule["factor"]) == (64, 8, 0.5)

@@ -49,14 +49,14 @@ def load(
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
             `int8`.
-        settings: Overrides of the training configuration, such as `model.attention.contexts=0`.
+        settings: Overrides of the training configuration, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
         search: Search settings by name, which override those of the model: `beam`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences per batch)...
             `regard config` lists all of them under `[search]`. `layer`, `head` (or `heads`) and `shift`
             select the attention for word links, attention maps and the replacement of unknown words
-            (`[search.alignment]`).
+            (`[generation.alignment]`).
 
     Raises:
         UsageError: if no directory is given, the models of an ensemble are not compatible, or the precision

@@ -94,7 +94,7 @@ class PosteriorAttentionConfig:
         if self.coupling == "hard_monotonic" and (self.state_attention == "prior" or self.posterior_weight < 1 or self.top_k):
             raise ValueError(
                 "coupling 'forward' requires exact inference: set passes = 'posterior', mix = 1 and "
-                "contexts = 0"
+                "top_k = 0"
             )
 
 

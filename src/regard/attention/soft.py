@@ -52,7 +52,7 @@ class SoftAttentionConfig:
         """Reject a fusedmax strength together with another transformation."""
         if self.fusedmax_strength != DEFAULT_FUSEDMAX_STRENGTH and self.normalizer != "fusedmax":
             raise ValueError(
-                f"fusion = {self.fusedmax_strength:g} requires map = 'fusedmax', but the map is '{self.normalizer}': "
+                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the map is '{self.normalizer}': "
                 "change the map or remove fusion"
             )
 

@@ -11,7 +11,7 @@ LayerOption = Annotated[
     typer.Option(
         "--layer",
         help="Layer of the source attention, from 0; -1 is the last. Default: the layer that the model uses "
-        "for word links (search.alignment.layer).",
+        "for word links (generation.alignment.layer).",
         show_default=False,
     ),
 ]
@@ -20,7 +20,7 @@ HeadOption = Annotated[
     typer.Option(
         "--head",
         help="Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model uses "
-        "for word links (search.alignment.heads), or of all heads with --layer.",
+        "for word links (generation.alignment.heads), or of all heads with --layer.",
         show_default=False,
     ),
 ]
@@ -29,7 +29,7 @@ ShiftOption = Annotated[
     typer.Option(
         "--shift/--no-shift",
         help="Whether the attention of a token is taken from the time step that has the token as input, one "
-        "step after it was generated. Default: the model's setting for word links (search.alignment.shift).",
+        "step after it was generated. Default: the model's setting for word links (generation.alignment.shift).",
         show_default=False,
     ),
 ]

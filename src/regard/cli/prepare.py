@@ -21,7 +21,7 @@ def prepare(
 
     If the text and the settings of the data have not changed, existing files are reused.
 
-    Example: regard prepare recipes/multi30k-lstm.toml data.folder=prepared/multi30k
+    Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
     """
     from rich.console import Console
 

@@ -23,7 +23,7 @@ CONFIG = """\
 seed = 1
 
 [data]
-folder = "{folder}/prepared"
+cache_dir = "{folder}/prepared"
 train = [{{ source = "{folder}/corpus/train.de", target = "{folder}/corpus/train.en" }}]
 valid = {{ source = "{folder}/corpus/valid.de", target = "{folder}/corpus/valid.en" }}
 source_tokenizer = {{ kind = "words" }}
@@ -31,21 +31,22 @@ target_tokenizer = {{ kind = "words" }}
 
 [model]
 kind = "rnn"
-embedding = 192
-encoder = {{ layers = 1, width = 256 }}
-decoder = {{ layers = 1, width = 256 }}
-attention = {{ kind = "soft", map = "softmax", scorer = "bilinear" }}
+embedding_size = 192
+encoder = {{ num_layers = 1, hidden_size = 256 }}
+decoder = {{ num_layers = 1, hidden_size = 256 }}
+attention = {{ kind = "soft", normalizer = "softmax", score_function = "bilinear" }}
 dropout = 0.1
-uniform = 0.1
+init_range = 0.1
 
 [training]
-batch = {{ size = 64, unit = "sentences" }}
-optimizer = {{ kind = "adam", rate = 3e-3, clip = 1.0 }}
-schedule = {{ kind = "plateau", patience = 1 }}
-stop = {{ epochs = {epochs} }}
+ batch_size = 64
+batch_unit = "sentences"
+optimizer = {{ kind = "adam", learning_rate = 3e-3, max_grad_norm = 1.0 }}
+lr_scheduler = {{ kind = "plateau", patience = 1 }}
+ max_epochs = {epochs}}
 
-[search]
-beam = 5
+[generation]
+beam_size = 5
 """
 
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
@@ -190,7 +191,7 @@ def _print_next_steps(talk: Console, folder: Path) -> None:
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold {corpus}/test.talp "
         f"--tokenize none -o {folder}/report.html        # open this file in a browser",
-        f"regard train {folder}/quickstart.toml model.attention.map=sparsemax --out {folder}/sparse",
+        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --out {folder}/sparse",
         "regard config          # all options; recipes/ has configurations for real data",
     ):
         talk.print("  " + line, markup=False, soft_wrap=True)

@@ -21,7 +21,7 @@ def train(
         str | None,
         typer.Option(
             "--from",
-            help="Model directory whose weights initialize the model (training.start).",
+            help="Model directory whose weights initialize the model (training.init_from).",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +43,7 @@ def train(
     identical to those of an uninterrupted run. Ctrl-C and SIGTERM save the state, then exit with status 130
     or 143. A second Ctrl-C stops at once. Under `torchrun`, each process computes a share of every batch.
 
-    Example: regard train recipes/multi30k-lstm.toml training.stop.minutes=60 --out runs/first
+    Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --out runs/first
     """
     from rich.console import Console
 
@@ -56,7 +56,7 @@ def train(
     changes = list(overrides or [])
     if init_from is not None:
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
-        changes.append(f"training.start={json.dumps(init_from, ensure_ascii=False)}")
+        changes.append(f"training.init_from={json.dumps(init_from, ensure_ascii=False)}")
     settings = read_run_config(config, changes)
     folder = output_dir or Path(settings.output_dir or config.stem)
     result = run(settings, folder, preparation_progress)

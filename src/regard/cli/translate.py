@@ -203,7 +203,7 @@ def translate(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Override a setting of the model, as key=value, for example model.attention.contexts=0. "
+            help="Override a setting of the model, as key=value, for example model.attention.top_k=0. "
             "The weights of the model must still fit.",
             show_default=False,
         ),

@@ -171,7 +171,7 @@ class DatasetSplit:
 
 def _replaced(folder: Path) -> DataError:
     return DataError(
-        f"{folder}: other data was written to this directory in the meantime; use a separate data.folder for "
+        f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir for "
         "each run with different data settings"
     )
 
@@ -289,7 +289,7 @@ def prepare_data(
     """
     chosen = config.cache_dir if output_dir is None else output_dir
     if chosen is None:
-        raise ConfigError("data.folder is not set: set it to a directory for the preprocessed data")
+        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
     output_dir = Path(chosen)
     remove_all_leftovers(output_dir)
     wanted = describe_settings(config)

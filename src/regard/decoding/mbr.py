@@ -68,7 +68,7 @@ class MbrConfig:
         if sampled:
             return replace(search, nbest=count, beam=max(search.beam_size, count))
         if count > search.beam_size:
-            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {generation.beam_size}")
         return replace(search, nbest=count)
 
     def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:

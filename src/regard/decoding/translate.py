@@ -168,7 +168,7 @@ class Translator:
         return replace(self, text=self.text.without_conversion())
 
     def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
-        """Translate lines in blocks of `search.translate_block` lines and yield the results in order.
+        """Translate lines in blocks of `generation.translate_block` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
         """

@@ -163,7 +163,7 @@ def _check_model(config: RunConfig) -> None:
         if layers := getattr(model, part).local:
             raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no localness bias")
     for number, one in enumerate(model.source_attentions):
-        _check_attention(one, f"model.attentions[{number}]" if model.layer_attention else "model.attention")
+        _check_attention(one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention")
 
 
 def _check_attention(one: AttentionConfig, name: str) -> None:

@@ -134,19 +134,19 @@ class ExportedTranslator:
         object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
-                f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
+                f"--coverage-penalty (generation.coverage_penalty.weight) = {generation.coverage_penalty.weight}: "
                 f"not {plain}, which has another coverage penalty; 0 disables it"
             )
         if search.alignment.replace_unk:
             raise UsageError(
-                f"--replace-unknown (search.alignment.replace_unknown): not {plain}, "
+                f"--replace-unknown (generation.alignment.replace_unk): not {plain}, "
                 "because it needs attention"
             )
         if search.scheme.hf_compatible:
-            raise UsageError(f"search.scheme.transformers: not {plain}, which computes scores differently")
+            raise UsageError(f"generation.scheme.hf_compatible: not {plain}, which computes scores differently")
         if search.scheme.stopping != "heuristic":
             raise UsageError(
-                f"search.scheme.stop = {search.scheme.stopping!r}: not {plain}, which stops by another criterion"
+                f"generation.scheme.stopping = {generation.scheme.stopping!r}: not {plain}, which stops by another criterion"
             )
 
     @cached_property

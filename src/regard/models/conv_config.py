@@ -93,12 +93,12 @@ def check_conv(config: ConvConfig, source_size: int, target_size: int) -> None:
     """
     if config.encoder.kernel_size % 2 == 0:
         raise ConfigError(
-            "model.encoder.kernel must be odd, so that windows are centered on a word; "
+            "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
             f"got {config.encoder.kernel_size}"
         )
     check_mechanisms(config.source_attentions, config.decoder.num_layers)
     if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides; "
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
             f"got vocabularies of {source_size} and {target_size} tokens"
         )

@@ -89,29 +89,29 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
     if decoder.query == "previous" and decoder.input_feeding != "context":
         raise ConfigError(
             "model.decoder.query = 'previous' makes the context an input of the recurrence: "
-            "set model.decoder.feed = 'context'"
+            "set model.decoder.input_feeding = 'context'"
         )
     if decoder.query == "previous" and decoder.output_layer != "tanh":
         raise ConfigError(
             "model.decoder.query = 'previous' predicts tokens from the state alone, so "
-            f"model.decoder.readout = '{decoder.output_layer}' has no effect: set it to 'tanh'"
+            f"model.decoder.output_layer = '{decoder.output_layer}' has no effect: set it to 'tanh'"
         )
     # Copying states needs equal shapes.
     shapes = (config.encoder.num_layers, config.encoder.hidden_size), (decoder.num_layers, decoder.hidden_size)
     if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
-            "model.decoder.bridge = 'copy' needs the same (layers, width) in encoder and decoder; got "
+            "model.decoder.state_init = 'copy' needs the same (layers, width) in encoder and decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
     # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.
     if config.tie_embeddings != "none" and config.embedding_size != decoder.hidden_size:
         raise ConfigError(
-            f"model.tied = '{config.tie_embeddings}' needs model.embedding = model.decoder.width; "
+            f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = model.decoder.hidden_size; "
             f"got {config.embedding_size} and {decoder.hidden_size}"
         )
     if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides; "
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
             f"got vocabularies of {source_size} and {target_size} tokens"
         )
 
@@ -122,15 +122,15 @@ def _check_encoder(config: RnnConfig) -> None:
     if isinstance(encoder, ConvEncoderConfig):
         if encoder.kernel_size % 2 == 0:
             raise ConfigError(
-                "model.encoder.kernel must be odd, so that windows are centered on a word; "
+                "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
                 f"got {encoder.kernel_size}"
             )
         if config.decoder.state_init == "copy":
             raise ConfigError(
-                "model.decoder.bridge = 'copy' needs an encoder with a final state; with "
+                "model.decoder.state_init = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
             )
     elif encoder.direction == "bidirectional" and encoder.hidden_size % 2:
         raise ConfigError(
-            f"model.encoder.width must be even if model.encoder.direction = 'both'; got {encoder.hidden_size}"
+            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got {encoder.hidden_size}"
         )

@@ -50,13 +50,13 @@ def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -
     """
     if len(mechanisms) != num_layers:
         raise ConfigError(
-            f"model.attentions has {len(mechanisms)} mechanisms, but the decoder has {num_layers} layers: "
+            f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} layers: "
             "list one mechanism per layer"
         )
     for number, config in enumerate(mechanisms):
         if _only_in_last_layer(config) and number < num_layers - 1:
             raise ConfigError(
-                f"model.attentions: {config.kind!r} is in layer {number}, but it is allowed only in the last "
+                f"model.layer_attention: {config.kind!r} is in layer {number}, but it is allowed only in the last "
                 f"layer ({num_layers - 1}, counted from 0)"
             )
         if attention_class(config).needs_advance:

@@ -57,9 +57,9 @@ def build_for_text(config: ModelConfig, text: TextProcessor, model_dir: Path | N
     words = [side.vocabulary.tokens for side in (text.source, text.target)]
     if model_dir is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
         raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides, but the source vocabulary "
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides, but the source vocabulary "
             f"({len(words[0])} tokens) and the target vocabulary ({len(words[1])} tokens) differ: "
-            "set data.joint_vocabulary = true"
+            "set data.shared_vocab = true"
         )
     if type(config) in PRETRAINED:
         return PRETRAINED[type(config)](config, text, model_dir)

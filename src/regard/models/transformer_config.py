@@ -29,7 +29,7 @@ class TransformerSideConfig:
     def __post_init__(self) -> None:
         """Check that `num_localness_layers` is not larger than the number of layers."""
         if self.num_localness_layers > self.num_layers:
-            raise ValueError(f"local = {self.num_localness_layers} must not exceed layers = {self.num_layers}")
+            raise ValueError(f"num_localness_layers = {self.num_localness_layers} must not exceed num_layers = {self.num_layers}")
 
 
 @configclass
@@ -89,10 +89,10 @@ def check_transformer(config: TransformerConfig, source_size: int, target_size: 
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
     if config.d_model % config.num_heads:
-        raise ConfigError(f"model.width = {config.d_model} is not a multiple of model.heads = {config.num_heads}")
+        raise ConfigError(f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}")
     check_mechanisms(config.source_attentions, config.decoder.num_layers)
     if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides; "
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
             f"got vocabularies of {source_size} and {target_size} tokens"
         )

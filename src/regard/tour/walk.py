@@ -85,7 +85,7 @@ class Tour:
         output_dir: The output directory.
         sizes: The number of sentence pairs of each split.
         overrides: Options that override those of the neural systems' recipes, such as
-            `training.stop.epochs=1`.
+            `training.max_epochs=1`.
     """
 
     output_dir: Path

@@ -58,8 +58,8 @@ class UnfreezingSchedule:
         closed = {id(value) for value in self.frozen_parameters(1)}
         if closed and all(id(p) in closed for p in model.parameters() if p.requires_grad):
             raise ConfigError(
-                "finetune.frozen: all parameters are pre-trained, so that the first steps would train none; "
-                "set finetune.frozen = 0"
+                "fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps would train none; "
+                "set fine_tuning.freeze_steps = 0"
             )
 
     def frozen_parameters(self, step: int) -> list[nn.Parameter]:
@@ -119,7 +119,7 @@ def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[li
     found = model.pretrained_layers()
     if not found:
         raise ConfigError(
-            "finetune: the model has no pre-trained layers; to start from a trained model, use training.start"
+            "finetune: the model has no pre-trained layers; to start from a trained model, use training.init_from"
         )
     named = dict(model.named_parameters())
     return [[named[name] for name in layer] for layer in found]

@@ -75,7 +75,7 @@ def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"],
     layers = len(outcome.cross_attentions)
     if not -layers <= config.layer < layers:
         raise ConfigError(
-            f"guided.layer = {config.layer}: the layers that attend to the source are 0 to {layers - 1}; "
+            f"guided_alignment.layer = {config.layer}: the layers that attend to the source are 0 to {layers - 1}; "
             "-1 is the last"
         )
     weights = outcome.cross_attentions[config.layer]  # (B, T, H, S)
@@ -83,7 +83,7 @@ def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"],
         heads = weights.shape[2]
         if not all(-heads <= head < heads for head in config.heads):
             raise ConfigError(
-                f"guided.heads = {list(config.heads)}: the layer has heads 0 to {heads - 1}; -1 is the last"
+                f"guided_alignment.heads = {list(config.heads)}: the layer has heads 0 to {heads - 1}; -1 is the last"
             )
         weights = weights[:, :, list(config.heads)]
     if torch.is_grad_enabled() and not weights.requires_grad:

@@ -109,7 +109,7 @@ def _open_board(folder: Path, update: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ConfigError(
-            "training.record.tensorboard = true needs the package tensorboard; install it with "
+            "training.logging.tensorboard = true needs the package tensorboard; install it with "
             "pip install 'regard[tensorboard]'"
         ) from None
     return SummaryWriter(str(folder), purge_step=update + 1)

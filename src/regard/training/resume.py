@@ -41,20 +41,20 @@ RESUMABLE_KEYS = (
     "device",
     "threads",
     "search",
-    "data.folder",
-    "guided.links",
+    "data.cache_dir",
+    "guided_alignment.links",
     "training.epochs",
     "training.updates",
     "training.minutes",
     "training.checkpoint",
-    "training.record",
-    "training.validation.patience",
+    "training.logging",
+    "training.validation.early_stopping_patience",
 )
 """Options that may change when a run is resumed: limits, logging and paths. Texts are checked by content."""
 
 
 def is_resumable(key: str) -> bool:
-    """Return whether an option, such as `training.stop.epochs`, may change when a run is resumed."""
+    """Return whether an option, such as `training.max_epochs`, may change when a run is resumed."""
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
     return path or any(key == name or key.startswith(f"{name}.") for name in RESUMABLE_KEYS)
 
@@ -179,7 +179,7 @@ def config_differences(
     Args:
         before: The config of the existing run as plain dictionaries.
         now: The new config.
-        is_resumable: A function that returns whether an option, such as `training.batch.size` or
+        is_resumable: A function that returns whether an option, such as `training.batch_size` or
             `data.train[0].weight`, may differ.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))

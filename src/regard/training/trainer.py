@@ -159,7 +159,7 @@ class Trainer:
         return TrainingResult(reason, number, progress)
 
     def _restore(self) -> None:
-        """Restore the last checkpoint or, without one, load the weights of `training.start` if it is set."""
+        """Restore the last checkpoint or, without one, load the weights of `training.init_from` if it is set."""
         state, start = self.state, self.config.init_from
         if self.checkpoints.load(state):
             if state.progress.best_score is not None and self._restore_best_model():
@@ -191,7 +191,7 @@ class Trainer:
                 sum(map(len, order)),
                 batch.batch_size,
                 batch.batch_unit,
-                f", training.accumulate = {wanted}" if wanted > 1 else "",
+                f", training.gradient_accumulation = {wanted}" if wanted > 1 else "",
             )
 
     def _restore_best_model(self) -> bool:
@@ -268,8 +268,8 @@ class Trainer:
             kept = f"The best model, of step {progress.best_step}, is kept"
         return TrainingDivergedError(
             f"{self.output_dir}: training diverged: {cause}. {kept}; the last checkpoint is unchanged. "
-            "Train again, into another directory, with a lower training.optimizer.rate, a longer "
-            "training.schedule.warmup, a lower training.optimizer.clip, or training.precision = 'float32'."
+            "Train again, into another directory, with a lower training.optimizer.learning_rate, a longer "
+            "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or training.precision = 'float32'."
         )
 
     def _check_finite(self, loss: float) -> None:

@@ -155,8 +155,8 @@ class TrainStep:
                     loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
                 except torch.cuda.OutOfMemoryError:
                     raise DeviceError(
-                        f"{processes.device} is out of memory in step {update}: lower training.batch.size, "
-                        "and raise training.accumulate to keep the amount of text per step"
+                        f"{processes.device} is out of memory in step {update}: lower training.batch_size, "
+                        "and raise training.gradient_accumulation to keep the amount of text per step"
                     ) from None
                 losses.append(loss)
                 flops += spent

@@ -149,7 +149,7 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         if not tensor.isfinite().all():
             raise CheckpointError(
                 f"{file}: {name!r} has values that are not finite: training diverged; use the weights of an "
-                "earlier step, or train again with a lower training.optimizer.rate"
+                "earlier step, or train again with a lower training.optimizer.learning_rate"
             )
     return weights
 

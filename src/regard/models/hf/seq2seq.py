@@ -329,7 +329,7 @@ def _selected_layers(config: HfConfig, count: int) -> set[int]:
     """Return the layers that use the mechanism of the config."""
     if config.attention_layers and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count:
         raise ConfigError(
-            f"model.layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
+            f"model.num_layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
             "numbers, or negative ones, where -1 is the last"
         )
     return {layer % count for layer in config.attention_layers} or set(range(count))
