@@ -22,7 +22,7 @@ from regard.data.corpus import read_lines
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.experiment import RunConfig, load_model, train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel
@@ -31,7 +31,7 @@ from regard.models.recurrent import RnnEncoderConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
 from regard.training.distributed import init_process_group
-from regard.training.schedule import ConstantConfig
+from regard.training.lr_scheduler import ConstantConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
 
@@ -62,8 +62,8 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             for place in (torch.device("cpu"), device):
                 torch.manual_seed(1)
                 model = LstmModel(config, 200, 200).to(dtype).to(place)
-                outcome = model(data.to(place), average=True)
-                (-outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()).backward()
+                outcome = model(data.to(place), mean_log_probs=True)
+                (-outcome.log_likelihood.sum() - 0.1 * outcome.mean_log_probs.sum()).backward()
                 gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
                 searched = beam_search(model, data.source.to(place), GenerationConfig(num_return=2))
                 results.append((outcome.log_likelihood.detach().cpu(), gradients, searched))

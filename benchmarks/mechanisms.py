@@ -53,8 +53,8 @@ from regard.training.device import Precision
 from regard.training.distributed import SINGLE_PROCESS
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.schedule import ConstantConfig, build_lr_scheduler
-from regard.training.update import TrainStep
+from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
+from regard.training.train_step import TrainStep
 
 LINEAR = RnnDecoderConfig(output_layer="linear")
 MECHANISMS: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ class Looking(nn.Module):
 
     def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
-        return self.model(batch, average=average, look="source")
+        return self.model(batch, mean_log_probs=average, output_attentions="source")
 
 
 class Trained:

@@ -39,9 +39,9 @@ from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.schedule import ConstantConfig, build_lr_scheduler
-from regard.training.store import write_tensors
-from regard.training.update import TrainStep
+from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
+from regard.training.serialization import write_tensors
+from regard.training.train_step import TrainStep
 from regard.training.weights import MODEL_FILE, named_weights
 
 PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}

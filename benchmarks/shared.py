@@ -7,7 +7,7 @@ A policy is a set of environment variables (`POLICIES`). Each policy has its own
 everything in advance and sleeps until its turn. In each round every policy runs every task for some
 seconds, one after the other, in a different order each round, while `--busy` other processes compute
 continuously. The output is the medians over the rounds and their ratio to that of the best policy. The last
-lines give the worst ratio of each policy over tasks and loads, by which `regard.processors.SPINS` was
+lines give the worst ratio of each policy over tasks and loads, by which `regard.cpu_threads.SPINS` was
 chosen. Run the script on an otherwise idle machine; it prints the load at the start.
 
 Tasks: training the quickstart's recurrent model and a small Transformer (target tokens per second), beam
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.processors import num_available_cpus, configure_threads
+from regard.cpu_threads import num_available_cpus, configure_threads
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
@@ -113,7 +113,7 @@ def prepared(folder: Path) -> None:
     from regard.cli.quickstart import CONFIG
     from regard.config import read_config
     from regard.data.phrasebook import write_splits
-    from regard.data.prepared import prepare_data
+    from regard.data.dataset import prepare_data
     from regard.experiment import RunConfig
 
     write_splits(folder / "corpus", PAIRS, seed=1)
@@ -130,7 +130,7 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     import torch
 
     from regard.config import read_config
-    from regard.data.prepared import prepare_data
+    from regard.data.dataset import prepare_data
     from regard.experiment import RunConfig
     from regard.models.registry import build_for_text
     from regard.training.checkpoint import TrainingState
@@ -138,8 +138,8 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.training.distributed import SINGLE_PROCESS
     from regard.training.optimizer import build_optimizer
     from regard.training.progress import TrainingProgress
-    from regard.training.schedule import build_lr_scheduler
-    from regard.training.update import TrainStep
+    from regard.training.lr_scheduler import build_lr_scheduler
+    from regard.training.train_step import TrainStep
 
     pick_device("cpu")
     config: Any = read_config(RunConfig, folder / f"{name}.toml")
@@ -164,8 +164,8 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
 def searching(folder: Path, model: Any) -> Callable[[], int]:
     """Return a function that translates some sentences and returns the number of source tokens."""
     from regard.config import read_config
-    from regard.data.prepared import prepare_data
-    from regard.decoding.translate import Translator, enumerate_lines
+    from regard.data.dataset import prepare_data
+    from regard.decoding.translator import Translator, enumerate_lines
     from regard.experiment import RunConfig
 
     config = read_config(RunConfig, folder / "lstm.toml")
@@ -182,9 +182,9 @@ def searching(folder: Path, model: Any) -> Callable[[], int]:
 def aligning(folder: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, TrainingSetup
-    from regard.alignment.both import train_both
+    from regard.alignment.word_aligner import train_both
     from regard.alignment.registry import DEFAULT_ALIGNER, default_config
-    from regard.data.prepared import PreparedData
+    from regard.data.dataset import PreparedData
 
     corpus = Corpus.from_prepared(PreparedData.open(folder / "prepared")).subset(0, ALIGNED)
 

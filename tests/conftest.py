@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from regard.processors import configure_threads
+from regard.cpu_threads import configure_threads
 
 # The OpenMP settings take effect only before torch is imported, so the command line does the same.
 configure_threads()

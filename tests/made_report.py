@@ -7,12 +7,12 @@ import numpy as np
 
 from regard.data.links import parse_gold_links
 from regard.metrics.attention import coverage, entropy, attention_statistics
-from regard.report.collect import SentenceResult, SystemResults
-from regard.report.curves import Curves
-from regard.report.maps import AttentionLayers, word_maps
+from regard.report.systems import SentenceResult, SystemResults
+from regard.report.training_curves import Curves
+from regard.report.word_maps import AttentionLayers, word_maps
 from regard.report.page import Report, render
 from regard.report.scores import compute_scores
-from regard.report.worst import ReceivedAttention, SentenceErrors
+from regard.report.errors import ReceivedAttention, SentenceErrors
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]
 

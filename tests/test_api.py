@@ -106,7 +106,7 @@ def test_result_equals_output_of_translator(model):
 
 def numbered(*texts):
     """Return the texts as numbered lines."""
-    from regard.decoding.translate import enumerate_lines
+    from regard.decoding.translator import enumerate_lines
 
     return enumerate_lines(texts)
 
@@ -116,7 +116,7 @@ def test_list_of_texts_gives_list_of_results_in_order(model):
     results = model.translate(iter(texts))
     assert [result.source for result in results] == texts
     assert [result.text for result in results] == [model.translate(text).text for text in texts]
-    assert results[1].text == "" and results[1].refused is None and math.isnan(results[1].score)
+    assert results[1].text == "" and results[1].error is None and math.isnan(results[1].score)
     assert results[1].weights.shape == (0, 0) and results[1].alignment.shape == (0, 2)
     assert model.translate([]) == []
 
@@ -166,7 +166,7 @@ def test_too_long_text_raises_alone_but_is_marked_in_a_list(model):
     with pytest.raises(DataError, match="2000 tokens"):
         model.translate("a " * 2000)
     fine, refused = model.translate([TEXT, "a " * 2000])
-    assert fine.text and fine.refused is None
+    assert fine.text and fine.error is None
     assert refused.text == "" and "2000 tokens" in refused.refused
     with pytest.raises(UsageError, match="2000 tokens"):
         refused.plot()
@@ -204,8 +204,8 @@ def test_fertilities_require_bounded_attention(model):
 def test_prefixes_and_required_terms_appear_in_translation(model):
     assert model.translate(TEXT, prefix="G G").text.startswith("G G")
     held = model.translate(TEXT, terms=["F E"])
-    assert "F E" in held.text and held.lacking == ()
-    assert model.translate(TEXT, terms=["zzz"]).lacking
+    assert "F E" in held.text and held.missing_terms == ()
+    assert model.translate(TEXT, terms=["zzz"]).missing_terms
     first, second = model.translate([TEXT, TEXT], prefix=["A A", ""], terms=[["B"], []])
     assert first.text.startswith("A A") and "B" in first.text
     assert second.text == model.translate(TEXT).text
@@ -237,7 +237,7 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
         lambda m: m.translate(TEXT, terms=["A\tB"]),
         lambda m: m.translate(TEXT, prefix=None),
         lambda m: m.translate([TEXT], prefix=["A", "B"]),
-        lambda m: m.translate(TEXT, look="everything"),
+        lambda m: m.translate(TEXT, output_attentions="everything"),
         lambda m: m.score(TEXT, ["A"]),
         lambda m: m.score([TEXT], ["A", "B"]),
         lambda m: regard.load(),
@@ -255,7 +255,7 @@ def test_missing_model_directory_is_named(tmp_path):
 
 
 def test_transformer_returns_all_attention_on_request(transformer):
-    plain, whole = transformer.translate(TEXT), transformer.translate(TEXT, look="all")
+    plain, whole = transformer.translate(TEXT), transformer.translate(TEXT, output_attentions="all")
     steps = len(whole.tokens) + 1
     assert whole.text == plain.text and plain.encoder == plain.decoder == ()
     assert [layer.shape for layer in whole.encoder] == [(2, 4, 4)] * 2
@@ -266,7 +266,7 @@ def test_transformer_returns_all_attention_on_request(transformer):
     assert not np.triu(whole.decoder[0][0], 1).any()
     for of in ("source", "encoder", "decoder"):
         assert ET.fromstring(whole.plot(of=of, layer=0, head="all").svg).get("role") == "img"
-    with pytest.raises(UsageError, match="look='all'"):
+    with pytest.raises(UsageError, match="output_attentions='all'"):
         plain.plot(of="encoder")
 
 
@@ -301,7 +301,7 @@ def test_models_with_and_without_sink_can_be_subtracted(model, bounded):
     assert other.source_tokens[-1] == "<sink>" and "<sink>" not in one.source_tokens
     apart = other.difference(one)
     assert apart.columns == ("a", "b", "<sink>") and apart.target == ("A", "B")
-    np.testing.assert_allclose(apart.weights[:, :2], other.word_weights - one.word_weights, atol=1e-6)
+    np.testing.assert_allclose(apart.weights[:, :2], other.word_attention - one.word_attention, atol=1e-6)
     np.testing.assert_allclose(apart.weights[:, 2], other.weights[:, 2], atol=1e-6)
     np.testing.assert_array_equal(apart.weights, -one.difference(other).weights)
     assert "more in bounded" in other.plot_difference(one, ("bounded", "soft")).svg

@@ -65,13 +65,13 @@ def test_integer_is_accepted_for_float_option(tmp_path) -> None:
         ("[tree]\nkind = 'oak'\nhieght = 3.0", "'tree.hieght'; the nearest known key is 'tree.height'"),
         ("[[corpora]]\nweight = 2.0", "'corpora.0.path' is required"),
         ("[[corpora]]\npath = 'x'\nwieght = 2.0", "corpora.0.wieght"),
-        ("vocab_size = 'three'", "size"),
-        ("vocab_size = 0", "size: input should be greater than or equal to 1; got 0"),
+        ("size = 'three'", "size"),
+        ("size = 0", "size: input should be greater than or equal to 1; got 0"),
         ("[tree]\nkind = 'ash'", "tree: expected a table with kind = 'oak' or 'elm'; got {'kind': 'ash'}"),
         ("[tree]\nkind = [1]", "tree: expected a table with kind = 'oak' or 'elm'"),
         ("tree = 'elm'", "tree: expected a table with kind = 'oak' or 'elm'; got 'elm'"),
         ("[tree]\nkind = 'elm'\nbark = ''", "tree: an elm has bark; got"),
-        ("vocab_size = 1979-01-01", "size: input should be a valid integer; got '1979-01-01'"),
+        ("size = 1979-01-01", "size: input should be a valid integer; got '1979-01-01'"),
         ("size = ", "not valid TOML"),
     ],
 )
@@ -90,14 +90,14 @@ def test_unknown_key_is_not_suggested_as_its_own_correction(tmp_path) -> None:
 
 def test_all_errors_are_reported_at_once(tmp_path) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_config(Garden, write(tmp_path, "vocab_size = 0\nnmae = 'x'\n"))
+        read_config(Garden, write(tmp_path, "size = 0\nnmae = 'x'\n"))
     assert len(str(caught.value).splitlines()) == 2
 
 
 @pytest.mark.parametrize("override", ["size", "=3", "size.large=3", "corpora.path=x"])
 def test_invalid_override_is_rejected(tmp_path, override) -> None:
     with pytest.raises(ConfigError):
-        read_config(Garden, write(tmp_path, "vocab_size = 3\ncorpora = [{path = 'y'}]"), [override])
+        read_config(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
 
 
 def test_default_kind_may_be_omitted(tmp_path) -> None:

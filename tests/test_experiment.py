@@ -16,13 +16,13 @@ import torch
 from regard.averaging import average_models
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.experiment import RunConfig, load_config, load_model, read_run_config, train
 from regard.training.fertility import add_fertilities
-from regard.training.record import read_metrics
-from regard.training.store import read_array, read_tensors
+from regard.training.metrics_logger import read_metrics
+from regard.training.serialization import read_array, read_tensors
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -145,7 +145,7 @@ def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
 def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
     result = train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
     assert (result.progress.epoch, result.progress.step) == (4, 24)
-    assert load_config(copied).training.stop.epochs == 3
+    assert load_config(copied).training.max_epochs == 3
 
 
 @pytest.mark.parametrize("damage", [None, b"nothing"])

@@ -19,7 +19,7 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.config import GenerationConfig
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import LineResult, Translator, enumerate_lines
+from regard.decoding.translator import LineResult, Translator, enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_model
 from regard.models import build_model
@@ -30,7 +30,7 @@ if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
 from regard.export.ctranslate2 import export_ctranslate2, token_names
-from regard.export.engine import ExportedTranslator, load_exported
+from regard.export.translator import ExportedTranslator, load_exported
 
 WORDS = 12
 TEXT = TextProcessor(
@@ -77,7 +77,7 @@ def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
         rows = [[rng.randrange(5, SIZE) for _ in range(rng.randint(1, 8))] for _ in range(16)]
         batch = collate(rows, [[*sorted(row), EOS] for row in rows], list(range(16)))
         optimizer.zero_grad()
-        outcome = model(batch, look="nothing")
+        outcome = model(batch, output_attentions="nothing")
         (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
         optimizer.step()
     write_weights(directory, to_dict(config), named_weights(model), {})

@@ -16,7 +16,7 @@ from regard.experiment import RunConfig, load_config, load_model, write_config
 from regard.models import build_model
 from regard.training.fertility import save_text_processing
 from regard.training.resume import file_checksums, write_weights
-from regard.training.store import read_array, read_shapes, read_tensors, write_array, write_tensors
+from regard.training.serialization import read_array, read_shapes, read_tensors, write_array, write_tensors
 from regard.training.weights import named_weights
 
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))

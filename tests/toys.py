@@ -19,7 +19,7 @@ class TwoReading(AttentionStep):
 
     both: torch.Tensor
 
-    def observe(self, log_likelihood: torch.Tensor) -> State:
+    def update(self, log_likelihood: torch.Tensor) -> State:
         posterior = torch.softmax(self.log_weights + log_likelihood, dim=-1)
         weights = torch.einsum("bk,bkhs->bhs", posterior, self.both)
         context = torch.einsum("bk,bkd->bd", posterior, self.contexts)
@@ -32,7 +32,7 @@ class TwoContexts(Attention):
     The flat one is the softmax of the scores, the sharp one is the softmax of five times the scores.
     """
 
-    observes = True
+    observes_tokens = True
 
     def __init__(self, query: int, width: int) -> None:
         super().__init__()

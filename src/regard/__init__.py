@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
-    from regard.decoding.translate import Translator
+    from regard.decoding.translator import Translator
     from regard.experiment import RunConfig, load_config, load_model, train
-    from regard.processors import configure_threads
+    from regard.cpu_threads import configure_threads
 
 __all__ = [
     "RunConfig",
@@ -30,8 +30,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "RunConfig": "regard.experiment",
-    "Translator": "regard.decoding.translate",
-    "configure_threads": "regard.processors",
+    "Translator": "regard.decoding.translator",
+    "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "load": "regard.api.model",
     "load_config": "regard.experiment",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config import to_dict
-from regard.data.folders import is_empty, atomic_directory
+from regard.data.directories import is_empty, atomic_directory
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import load_config, find_model_dir, write_config
 from regard.models.hf.folder import CONFIG_SUBDIR
@@ -54,7 +54,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.
-        with atomic_directory(output_dir, fresh=True) as made:
+        with atomic_directory(output_dir, require_empty=True) as made:
             save_text_processing(texts[0], made)
             if (folders[0] / CONFIG_SUBDIR).is_dir():
                 shutil.copytree(folders[0] / CONFIG_SUBDIR, made / CONFIG_SUBDIR)

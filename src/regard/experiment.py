@@ -19,36 +19,36 @@ import torch
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, apply_override, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
-from regard.data.guidance import GuidedSplit
+from regard.data.guided_alignment import GuidedSplit
 from regard.data.hf import HF_CONFIG, is_hf_directory, read_hf_config
 from regard.data.locking import directory_lock
-from regard.data.prepared import PreparedData, prepare_data
-from regard.data.sealed import checked_file
-from regard.data.swapped import warn_if_swapped
+from regard.data.dataset import PreparedData, prepare_data
+from regard.data.checksums import checked_file
+from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
-from regard.data.units import ProgressCallback
+from regard.data.pretokenization import ProgressCallback
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.foreign import hf_run_sections, load_hf_text, warn_ignored_settings
+from regard.hf_directory import hf_run_sections, load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import RnnConfig
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
 from regard.models.registry import PRETRAINED, ModelConfig, build_for_text, copy_pretrained_configs
 from regard.smt.config import PhraseConfig
-from regard.training.aligned import load_guided_links
+from regard.training.guided_links import load_guided_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import ProcessGroup, init_process_group
 from regard.training.fertility import load_text_processing, save_text_processing, add_fertilities
-from regard.training.finetune import FineTuningConfig
-from regard.training.guided import GuidedAlignmentConfig
-from regard.training.lengths import check_max_lengths
-from regard.training.phrases import has_phrase_run, run_phrase_training
+from regard.training.fine_tuning import FineTuningConfig
+from regard.training.guided_alignment import GuidedAlignmentConfig
+from regard.training.length_check import check_max_lengths
+from regard.training.phrase_training import has_phrase_run, run_phrase_training
 from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
-from regard.training.searched import TranslationMetric
-from regard.training.sequence import SequenceLossConfig
-from regard.training.store import read_metadata
+from regard.training.translation_metric import TranslationMetric
+from regard.training.sequence_loss import SequenceLossConfig
+from regard.training.serialization import read_metadata
 from regard.training.trainer import TrainingResult, Trainer
 from regard.training.weights import (
     EXPORTED_FILE,
@@ -129,7 +129,7 @@ class RunConfig:
         if taught is None or own.layer is not None:
             return self
         found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
-        return dataclasses.replace(self, search=dataclasses.replace(self.generation, alignment=found))
+        return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
 
     def __post_init__(self) -> None:
         """Check that the sections of the config are compatible."""
@@ -261,8 +261,8 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
         ConfigError: if the file or a setting is wrong; see `regard.config.load`.
     """
     config, name = read_config(RunConfig, path, overrides), Path(path).stem
-    data = dataclasses.replace(config.data, folder=config.data.cache_dir or f"prepared/{name}")
-    return dataclasses.replace(config, folder=config.output_dir or f"runs/{name}", data=data)
+    data = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
+    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=data)
 
 
 def load_config(model_dir: Path | str) -> RunConfig:

@@ -140,7 +140,7 @@ def read_pretrain_config(path: Path | str, overrides: list[str]) -> PretrainConf
         ConfigError: if the file or a setting is wrong.
     """
     found = read_config(PretrainConfig, path, overrides)
-    return dataclasses.replace(found, folder=found.output_dir or f"runs/{Path(path).stem}")
+    return dataclasses.replace(found, output_dir=found.output_dir or f"runs/{Path(path).stem}")
 
 
 def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:

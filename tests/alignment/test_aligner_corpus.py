@@ -6,14 +6,14 @@ import pytest
 from regard.alignment.corpus import UNKNOWN, Corpus, split_joined
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.errors import DataError
 
 PAIRS = [("b a b".split(), "x".split()), ("a b".split(), "y x".split())]
 
 
 def spelled(text, row):
-    return [text.words.spelling[number] for number in text.sentence(row)]
+    return [text.words.words[number] for number in text.sentence(row)]
 
 
 def test_words_are_numbered_by_frequency():

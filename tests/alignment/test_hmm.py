@@ -64,7 +64,7 @@ def test_posteriors_and_viterbi_match_enumeration(model, tiny):
 
 
 def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
-    from regard.alignment.cells import Blocks
+    from regard.alignment.blocks import Blocks
 
     (block,) = Blocks(tiny, model.table, 1)
     size = int(tiny.target.lengths.sum())

@@ -11,7 +11,7 @@ from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, IBM2Config, train_ibm1, train_ibm2
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 
 TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 

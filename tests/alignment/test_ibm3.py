@@ -7,7 +7,7 @@ import pytest
 from aligner_text import by_sentence, random_pairs
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.cells import Blocks
+from regard.alignment.blocks import Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm_paths import NUM_JUMPS as JUMPS
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3

@@ -36,7 +36,7 @@ POSITIONS = [[0, 0, 1, 2, 2, 2, 3, 3], [0, 0, 1, 1, 1, 1, 1, 0]]
 
 def test_pointer_position_is_the_number_of_preceding_steps(model) -> None:
     outcome = model(collate(SOURCES, TARGETS, [0, 1]))
-    weights = outcome.weights[0][:, :, 0]
+    weights = outcome.cross_attentions[0][:, :, 0]
     real = outcome.mask
     assert torch.equal(weights[real].argmax(-1), torch.tensor(POSITIONS)[real])
     assert torch.equal(weights[real].sum(-1), torch.ones(int(real.sum())))
@@ -48,10 +48,10 @@ def test_search_attends_to_the_positions_of_training(model) -> None:
     total, before = [], BOS
     for place, token in zip(POSITIONS[0], TARGETS[0], strict=True):
         prediction = model.step(torch.tensor([before]), memories, state)
-        reading = prediction.readings[0]
+        reading = prediction.attention_steps[0]
         assert torch.equal(reading.contexts[0, 0], memories[0].states[0, place])
         total.append(prediction.log_probs[0, token])
-        state = model.observe(prediction, torch.tensor([0]), torch.tensor([token]))
+        state = model.update(prediction, torch.tensor([0]), torch.tensor([token]))
         before = token
     torch.testing.assert_close(torch.stack(total), outcome.log_likelihood[0])
 
@@ -59,8 +59,8 @@ def test_search_attends_to_the_positions_of_training(model) -> None:
 def test_each_hypothesis_has_its_own_pointer() -> None:
     mechanism = PointerAttention(PointerAttentionConfig(), 4, 4)
     memory = Memory(torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).select(torch.tensor([0, 0]))
-    state = mechanism.enter(mechanism.start(memory), torch.tensor([STEP, 7]))
-    state = mechanism.enter(state.select(torch.tensor([1, 0])), torch.tensor([8, STEP]))
+    state = mechanism.advance(mechanism.start(memory), torch.tensor([STEP, 7]))
+    state = mechanism.advance(state.select(torch.tensor([1, 0])), torch.tensor([8, STEP]))
     reading = mechanism.read(torch.zeros(2, 4), memory, state)
     assert reading.weights[:, 0].argmax(-1).tolist() == [0, 2]
     assert torch.equal(reading.contexts[:, 0], memory.states[0, [0, 2]])

@@ -194,7 +194,7 @@ def test_posterior_follows_bayes_rule() -> None:
         joint[place] = prior[place] * likelihood[k]
     posterior = joint / joint.sum()
     torch.testing.assert_close(after.posterior[0], posterior)
-    torch.testing.assert_close(after.belief[0, 0], posterior)
+    torch.testing.assert_close(after.posteriors[0, 0], posterior)
     torch.testing.assert_close(after.weights[0, 0], 0.5 * posterior + 0.5 * prior)
     torch.testing.assert_close(after.context[0], after.weights[0, 0] @ memories[0].states[0])
 
@@ -241,7 +241,7 @@ def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond
     alone = model(collate([[6]], [[7, EOS]], [2])).log_likelihood
     torch.testing.assert_close(alone[0], found.log_likelihood[2, :2])
     # The posterior of the only word is 1, for any token.
-    torch.testing.assert_close(found.beliefs[0][2, :, 0, 0], torch.ones(4, dtype=torch.float64))
+    torch.testing.assert_close(found.posteriors[0][2, :, 0, 0], torch.ones(4, dtype=torch.float64))
 
 
 def test_forced_decoding_score_equals_search_score() -> None:

@@ -20,7 +20,7 @@ def test_general_matches_luong_et_al_2015_equation_8() -> None:
     scorer = build_scorer("general", 4, 6).double()
     assert isinstance(scorer, BilinearScorer)
     expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
-    torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
+    torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(STATES)), expected)
 
 
 def test_scaled_general_divides_by_square_root_of_query_size() -> None:
@@ -36,7 +36,7 @@ def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
     words = torch.einsum("ad,bsd->bsa", scorer.key_proj.weight, STATES) + scorer.key_proj.bias
     queries = torch.einsum("qa,btq->bta", scorer.query_weight, QUERIES)
     expected = torch.tanh(words[:, None] + queries[:, :, None]) @ scorer.vector
-    torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
+    torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(STATES)), expected)
 
 
 def test_dot_product_requires_equal_sizes() -> None:

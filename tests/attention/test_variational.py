@@ -215,7 +215,7 @@ def test_reinforce_uses_the_expected_context_as_baseline() -> None:
 @estimators
 def test_every_parameter_receives_a_gradient(estimator) -> None:
     made = model(estimator).train()
-    outcome = made(batch(), average=True)
+    outcome = made(batch(), mean_log_probs=True)
     get_objective(made.objective)(outcome, 0.1).total.backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None and (parameter.grad != 0).any(), name
@@ -232,7 +232,7 @@ def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> Non
     mechanism, query = build(), torch.randn(3, 4, dtype=torch.float64)
     given = mechanism.prepare(memory())
     for state in (mechanism.start(given, reference()), mechanism.start(given)):
-        after = mechanism.read(query, given, state).observe(torch.zeros(3, 4, dtype=torch.float64))
+        after = mechanism.read(query, given, state).update(torch.zeros(3, 4, dtype=torch.float64))
         torch.testing.assert_close(after.context, (after.weights @ given.states)[:, 0])
     torch.testing.assert_close(
         *(mechanism.read(query, given, s).weights for s in (state, mechanism.start(given, reference())))
@@ -242,11 +242,11 @@ def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> Non
 def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> None:
     made, data = model(), batch()
     trained = made.train()(data)
-    torch.testing.assert_close(trained.beliefs[0][:, :, 0], trained.log_weights.exp())
+    torch.testing.assert_close(trained.posteriors[0][:, :, 0], trained.log_weights.exp())
     found = made.eval()(data)
     posterior = (found.log_weights + found.log_likelihoods).softmax(-1)
     real = data.target.mask if data.target is not None else None
-    torch.testing.assert_close(found.beliefs[0][:, :, 0][real], posterior[real])
+    torch.testing.assert_close(found.posteriors[0][:, :, 0][real], posterior[real])
     torch.testing.assert_close(found.log_weights.exp(), found.weights[0][:, :, 0])
 
 
@@ -303,9 +303,9 @@ def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
 
 def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
-    fast = made(batch(), average=True)
+    fast = made(batch(), mean_log_probs=True)
     made.attention.attends_to_single_positions = False
-    slow = made(batch(), average=True)
+    slow = made(batch(), mean_log_probs=True)
     for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
         torch.testing.assert_close(a, b)
     real = batch().target.mask  # type: ignore[union-attr]

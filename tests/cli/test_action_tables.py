@@ -10,7 +10,7 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig, train
-from regard.training.record import read_metrics
+from regard.training.metrics_logger import read_metrics
 
 STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 

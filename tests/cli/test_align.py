@@ -11,7 +11,7 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.links import parse_links
 from regard.data.phrasebook import generate_split
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.errors import ConfigError, DataError, UsageError
 
 

@@ -17,7 +17,7 @@ from regard.decoding.config import AlignmentConfig
 from regard.errors import UsageError
 from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.models import build_model
-from regard.report.maps import quantize
+from regard.report.word_maps import quantize
 from regard.server.engine import load_engines
 from regard.server.jobs import SearchSettings, SentenceJob
 from regard.training.resume import write_weights
@@ -195,9 +195,9 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 
 
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
-    from regard.api.phrases import load_translator
-    from regard.report.collect import collect_model
-    from regard.report.maps import MapKind
+    from regard.api.phrase_based import load_translator
+    from regard.report.systems import collect_model
+    from regard.report.word_maps import MapKind
 
     def no_progress(items, name, total):
         return items

@@ -13,10 +13,10 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.fertility import parse_fertilities
 from regard.data.phrasebook import write_splits
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.errors import TrainingDivergedError, UsageError
 from regard.training.optimizer import AdamConfig
-from regard.training.predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
+from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 
 
 @pytest.fixture(scope="module", autouse=True)

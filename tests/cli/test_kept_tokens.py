@@ -12,7 +12,7 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextSide, TextProcessor
-from regard.data.tokenizer import ActionsConfig, BytePairConfig, WordsConfig
+from regard.data.tokenizer_factory import ActionsConfig, BytePairConfig, WordsConfig
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer
 from regard.data.tokenizers.words import WordsTokenizer

@@ -16,7 +16,7 @@ from test_translate import run
 from regard.data.locking import directory_lock
 from regard.data.phrasebook import write_splits
 from regard.errors import CheckpointError, UsageError
-from regard.reproduce.grid import JobsFailed
+from regard.reproduce.runner import JobsFailed
 
 SMALL = [
     "training.max_epochs=1",

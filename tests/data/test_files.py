@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import folders
+from regard.data import directories
 from regard.data.files import file_digest, open_atomic, read_bytes, write_atomic
-from regard.data.folders import atomic_directory
+from regard.data.directories import atomic_directory
 from regard.data.partial import partial_directory
 from regard.errors import DataError
 
@@ -97,7 +97,7 @@ def test_file_names_of_maximum_length_can_be_written(tmp_path) -> None:
 @pytest.mark.parametrize("exchange", [True, False], ids=["atomic exchange", "two renames"])
 def test_directory_is_replaced_as_a_whole(tmp_path, monkeypatch, exchange) -> None:
     if not exchange:
-        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(directories, "_exchange", lambda one, other: False)
     place = tmp_path / "link"
     place.symlink_to(tmp_path / "real")
     for content in ("old", "new"):

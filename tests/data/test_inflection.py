@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.data.text import TextSide, TextProcessor, _warn_unknown
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer

@@ -12,10 +12,10 @@ import pytest
 from made_corpora import KINDS, both, configure, corpus, sentences
 
 from regard.config import from_dict
-from regard.data import arrays, units
+from regard.data import arrays, pretokenization
 from regard.data.batch import BatchConfig
 from regard.data.corpus import DataConfig
-from regard.data.prepared import PreparedData, prepare_data
+from regard.data.dataset import PreparedData, prepare_data
 from regard.data.vocabulary import EOS, UNK
 from regard.errors import DataError
 
@@ -42,7 +42,7 @@ def test_decoding_prepared_ids_restores_the_text(data, kind):
 
 
 def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "CHUNK", 7)
+    monkeypatch.setattr(pretokenization, "CHUNK", 7)
     config = configure(data, **both("bpe"))
     contents = []
     for processes in (1, 2):
@@ -191,7 +191,7 @@ def test_progress_is_reported(data):
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
     monkeypatch.setattr(arrays, "ROWS", 500)
-    monkeypatch.setattr(units, "CHUNK", 500)
+    monkeypatch.setattr(pretokenization, "CHUNK", 500)
     peaks = []
     for number in (4_000, 16_000):
         data["train"] = [

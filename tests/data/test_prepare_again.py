@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from made_corpora import configure, stamp
 
-from regard.data.prepared import PreparedData, prepare_data
+from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError
 
 

@@ -7,10 +7,10 @@ import sacremoses
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.prepared import prepare_data
+from regard.data.dataset import prepare_data
 from regard.data.punctuation import TextFormatDetector, TextFormat, separate_punctuation
 from regard.data.text import TextProcessor
-from regard.data.tokenizer import MosesConfig, WordsConfig, detect_text_format
+from regard.data.tokenizer_factory import MosesConfig, WordsConfig, detect_text_format
 
 PLAIN_DE = [
     "Der Hund schläft, die Katze nicht.",

@@ -12,7 +12,7 @@ import pytest
 from regard.data.files import file_digest, read_bytes
 from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
 from regard.data.reading import InvalidJsonError, open_regular_file, parse_json, read_limited
-from regard.data.sealed import verify_checksums, compute_checksums
+from regard.data.checksums import verify_checksums, compute_checksums
 from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -8,8 +8,8 @@ import pytest
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.phrasebook import write_splits
-from regard.data.prepared import PreparedData, prepare_data
-from regard.data.swapped import is_swapped, warn_if_swapped
+from regard.data.dataset import PreparedData, prepare_data
+from regard.data.swap_detection import is_swapped, warn_if_swapped
 from regard.experiment import RunConfig, train
 
 

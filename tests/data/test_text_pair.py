@@ -3,9 +3,9 @@
 import pytest
 
 from regard.data.text import TextSide, TextProcessor
-from regard.data.tokenizer import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
+from regard.data.tokenizer_factory import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.pieces import SentencePieceTokenizer, train_sentencepiece
+from regard.data.tokenizers.sentencepiece import SentencePieceTokenizer, train_sentencepiece
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
 from regard.errors import DataError
 

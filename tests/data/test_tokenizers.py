@@ -16,9 +16,9 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.spacing import normalize_whitespace
+from regard.data.whitespace import normalize_whitespace
 from regard.data.text import TextSide
-from regard.data.tokenizer import (
+from regard.data.tokenizer_factory import (
     ActionsConfig,
     BytePairConfig,
     CharactersConfig,
@@ -31,7 +31,7 @@ from regard.data.tokenizer import (
     create_tokenizers,
 )
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.pieces import train_sentencepiece
+from regard.data.tokenizers.sentencepiece import train_sentencepiece
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.errors import ConfigError, DataError
 
@@ -86,7 +86,7 @@ def test_sentencepiece_ids_restore_any_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
     # The smallest vocabularies that preprocessing can choose: no token was counted in the training text.
     for vocabulary in (
-        Vocabulary.build({}, required_tokens=tokenizer.always),
+        Vocabulary.build({}, required_tokens=tokenizer.required_tokens),
         Vocabulary.build({}, required_tokens=tokenizer.inventory),
     ):
         side = TextSide(tokenizer, vocabulary)

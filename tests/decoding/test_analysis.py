@@ -15,7 +15,7 @@ from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import SamplingConfig, GenerationBatchConfig, GenerationConfig
 from regard.decoding.forced import predict_tokens
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.metrics.attention import attention_statistics, summarize
 
 PRIOR = {"kind": "posterior", "state_attention": "prior"}

@@ -111,7 +111,7 @@ def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
                 if token == EOS:
                     break
                 generated.append(token)
-                state = model.observe(prediction, torch.tensor([0]), torch.tensor([token]))
+                state = model.update(prediction, torch.tensor([0]), torch.tensor([token]))
         assert hypothesis.tokens == tuple(generated)
 
 

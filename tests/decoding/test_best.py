@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.best import top_k_tokens
+from regard.decoding.topk import top_k_tokens
 from regard.kernels.versions import use_backend
 
 

@@ -21,7 +21,7 @@ from regard.decoding.linking import (
     selection_links,
 )
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_links

@@ -24,8 +24,8 @@ from regard.decoding.beam import beam_search
 from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.forced import force_decode
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.terms import WordBoundaries, TermConstraints, contains_term
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.constrained import WordBoundaries, TermConstraints, contains_term
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import DataError, RegardError, UsageError
 
 VOCAB_SIZE = 12

@@ -15,7 +15,7 @@ from problems import (
     extreme_problems,
 )
 
-from regard.attention.words import masked_log_softmax
+from regard.attention.latent import masked_log_softmax
 from regard.functional import (
     constrained_softmax_scan,
     constrained_sparsemax,

@@ -22,7 +22,7 @@ from regard.api.loading import search_settings
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.translate import LineResult, Translator, enumerate_lines
+from regard.decoding.translator import LineResult, Translator, enumerate_lines
 from regard.errors import CheckpointError
 from regard.experiment import load_model
 

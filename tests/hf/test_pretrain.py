@@ -18,7 +18,7 @@ from regard.config import from_dict
 from regard.data.monolingual import num_masked, mask_tokens
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.pretrain import PretrainConfig, pretrain
-from regard.training.store import read_tensors
+from regard.training.serialization import read_tensors
 from regard.training.weights import MODEL_FILE
 
 

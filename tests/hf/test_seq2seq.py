@@ -153,21 +153,21 @@ def test_log_likelihood_equals_loss_of_transformers(name: str, model_dir: ModelD
 def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
     data = batch(one, SOURCES[:1], TARGETS[:1])
-    outcome = one.model(data, look="all")
+    outcome = one.model(data, output_attentions="all")
     model, tokenizer = library(model_dir(name))
     inputs = tokenizer(SOURCES[:1], return_tensors="pt")
     labels = tokenizer(text_target=TARGETS[:1], return_tensors="pt")["input_ids"]
     made = model(**inputs, labels=labels, output_attentions=True)
     layout, skipped = one.model.layout, len(one.model.start) - 1
-    order = layout._ours(data.source)[0]
-    for own, theirs in zip(outcome.weights, made.cross_attentions, strict=True):
+    order = layout._from_encoder_order(data.source)[0]
+    for own, theirs in zip(outcome.cross_attentions, made.cross_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0, :, skipped:][..., order].transpose(0, 1), atol=1e-5)
-    for own, theirs in zip(outcome.encoder, made.encoder_attentions, strict=True):
+    for own, theirs in zip(outcome.encoder_attentions, made.encoder_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0][:, order][..., order], atol=1e-5)
-    for own, theirs in zip(outcome.decoder, made.decoder_attentions, strict=True):
+    for own, theirs in zip(outcome.decoder_attentions, made.decoder_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0, :, skipped:, skipped:], atol=1e-5)
     columns = data.source.tokens.shape[1]
-    assert len(one.text.sink_tokens) == layout.count and outcome.weights[0].shape[-1] == columns
+    assert len(one.text.sink_tokens) == layout.num_special and outcome.cross_attentions[0].shape[-1] == columns
 
 
 @whole
@@ -233,7 +233,7 @@ def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, mo
     optimizer = torch.optim.Adam(trained, 1e-2)
     losses = []
     for _ in range(12):
-        loss = -model(data, look="nothing").log_likelihood.sum()
+        loss = -model(data, output_attentions="nothing").log_likelihood.sum()
         losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
@@ -271,8 +271,8 @@ def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
     assert isinstance(model, HfSeq2Seq)
     target_ids = [[*text.target.encode(line), EOS] for line in TARGETS]
     data = text.batch([text.source.encode(line) for line in SOURCES], target_ids, range(3))
-    outcome = model(data, look="all")
-    assert len(outcome.weights) == 2 and outcome.weights[0].shape[2] == 2
+    outcome = model(data, output_attentions="all")
+    assert len(outcome.cross_attentions) == 2 and outcome.cross_attentions[0].shape[2] == 2
     # Single steps equal teacher forcing.
     with torch.no_grad():
         memories, state = model.begin(data.source)

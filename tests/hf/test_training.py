@@ -23,8 +23,8 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_model, train, write_config
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer import TransformerModel
-from regard.training.finetune import FineTuningConfig, UnfreezingSchedule, parameter_groups
-from regard.training.store import read_tensors
+from regard.training.fine_tuning import FineTuningConfig, UnfreezingSchedule, parameter_groups
+from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights
 
 SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.rows import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState, select_rows
 
 
 @dataclass(frozen=True)

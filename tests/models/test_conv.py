@@ -19,7 +19,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.convolution import WeightNormLinear
-from regard.layers.position import LearnedPositionConfig
+from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvSideConfig
 from regard.models.conv_layers import scale_gradient
@@ -139,7 +139,7 @@ def test_shared_gradient_scales_only_the_encoder_gradient() -> None:
 
 def test_returning_attention_does_not_change_the_likelihood() -> None:
     model, data = build(conv()), batch()
-    without, with_weights = (model(data, look=look) for look in ("nothing", "source"))
+    without, with_weights = (model(data, output_attentions=look) for look in ("nothing", "source"))
     torch.testing.assert_close(without.log_likelihood, with_weights.log_likelihood)
     assert without.weights == () and [w.shape for w in with_weights.weights] == [(3, 7, 1, 5)] * 2
 
@@ -166,7 +166,7 @@ def test_bfloat16_approximates_float32() -> None:
     model, data = build(conv()).float().eval(), batch()
     exact = model(data).log_likelihood
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = model(data, look="nothing").log_likelihood
+        cast = model(data, output_attentions="nothing").log_likelihood
     assert cast.dtype == torch.float32
     torch.testing.assert_close(cast, exact, rtol=0.05, atol=0.1)
     stored = model.to(torch.bfloat16)(data).log_likelihood

@@ -8,7 +8,7 @@ from wirings import LSTMS, SOURCE, TARGET, batch, build, config, decoder
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.errors import ConfigError
-from regard.layers.position import LearnedPositionConfig
+from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig, ConvStack
 from regard.models.lstm import LstmModel
 

@@ -24,7 +24,7 @@ def test_every_supported_mechanism_is_tested(wirings) -> None:
 @every
 def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
     model, data = MODELS[name]().eval(), batch()
-    outcome = model(data, average=True)
+    outcome = model(data, mean_log_probs=True)
     memories, state = model.begin(data.source, data.upper_bounds)
     tokens = torch.full((3,), BOS)
     rows = torch.arange(3)
@@ -38,10 +38,10 @@ def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
         every = prediction.likelihood(rows.repeat_interleave(size), torch.arange(size).repeat(3))
         read = outcome.log_weights[:, t].isfinite()[real]  # positions outside the K contexts need no score
         each = every.view(3, size, -1).mean(1)[real]
-        torch.testing.assert_close(each[read], outcome.average[:, t][real][read])
-        for reading, weights in zip(prediction.readings, outcome.weights, strict=True):
+        torch.testing.assert_close(each[read], outcome.mean_log_probs[:, t][real][read])
+        for reading, weights in zip(prediction.attention_steps, outcome.cross_attentions, strict=True):
             torch.testing.assert_close(reading.weights[real], weights[:, t][real])
-        state = model.observe(prediction, rows, tokens)
+        state = model.update(prediction, rows, tokens)
 
 
 @every
@@ -54,7 +54,7 @@ def test_distributions_are_float32_and_normalized_under_autocast(name) -> None:
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         memories, state = model.begin(data.source, None if data.upper_bounds is None else data.upper_bounds.float())
         prediction = model.step(torch.full((3,), BOS), memories, state)
-    found, weights = prediction.log_probs, prediction.readings[-1].log_weights
+    found, weights = prediction.log_probs, prediction.attention_steps[-1].log_weights
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.exp().sum(-1), weights.float().exp().sum(-1), atol=1e-5, rtol=0)
 
@@ -125,7 +125,7 @@ def test_reordering_rows_commutes_with_a_step(name) -> None:
     order = torch.tensor([2, 0, 0])
     tokens = torch.tensor([6, 7, 8])
     memories, state = model.begin(data.source, data.upper_bounds)
-    state = model.observe(model.step(tokens, memories, state), torch.arange(3), tokens)
+    state = model.update(model.step(tokens, memories, state), torch.arange(3), tokens)
     after = model.step(tokens, memories, state)
     chosen = tuple(memory.select(order) for memory in memories)
     before = model.step(tokens[order], chosen, state.select(order))
@@ -139,8 +139,8 @@ def test_gradient_of_every_layer_matches_finite_differences(name) -> None:
         model.eval()  # samples have a gradient only through the reward: see `test_hard`
 
     def loss() -> torch.Tensor:
-        outcome = model(data, average=True)
-        return outcome.penalty.sum() - outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()
+        outcome = model(data, mean_log_probs=True)
+        return outcome.penalty.sum() - outcome.log_likelihood.sum() - 0.1 * outcome.mean_log_probs.sum()
 
     loss().backward()
     attends = any(bool((weights != 0).any()) for weights in model(data).weights)

@@ -20,8 +20,8 @@ def test_losses_and_gradients_match_the_cpu() -> None:
     for device in ("cpu", "cuda"):
         torch.manual_seed(1)
         model = LstmModel(RnnConfig(dropout=0.0), 20, 20).double().to(device)
-        outcome = model(data.to(torch.device(device)), average=True)
-        (-outcome.log_likelihood.sum() - outcome.average.sum()).backward()
+        outcome = model(data.to(torch.device(device)), mean_log_probs=True)
+        (-outcome.log_likelihood.sum() - outcome.mean_log_probs.sum()).backward()
         found.append([outcome.log_likelihood.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])
     for here, there in zip(*found, strict=True):
         torch.testing.assert_close(here, there, rtol=1e-9, atol=1e-10)

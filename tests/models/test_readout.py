@@ -21,10 +21,10 @@ def test_mixture_equals_one_softmax_per_context(name, rows, recorded) -> None:
     index, tokens = torch.tensor(rows), torch.full((3,), BOS)
     with torch.set_grad_enabled(recorded):
         memories, state = model.begin(data.source)
-        state = model.observe(model.step(tokens, memories, state), torch.arange(3), torch.tensor([5, 6, 7]))
+        state = model.update(model.step(tokens, memories, state), torch.arange(3), torch.tensor([5, 6, 7]))
         memories = tuple(memory.select(index) for memory in memories)
         prediction = model.step(torch.tensor([5, 6, 7])[index], memories, state.select(index))
-        reading = prediction.readings[0]
+        reading = prediction.attention_steps[0]
         top = prediction.state.top
         both = torch.cat([reading.contexts, top.unsqueeze(1).expand(-1, reading.contexts.shape[1], -1)], -1)
         each = linear_log_softmax(both @ model.combine, model.output, model.output_bias)  # (N, K, V)

@@ -16,9 +16,9 @@ from regard.training.checkpoint import state_files
 from regard.training.config import StopConfig, TrainingConfig
 from regard.training.objectives import marginal
 from regard.training.optimizer import AdamConfig
-from regard.training.predictor import FertilityPredictor, TaggedSentences, train_predictor
-from regard.training.record import read_metrics
-from regard.training.schedule import ConstantConfig
+from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.metrics_logger import read_metrics
+from regard.training.lr_scheduler import ConstantConfig
 from regard.training.weights import load_weights
 
 SMALL = TaggerConfig(embedding_size=64, hidden_size=32)

@@ -19,7 +19,7 @@ from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError, InfeasibleBoundsError
-from regard.layers.position import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
+from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerSideConfig
 
@@ -67,13 +67,13 @@ def test_layers_match_pytorch(norm, heads) -> None:
 
 
 def _copy_attention(ours, theirs) -> None:
-    theirs.in_proj_weight.copy_(ours.enter.weight.t())
-    theirs.out_proj.weight.copy_(ours.leave.weight.t())
+    theirs.in_proj_weight.copy_(ours.in_proj.weight.t())
+    theirs.out_proj.weight.copy_(ours.out_proj.weight.t())
 
 
 def _copy_rest(feed, theirs, around) -> None:
-    theirs.linear1.weight.copy_(feed.enter.weight.t())
-    theirs.linear2.weight.copy_(feed.leave.weight.t())
+    theirs.linear1.weight.copy_(feed.linear1.weight.t())
+    theirs.linear2.weight.copy_(feed.linear2.weight.t())
     theirs.linear1.bias.zero_()
     theirs.linear2.bias.zero_()
     assert len(around) == len([name for name, _ in theirs.named_children() if name.startswith("norm")])
@@ -84,7 +84,7 @@ def _copy_rest(feed, theirs, around) -> None:
 def test_returning_attention_does_not_change_the_likelihood(attention, layers) -> None:
     side = TransformerSideConfig(num_layers=2, num_localness_layers=layers)
     model, data = build(transformer(attention=attention, encoder=side, decoder=side)), batch()
-    outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
+    outcomes = {look: model(data, output_attentions=look) for look in ("nothing", "source", "all")}
     for outcome in outcomes.values():
         torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
     if attention.map == "softmax":
@@ -94,15 +94,15 @@ def test_returning_attention_does_not_change_the_likelihood(attention, layers) -
 
 def test_attention_of_every_layer_and_head_is_returned() -> None:
     model, data = build(transformer(encoder=TransformerSideConfig(num_layers=3))), batch()
-    outcome = model(data, look="all")
-    assert [w.shape for w in outcome.weights] == [(3, 7, 2, 5)] * 2
-    assert [w.shape for w in outcome.encoder] == [(3, 2, 5, 5)] * 3
-    assert [w.shape for w in outcome.decoder] == [(3, 2, 7, 7)] * 2
-    for weights in (*outcome.encoder, *outcome.decoder):
+    outcome = model(data, output_attentions="all")
+    assert [w.shape for w in outcome.cross_attentions] == [(3, 7, 2, 5)] * 2
+    assert [w.shape for w in outcome.encoder_attentions] == [(3, 2, 5, 5)] * 3
+    assert [w.shape for w in outcome.decoder_attentions] == [(3, 2, 7, 7)] * 2
+    for weights in (*outcome.encoder_attentions, *outcome.decoder_attentions):
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-    for weights in outcome.encoder:
+    for weights in outcome.encoder_attentions:
         assert (weights.masked_select(~data.source.mask[:, None, None]) == 0).all()
-    for weights in outcome.decoder:
+    for weights in outcome.decoder_attentions:
         assert (weights.triu(1) == 0).all()
 
 
@@ -165,7 +165,7 @@ def test_bfloat16_approximates_float32() -> None:
     model, data = build(transformer()).float().eval(), batch()
     exact = model(data).log_likelihood
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = model(data, look="nothing").log_likelihood
+        cast = model(data, output_attentions="nothing").log_likelihood
     assert cast.dtype == torch.float32
     torch.testing.assert_close(cast, exact, rtol=0.05, atol=0.1)
     stored = model.to(torch.bfloat16)(data).log_likelihood

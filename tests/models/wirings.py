@@ -15,7 +15,7 @@ from regard.attention.variational import VariationalAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
 from regard.layers.feedforward import FeedForwardConfig
-from regard.layers.position import LearnedPositionConfig
+from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.metrics.by_length import BucketScore, LengthScores, bucket_by_length
-from regard.report.by_length import plot_by_length
+from regard.report.length_charts import plot_by_length
 
 SVG = "{http://www.w3.org/2000/svg}"
 BUCKETS = bucket_by_length([3] * 1200 + [15] * 5 + [70])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
-from regard.report.attention import plot_coverage, plot_entropy
+from regard.report.attention_charts import plot_coverage, plot_entropy
 from regard.report.charts import Panel, Series, plot_panels
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,16 +13,16 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationConfig
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.models.lstm_config import RnnConfig
-from regard.report.collect import collect_translations, collect_model, add_word_links, system_maps
-from regard.report.curves import read_curves
-from regard.report.maps import MapKind
+from regard.report.systems import collect_translations, collect_model, add_word_links, system_maps
+from regard.report.training_curves import read_curves
+from regard.report.word_maps import MapKind
 from regard.report.scores import compute_scores
-from regard.report.worst import corpus_scores
+from regard.report.errors import corpus_scores
 
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
@@ -70,7 +70,7 @@ def soft():
 def test_every_line_is_included_even_if_empty_or_too_long(soft):
     _, system = soft
     assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
-    assert [one.refused is None for one in system.sentences] == [True] * 4 + [False]
+    assert [one.error is None for one in system.sentences] == [True] * 4 + [False]
     assert [one.own is None for one in system.sentences] == [False, True, False, False, True]
     assert [one.text == "" for one in system.sentences] == [False, True, False, False, True]
     assert system.sentences[4].sentence.source == ("x",) * 40

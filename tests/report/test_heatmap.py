@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.grid import Colormap
+from regard.report.colormap import Colormap
 from regard.report.heatmap import plot_attention
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
-from regard.report.maps import MapKind, MapPacker, AttentionLayers, WordMaps, drop_equal_priors, quantize, word_maps
+from regard.report.word_maps import MapKind, MapPacker, AttentionLayers, WordMaps, drop_equal_priors, quantize, word_maps
 from regard.report.page import render, script_json
 
 
@@ -157,7 +157,7 @@ def test_errors_are_marked_where_they_are_counted(report, data):
     assert data["sentences"][5]["systems"][0]["dropped"] == [2]
     figures = {figure["key"]: figure["values"] for figure in data["figures"]}
     for system, shown in enumerate(report.systems):
-        assert figures["rep"][system] == [one.sentence.sigma for one in shown.sentences]
+        assert figures["rep"][system] == [one.sentence.repetition_score for one in shown.sentences]
         assert figures["drop"][system] == [len(one.sentence.dropped) for one in shown.sentences]
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     assert table["rep"][0]["value"] == pytest.approx(report.scores.table["rep"][0].estimate.value, abs=1e-4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.reproduce.grid import threads_per_job
+from regard.reproduce.runner import threads_per_job
 
 
 @pytest.mark.parametrize(

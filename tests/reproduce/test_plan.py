@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from regard.config import read_config, to_dict
-from regard.data.folders import recipes_dir
+from regard.data.directories import recipes_dir
 from regard.errors import ConfigError, DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.plan import TableJob, merge_options, plan
 from regard.reproduce.registry import TABLES
-from regard.reproduce.texts import ExperimentText, write_text
+from regard.reproduce.experiment_text import ExperimentText, write_text
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 

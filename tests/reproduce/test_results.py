@@ -15,7 +15,7 @@ from regard.reproduce.plan import TableJob, RowJob
 from regard.reproduce.results import to_dict, to_markdown, collect_results
 from regard.reproduce.scores import serialize_statistics
 from regard.reproduce.tables import Metric, Row, Table
-from regard.reproduce.texts import ExperimentText
+from regard.reproduce.experiment_text import ExperimentText
 
 TABLE = Table(
     "toy",

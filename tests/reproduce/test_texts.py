@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.reproduce.texts import NUM_HELD_OUT, find_tables, read_text, write_text
+from regard.reproduce.experiment_text import NUM_HELD_OUT, find_tables, read_text, write_text
 
 
 def _corpus(directory: Path, names: dict[str, int], tokenized: bool = False) -> Path:

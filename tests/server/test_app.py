@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from regard.decoding.translate import InputLine, Translator
+from regard.decoding.translator import InputLine, Translator
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob

@@ -18,10 +18,10 @@ class Recorder(QueueObserver):
     def waiting(self, count):
         self.counts.append(count)
 
-    def batch(self, size, waited, seconds):
+    def batch_finished(self, size, waited, seconds):
         self.batches.append(size)
 
-    def freed(self, count):
+    def removed(self, count):
         self.gone += count
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.spacing import normalize_whitespace
-from regard.server import splitter
-from regard.server.splitter import split_sentences
+from regard.data.whitespace import normalize_whitespace
+from regard.server import sentence_splitter
+from regard.server.sentence_splitter import split_sentences
 
 
 def split(text: str, language: str | None = None) -> list[str]:
@@ -76,7 +76,7 @@ def test_line_that_cannot_be_split_is_one_sentence(monkeypatch, caplog):
     def fail(language, line):
         raise PanicException("byte index 4 is not a char boundary")
 
-    monkeypatch.setattr(splitter, "segment", fail)
+    monkeypatch.setattr(sentence_splitter, "segment", fail)
     assert split("One. Two.\nThree.") == ["One. Two.", "Three."]
     assert "a line of 9 characters is not split" in caplog.text
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from toy_table import SearchLimits, toy_decoder
 
-from regard.data.sealed import compute_checksums
+from regard.data.checksums import compute_checksums
 from regard.data.text import TextSide, TextProcessor
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -116,7 +116,7 @@ def loads_and_translates(part, decoder: PhraseDecoder, directory: Path) -> bool:
     except DataError:
         return False
     table, model = (loaded, decoder.language_model) if part is PhraseTable else (decoder.table, loaded)
-    if part is NgramLanguageModel and len(loaded.spelling) != len(decoder.language_model.vocabulary):
+    if part is NgramLanguageModel and len(loaded.vocabulary) != len(decoder.language_model.vocabulary):
         return True
     forged = PhraseDecoder(table, model, decoder.language_ids, decoder.weights, decoder.lexicalized, SMALL)
     forged.translate([[0, 1, 2, -1], [2, 0]], num_return=3)

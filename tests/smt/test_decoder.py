@@ -9,7 +9,7 @@ from toy_table import EXACT, toy_decoder
 
 from regard.smt.decoder import COPIED, SearchLimits, PhraseDecoder
 from regard.smt.features import NUM_FEATURES
-from regard.smt.options import collect_options, future_costs
+from regard.smt.translation_options import collect_options, future_costs
 
 LN10 = np.log(10)
 

@@ -16,8 +16,8 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.phrasebook import write_splits
 from regard.data.vocabulary import UNK
-from regard.decoding.phrases import PhraseTranslator
-from regard.decoding.translate import enumerate_lines
+from regard.decoding.phrase_translator import PhraseTranslator
+from regard.decoding.translator import enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_config, load_model, train
 from regard.server.engine import load_engines
@@ -260,7 +260,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
     ("call", "message"),
     [
         (lambda model: model.score("ein Hund", "a dog"), "cannot compute the probability"),
-        (lambda model: model.translate("ein Hund", look="all"), "no self-attention"),
+        (lambda model: model.translate("ein Hund", output_attentions="all"), "no self-attention"),
         (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
     ],
@@ -274,7 +274,7 @@ def test_prefix_and_required_terms_are_rejected_per_line(directory: Path) -> Non
     model = regard.load(directory / "model")
     for options in ({"prefix": "a"}, {"terms": ["dog"]}):
         (result,) = model.translate(["ein Hund"], **options)
-        assert "does not support prefixes" in (result.refused or "")
+        assert "does not support prefixes" in (result.error or "")
 
 
 def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:

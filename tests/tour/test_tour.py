@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 from regard.alignment import Corpus, WordAligner
 from regard.cli.main import app
 from regard.config import read_config
-from regard.data.folders import recipes_dir
+from regard.data.directories import recipes_dir
 from regard.data.links import read_gold_links
 from regard.errors import UsageError
 from regard.experiment import RunConfig, load_config
 from regard.metrics.alignment import alignment_score
-from regard.tour import page, walk
-from regard.tour.page import load_report, write_report
-from regard.tour.stops import SYSTEMS
-from regard.tour.walk import TrainingInterrupted, Tour
+from regard.tour import report, runner
+from regard.tour.report import load_report, write_report
+from regard.tour.systems import SYSTEMS
+from regard.tour.runner import TrainingInterrupted, Tour
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [stop for stop in SYSTEMS if stop.name in ("word", "none", "constrained")]
@@ -67,13 +67,13 @@ def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> N
     assert none.flops and constrained.flops and constrained.flops > none.flops
     assert none.megabytes == pytest.approx(4 * none.parameters / 1e6, rel=0.01)  # float32
     assert all(one.speed > 0 and one.seconds for one in costs.values())
-    monkeypatch.setattr(walk, "_measure", None)
+    monkeypatch.setattr(runner, "_measure", None)
     assert {stop: tour.train(stop, nullcontext) for stop in CHOSEN} == costs
 
 
 def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
-    assert load_config(tour.model_dir(CHOSEN[1])).training.stop.epochs == 1
-    assert load_config(tour.model_dir(CHOSEN[0])).training.stop.epochs != 1
+    assert load_config(tour.model_dir(CHOSEN[1])).training.max_epochs == 1
+    assert load_config(tour.model_dir(CHOSEN[0])).training.max_epochs != 1
 
 
 def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -> None:
@@ -107,22 +107,22 @@ def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figu
     kept.write_bytes(before + b" ")
     assert load_report(tour, costs) is None
     kept.write_bytes(before)
-    (tour.output_dir / page.RESULTS_FILE).rename(tour.output_dir / "elsewhere")
+    (tour.output_dir / report.RESULTS_FILE).rename(tour.output_dir / "elsewhere")
     assert load_report(tour, costs) is None
-    (tour.output_dir / "elsewhere").rename(tour.output_dir / page.RESULTS_FILE)
+    (tour.output_dir / "elsewhere").rename(tour.output_dir / report.RESULTS_FILE)
 
 
 def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
-    monkeypatch.setattr(walk, "train", lambda *_: TrainingResult("a signal", signal.SIGTERM, None))
+    monkeypatch.setattr(runner, "train", lambda *_: TrainingResult("a signal", signal.SIGTERM, None))
     with pytest.raises(TrainingInterrupted) as stopped:
         tour.train(CHOSEN[1], nullcontext)
     assert stopped.value.signal == signal.SIGTERM
 
 
 def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(walk, "SIZES", {**tour.sizes})
+    monkeypatch.setattr(runner, "SIZES", {**tour.sizes})
     monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
-    monkeypatch.setattr(page, "show_all", None)  # fails if anything is translated again
+    monkeypatch.setattr(report, "show_all", None)  # fails if anything is translated again
     names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
     options = ("--folder", tour.output_dir, "--stops", names, "--pairs", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])

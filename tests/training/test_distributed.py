@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import to_dict
-from regard.training.record import read_metrics
+from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import Trainer
 
 CHILD = Path(__file__).with_name("two_processes.py")

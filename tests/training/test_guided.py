@@ -10,14 +10,14 @@ from torch.nn import functional as F
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.guidance import SplitLinks
-from regard.data.prepared import prepare_data
+from regard.data.guided_alignment import SplitLinks
+from regard.data.dataset import prepare_data
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import RunConfig, load_model, train
 from regard.models.base import ForwardOutput
-from regard.training.aligned import load_guided_links
-from regard.training.guided import GuidedAlignmentConfig, guided_alignment_loss
+from regard.training.guided_links import load_guided_links
+from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
 
 
 def outcome(*weights: torch.Tensor) -> ForwardOutput:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import CheckpointError, ConfigError
-from regard.training.record import MetricsLogger, read_metrics
+from regard.training.metrics_logger import MetricsLogger, read_metrics
 
 
 def _write(run_dir: Path, steps: range) -> None:

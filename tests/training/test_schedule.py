@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.training.schedule import (
+from regard.training.lr_scheduler import (
     ConstantConfig,
     ExponentialConfig,
     InverseSqrtConfig,

@@ -23,9 +23,9 @@ from regard.training.config import TrainingConfig
 from regard.training.distributed import SINGLE_PROCESS
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.schedule import build_lr_scheduler
-from regard.training.sequence import CandidateBatch, SequenceLossConfig, generate_candidates, sequence_loss
-from regard.training.update import TrainStep
+from regard.training.lr_scheduler import build_lr_scheduler
+from regard.training.sequence_loss import CandidateBatch, SequenceLossConfig, generate_candidates, sequence_loss
+from regard.training.train_step import TrainStep
 
 WORDS = [5, 6, 7]
 
@@ -118,8 +118,8 @@ def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
 
 def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     """Enumerate translations of at most two tokens, after which the end symbol is forced."""
-    monkeypatch.setattr("regard.training.sequence.TALL", 0.0)
-    monkeypatch.setattr("regard.training.sequence.MORE", 2)
+    monkeypatch.setattr("regard.training.sequence_loss.TALL", 0.0)
+    monkeypatch.setattr("regard.training.sequence_loss.MORE", 2)
     one, reference = model().double().eval(), [5, 6, EOS]
     with torch.no_grad():
         # Search never generates these symbols, so the model must give them no probability.

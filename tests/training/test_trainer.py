@@ -13,8 +13,8 @@ import torch
 from regard.data.batch import BatchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, TrainingDivergedError
 from regard.training.evaluate import ValidationScore, validate
-from regard.training.record import read_metrics
-from regard.training.store import read_metadata, write_tensors
+from regard.training.metrics_logger import read_metrics
+from regard.training.serialization import read_metadata, write_tensors
 from regard.training.trainer import Trainer
 from regard.training.weights import load_weights, named_weights
 
@@ -169,7 +169,7 @@ def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_
     )
     result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
-    assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
+    assert (result.progress.update, result.progress.best, result.progress.best_step) == (8, 30.0, 4)
     assert read_metadata(run_dir / "model.safetensors")["update"] == 4
 
 
@@ -218,7 +218,7 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
 
     run._count = recording_count
     progress = run.run().progress
-    assert (progress.update, progress.skipped) == (3, 1)
+    assert (progress.update, progress.skipped_steps) == (3, 1)
     assert not _equal(before, _weights(run))
     assert all(math.isfinite(entry["loss"]) for entry in read_metrics(run_dir))
 

@@ -11,7 +11,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
-from regard.training.store import write_tensors
+from regard.training.serialization import write_tensors
 from regard.training.weights import average_weights, load_weights, copy_weights, init_from, named_weights
 
 

@@ -1,6 +1,6 @@
 """The interface of word aligners: trained on sentence pairs, they align target words with source words.
 
-An `Aligner` has one direction; `regard.alignment.both` combines two. A `TrainingSetup` holds the parameters of a
+An `Aligner` has one direction; `regard.alignment.word_aligner` combines two. A `TrainingSetup` holds the parameters of a
 training run other than text and configuration: threads, seed, and the reduction of counts over processes.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 
 from regard.alignment.corpus import Corpus
-from regard.processors import num_available_cpus
+from regard.cpu_threads import num_available_cpus
 
 __all__ = ["Aligner", "IterationStats", "Reduce", "TrainingSetup", "AlignerState"]
 

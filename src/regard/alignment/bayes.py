@@ -35,7 +35,7 @@ from regard.alignment.corpus import Corpus
 from regard.alignment.threads import split_evenly, run_parallel
 from regard.config import configclass, option
 from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
-from regard.processors import num_available_cpus
+from regard.cpu_threads import num_available_cpus
 
 __all__ = ["BayesAligner", "BayesConfig", "LinkStatistics", "Sampler", "train_bayes"]
 
@@ -327,10 +327,8 @@ class Sampler:
         self.update_parameters(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
         priors = self._config.alpha, self._config.null_alpha
-        log_likelihood = log_likelihood(self._layout, self.state, *priors) if with_likelihood else math.nan
-        return np.array(
-            [moved, self.state.nulls[-1], len(self.state.links), log_likelihood], dtype=np.float64
-        )
+        value = log_likelihood(self._layout, self.state, *priors) if with_likelihood else math.nan
+        return np.array([moved, self.state.nulls[-1], len(self.state.links), value], dtype=np.float64)
 
     def update_parameters(self, stage: str) -> None:
         """Set the jumps to their mean and sample the fertilities, given the links of the last pass."""

@@ -180,7 +180,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
     fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
     nexts, seen = np.empty(widest, np.int32), np.full(len(chain.totals), -1, dtype=np.int32)
-    nulls, jumps, backs = chain.nulls, chain.jumps, chain.backs
+    nulls, jumps, backs = chain.nulls, chain.jumps, chain.reversed_jumps
     middle, gather, moved = len(jumps) // 2, len(marginals) > 0, 0
     for row in range(first, last):
         m, n = layout.source_lengths[row], layout.target_lengths[row]

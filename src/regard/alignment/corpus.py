@@ -17,12 +17,12 @@ import numpy as np
 
 from regard.data.checks import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     # Imports PyTorch, which the alignment of plain text does not need.
-    from regard.data.prepared import PreparedData
+    from regard.data.dataset import PreparedData
 
 __all__ = ["UNKNOWN", "Corpus", "Text", "WordList", "split_joined"]
 

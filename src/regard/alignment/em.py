@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.cells import Block, Blocks
+from regard.alignment.blocks import Block, Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.table import TranslationTable
 from regard.alignment.threads import run_parallel
-from regard.processors import num_available_cpus
+from regard.cpu_threads import num_available_cpus
 
 __all__ = ["Expectation", "EMAligner", "EMTrainer", "run_over_sentences"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
-from regard.alignment.cells import Block
+from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.hmm_paths import MAX_JUMP, NUM_JUMPS, viterbi, emissions, transitions

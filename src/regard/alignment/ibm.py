@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
-from regard.alignment.cells import Block
+from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.diagonal import fit_tension, normalizer, length_counts
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
-from regard.alignment.cells import Block
+from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm

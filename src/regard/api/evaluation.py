@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from regard.api.arguments import as_list, as_texts
 from regard.data.links import Links, check_links
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import DEFAULT_REPETITION, count_drops, count_text_repetitions

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.data.text import TextSide
 from regard.decoding.analysis import tokens_to_words
-from regard.decoding.by_hand import parse_user_fertilities
+from regard.decoding.user_fertilities import parse_user_fertilities
 from regard.errors import UsageError
 
 __all__ = ["FertilityBounds", "WordFertilities", "format_fertilities"]

@@ -14,19 +14,19 @@ from typing import Any, overload
 
 from regard.api.arguments import as_list, broadcast, check_texts, join_terms
 from regard.api.fertilities import WordFertilities, format_fertilities
-from regard.api.found import OutputAttentions, scored_result, translation_result
+from regard.api.results import OutputAttentions, scored_result, translation_result
 from regard.api.loading import load_models, search_settings
-from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
+from regard.api.phrase_based import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
 from regard.api.result import TranslationResult
 from regard.config import from_dict
 from regard.data.text import TextProcessor
-from regard.decoding.by_hand import check_fertility_support
+from regard.decoding.user_fertilities import check_fertility_support
 from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
-from regard.decoding.phrases import PhraseTranslator
+from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import InputLine, Translator
+from regard.decoding.translator import InputLine, Translator
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.smt.model import PhraseModel
@@ -173,13 +173,13 @@ class Model:
             ConfigError: if a search setting is invalid; names it.
         """
         if look not in ("source", "all"):
-            raise UsageError(f"look={look!r}: expected 'source' or 'all'")
+            raise UsageError(f"output_attentions={look!r}: expected 'source' or 'all'")
         single = isinstance(text, str)
         texts = check_texts([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
         if isinstance(self.model, PhraseModel):
             if look == "all":
-                raise UsageError(f"look='all': {self.directories[0]} is phrase-based and has no self-attention")
+                raise UsageError(f"output_attentions='all': {self.directories[0]} is phrase-based and has no self-attention")
             if sample or mbr:
                 raise UsageError(
                     f"sample and mbr: not available for phrase-based models such as {self.directories[0]}"

@@ -154,7 +154,7 @@ class TranslationResult:
             head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
                 each other. Default: the mean of the heads of `alignment_config`, or of all heads if another layer
                 is chosen.
-            kind: Kind of attention. `encoder_attention` and `decoder_attention` need a translation made with `look="all"`.
+            kind: Kind of attention. `encoder_attention` and `decoder_attention` need a translation made with `output_attentions="all"`.
             title: Title above the plot.
 
         Returns:
@@ -172,7 +172,7 @@ class TranslationResult:
         rows, columns, layers = self._labeled_attention(kind)
         if not layers:
             raise UsageError(
-                f"of={kind!r}: the result has no such attention; translate with look='all' and a single "
+                f"of={kind!r}: the result has no such attention; translate with output_attentions='all' and a single "
                 "Transformer model"
             )
         own = self.alignment_config if kind == "source" else AlignmentConfig()

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -169,7 +169,7 @@ class AttentionStep(BatchedState):
         positions: [B, W], the source positions of the first W contexts. None if no context is the state of a
             single position.
         baseline: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
-        posteriors: [B, T, H, S], from `read_all` only: `State.belief` of every step. None means the weights.
+        posteriors: [B, T, H, S], from `read_all` only: `State.posteriors` of every step. None means the weights.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -225,7 +225,7 @@ class Attention(nn.Module, ABC):
 
     @property
     def has_posterior(self) -> bool:
-        """Whether `State.belief` may differ from the weights; by default, whether tokens are observed."""
+        """Whether `State.posteriors` may differ from the weights; by default, whether tokens are observed."""
         return self.observes_tokens
 
     @classmethod
@@ -302,13 +302,13 @@ class Attention(nn.Module, ABC):
         """
         return None
 
-    def count_multiply_adds(self, num_source_tokens: int, num_target_tokens: int, num_token_pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Return the number of multiply-adds of a forward pass over a batch, to count FLOPs.
 
         Args:
-            num_source_tokens: Number of source tokens.
-            num_target_tokens: Number of target tokens.
-            num_token_pairs: Number of source tokens times number of target tokens, summed over sentences.
+            source: Number of source tokens.
+            target: Number of target tokens.
+            pairs: Number of source tokens times number of target tokens, summed over sentences.
         """
         return 0
 

@@ -37,7 +37,7 @@ from regard.functional import (
 from regard.functional.masking import accumulation_dtype
 from regard.functional.scans import add_exhaustion, remaining_bound
 from regard.kernels.maps import mean_over_heads
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["LOWER_BOUND_TOLERANCE", "ConstrainedAttention", "ConstrainedAttentionConfig"]
@@ -140,11 +140,11 @@ class ConstrainedAttention(Attention):
         none = initial_coverage(super().start(memory))
         return ConstrainedState(none.weights, none.context, none.coverage, memory.target_mask)
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.memory_size
+        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
 
-    def ending(self, memory: Memory, state: State) -> EosConstraint:
+    def eos_constraint(self, memory: Memory, state: State) -> EosConstraint:
         """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
         assert isinstance(state, CoverageState) and memory.upper is not None
         must = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT

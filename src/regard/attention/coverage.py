@@ -23,8 +23,8 @@ from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, 
 from regard.attention.soft import NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = ["CoverageAttention", "CoverageAttentionConfig"]
@@ -89,9 +89,9 @@ class CoverageAttention(Attention):
         """Return the initial state, in which no token has received attention."""
         return initial_coverage(super().start(memory))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
-        made = self.scorer.multiply_adds(source, target, pairs)
+        made = self.scorer.count_multiply_adds(source, target, pairs)
         return made + target * self.coverage_weight.numel() + pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:

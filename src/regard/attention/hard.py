@@ -6,7 +6,7 @@ With Y the decoder state before attention and Z the encoder states (Eq. 3 to 6),
     S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j.
 
 The attention weights of a step are the selection, 0 or 1 for each source token. For analysis
-and word alignment, `State.belief` holds the probabilities sigmoid(S) instead, because the selection does not
+and word alignment, `State.posteriors` holds the probabilities sigmoid(S) instead, because the selection does not
 rank the selected tokens.
 
 At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the
@@ -40,8 +40,8 @@ from regard.config import configclass, option
 from regard.functional.estimators import sample_bernoulli
 from regard.functional.masking import accumulation_dtype
 from regard.layers.linear import Linear
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["HardAttention", "HardAttentionConfig"]
@@ -95,7 +95,7 @@ class HardState(State):
     probabilities: Float[Tensor, "B S"] | None = None
 
     @property
-    def belief(self) -> Float[Tensor, "B H S"]:
+    def posteriors(self) -> Float[Tensor, "B H S"]:
         """The selection probabilities."""
         return self.weights if self.probabilities is None else self.probabilities.unsqueeze(1)
 
@@ -127,8 +127,8 @@ class HardAttention(Attention):
         memory_size: Width of the memory's states, and of the contexts.
     """
 
-    projects = True
-    moves_queries = False
+    has_projections = True
+    trains_queries = False
     objective: Objective = "reinforce"
 
     def __init__(self, config: HardAttentionConfig, query_size: int, memory_size: int) -> None:
@@ -155,7 +155,7 @@ class HardAttention(Attention):
         keys = HardKeys(StepLinear.prepare(offered.transpose(1, 2)))
         return memory.with_projections(keys, StepLinear.prepare(self.value_proj(memory.states)))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, the scores, and the sum of the selected values."""
         made = 0
         for part, count in ((self.query_proj, target), (self.key_proj, source), (self.value_proj, source)):

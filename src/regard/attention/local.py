@@ -25,8 +25,8 @@ from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP
 from regard.attention.soft import NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = ["LocalAttention", "LocalAttentionConfig", "LocalState"]
@@ -109,10 +109,10 @@ class LocalAttention(Attention):
         step = torch.zeros(len(memory.states), dtype=torch.long, device=memory.states.device)
         return LocalState(first.weights, first.context, step)
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, the prediction of the center, and a weighted sum for each step."""
         place = 0 if self.position_weight is None or self.position_vector is None else self.position_weight.numel() + self.position_vector.numel()
-        return self.scorer.multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
+        return self.scorer.count_multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""

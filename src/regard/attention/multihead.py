@@ -19,7 +19,7 @@ from regard.attention.base import Attention, EosConstraint, Likelihood, Memory, 
 from regard.attention.registry import AttentionConfig, build_attention, attention_class
 from regard.errors import InfeasibleBoundsError
 from regard.layers.linear import Linear
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.types import Float, Int, Tensor
 
 __all__ = ["FoldedHeads", "MultiHeadAttention"]
@@ -50,9 +50,9 @@ class MultiHeadState(State):
     heads: FoldedHeads
 
     @property
-    def belief(self) -> Float[Tensor, "B H S"]:
+    def posteriors(self) -> Float[Tensor, "B H S"]:
         """The attention of each head given the token that was produced."""
-        return _unfold_heads(self.heads.folded.belief.squeeze(1), self.heads.num_heads)
+        return _unfold_heads(self.heads.folded.posteriors.squeeze(1), self.heads.num_heads)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MultiHeadStep(AttentionStep):
     mechanism_step: AttentionStep
     out_proj: Linear
 
-    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> MultiHeadState:
+    def update(self, log_likelihood: Float[Tensor, "B K"]) -> MultiHeadState:
         """Pass the likelihood to the mechanism and return the new state."""
         after = self.mechanism_step.update(log_likelihood)
         return MultiHeadState(after.weights, self.out_proj(after.context), FoldedHeads(after, 1))
@@ -89,7 +89,7 @@ class MultiHeadAttention(Attention):
         super().__init__()
         kind = attention_class(config)
         self.num_heads = 1 if kind.observes_tokens else num_heads
-        if getattr(config, "scorer", "none") is None:
+        if getattr(config, "score_function", "none") is None:
             # Heads have their own projections, so the scorer needs no matrix W.
             config = dataclasses.replace(config, score_function="scaled_dot")
         each = query_size // self.num_heads
@@ -145,7 +145,7 @@ class MultiHeadAttention(Attention):
         context = memory.states.new_zeros(len(memory.states), self.out_proj.weight.shape[1])
         return MultiHeadState(exact, context, FoldedHeads(first, self.num_heads))
 
-    def ending(self, memory: Memory, state: State) -> EosConstraint | None:
+    def eos_constraint(self, memory: Memory, state: State) -> EosConstraint | None:
         """Require the end if one head requires it; otherwise allow it if all heads allow it."""
         assert isinstance(state, MultiHeadState)
         found = self.mechanism.eos_constraint(_mechanism_memory(memory), state.heads.folded)
@@ -154,13 +154,13 @@ class MultiHeadAttention(Attention):
         must, may = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
         return EosConstraint(must.any(1), may.all(1) | must.any(1))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, and the mechanism in each head."""
         made = source * self.key_value_proj.weight.numel()
         made += target * (self.query_proj.weight.numel() + self.out_proj.weight.numel())
         return made + self.num_heads * self.mechanism.count_multiply_adds(source, target, pairs)
 
-    def glance(
+    def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
         """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.glance`."""

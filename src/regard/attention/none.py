@@ -32,8 +32,8 @@ class NoAttention(Attention):
         memory_size: Width of the memory's states; not used.
     """
 
-    projects = True
-    moves_queries = False
+    has_projections = True
+    trains_queries = False
 
     def __init__(self, config: NoAttentionConfig, query_size: int, memory_size: int) -> None:
         """Initialize the module; there are no parameters."""

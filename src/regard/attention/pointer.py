@@ -3,7 +3,7 @@
 In Aharoni & Goldberg (2017), Section 2, the target is a sequence of actions: characters to write, and
 `step`, which moves the pointer to the next source token. The context is the encoder state at the pointer. The
 pointer position is a function of the actions alone. Training on actions derived from alignments
-(`regard.alignment.actions`) is therefore plain maximum likelihood, and search is a search over actions. Their
+(`regard.alignment.pointer_actions`) is therefore plain maximum likelihood, and search is a search over actions. Their
 decoder receives the context as input and predicts from its state: `query = "previous"` and
 `feed = "context"`.
 """
@@ -58,7 +58,7 @@ class PointerAttention(Attention):
         memory_size: Width of the memory's states; not used.
     """
 
-    enters = True
+    needs_advance = True
 
     def __init__(self, config: PointerAttentionConfig, query_size: int, memory_size: int) -> None:
         """Keep the id of the step action; there are no parameters."""
@@ -71,7 +71,7 @@ class PointerAttention(Attention):
         position = torch.zeros(len(memory.states), dtype=torch.long, device=memory.states.device)
         return PointerState(first.weights, first.context, position)
 
-    def enter(self, state: State, tokens: Int[Tensor, "B"]) -> PointerState:
+    def advance(self, state: State, tokens: Int[Tensor, "B"]) -> PointerState:
         """Advance the pointer if the previous token was a step."""
         assert isinstance(state, PointerState)
         # The position may exceed the sentence; `read` clips it to the last token.

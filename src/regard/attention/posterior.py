@@ -38,10 +38,10 @@ from torch import nn
 
 from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State
 from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
-from regard.attention.words import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.attention.latent import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
@@ -113,7 +113,7 @@ class PosteriorState(State):
     posterior: Float[Tensor, "B S"] | None = None
 
     @property
-    def belief(self) -> Float[Tensor, "B H S"]:
+    def posteriors(self) -> Float[Tensor, "B H S"]:
         """The posterior, not mixed with the prior; for Prior-Joint, the prior."""
         return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
@@ -133,7 +133,7 @@ class PosteriorStep(AttentionStep):
     values: StepLinear
     posterior_weight: float | None
 
-    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
+    def update(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
         """Apply Bayes' rule to the K positions and to the mean of the others, if there is one."""
         assert self.positions is not None
         prior = self.weights[:, 0]
@@ -154,8 +154,8 @@ class PosteriorAttention(Attention):
         memory_size: Width of the memory's states.
     """
 
-    observes = True
-    reads_words = True
+    observes_tokens = True
+    attends_to_single_positions = True
 
     def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and the coupling."""
@@ -176,10 +176,10 @@ class PosteriorAttention(Attention):
         first = super().start(memory)
         return PosteriorState(first.weights, first.context)
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and the weighted sums of each step (passed context, mean of the others)."""
         sums = 2 if self.config.tail == "mean" and self.config.top_k else 1
-        return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.memory_size
+        return self.scorer.count_multiply_adds(source, target, pairs) + sums * pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorStep:
         """Compute the prior and the contexts of one time step."""

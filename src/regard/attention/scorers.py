@@ -24,8 +24,8 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.kernels.products import linear
 from regard.layers.precision import to_compute
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = [
@@ -61,8 +61,8 @@ class AttentionScorer(nn.Module, ABC):
         """Compute the score of every source position for each query."""
 
     @abstractmethod
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the multiply-adds of a forward pass; see `Attention.multiply_adds`."""
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """Count the multiply-adds of a forward pass; see `Attention.count_multiply_adds`."""
 
 
 class DotScorer(AttentionScorer):
@@ -77,7 +77,7 @@ class DotScorer(AttentionScorer):
         super().__init__()
         self.width = query_size
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the states themselves."""
         return StepLinear.prepare(states.transpose(1, 2))
 
@@ -86,7 +86,7 @@ class DotScorer(AttentionScorer):
         assert isinstance(keys, StepLinear)
         return keys(queries)
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count a dot product for each pair."""
         return pairs * self.width
 
@@ -94,9 +94,9 @@ class DotScorer(AttentionScorer):
 class ScaledDotScorer(DotScorer):
     """z_j = q . h_j / sqrt(D); query and memory must have the same width D."""
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the scaled states."""
-        return super().keys(states * self.width**-0.5)
+        return super().compute_keys(states * self.width**-0.5)
 
 
 class BilinearScorer(DotScorer):
@@ -112,22 +112,22 @@ class BilinearScorer(DotScorer):
         super().__init__(query_size)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j."""
         weight = to_compute(self.weight)
-        return super().keys(linear(states.to(weight.dtype), weight.t()))
+        return super().compute_keys(linear(states.to(weight.dtype), weight.t()))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count W h_j for each source token, and a dot product for each pair."""
-        return source * self.weight.numel() + super().multiply_adds(source, target, pairs)
+        return source * self.weight.numel() + super().count_multiply_adds(source, target, pairs)
 
 
 class ScaledBilinearScorer(BilinearScorer):
     """z_j = q^T W h_j / sqrt(D), where D is the width of the query."""
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j / sqrt(D)."""
-        return super().keys(states * self.width**-0.5)
+        return super().compute_keys(states * self.width**-0.5)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class AdditiveScorer(AttentionScorer):
         self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, hidden_size)))
         self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
         weight, bias = to_compute(self.key_proj.weight), to_compute(self.key_proj.bias)
         return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepLinear.prepare(self.query_weight))
@@ -165,7 +165,7 @@ class AdditiveScorer(AttentionScorer):
         hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, A)
         return hidden @ self.vector.to(hidden.dtype)
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
         made = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
         return made + pairs * self.vector.numel()

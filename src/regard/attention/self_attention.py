@@ -4,13 +4,13 @@
 
 G is an optional bias toward nearby positions (`regard.attention.localness`). If the weights are not
 requested, PyTorch's fused operator computes the result. Search caches the keys and values of earlier steps
-(`regard.attention.cache`).
+(`regard.attention.kv_cache`).
 """
 
 import torch
 from torch import nn
 
-from regard.attention.cache import KVCache
+from regard.attention.kv_cache import KVCache
 from regard.attention.localness import Localness
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.attention import fused_attention

@@ -18,7 +18,7 @@ from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.attention import fused_attention
 from regard.kernels.cached import supports_attention, source_attention
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
@@ -78,11 +78,11 @@ class SoftAttention(Attention):
         """Compute the keys and prepare the values."""
         return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.memory_size
+        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
 
-    def glance(
+    def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
         """Use PyTorch's fused attention for softmax and scores that are dot products of queries and keys."""

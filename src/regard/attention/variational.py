@@ -28,11 +28,11 @@ import torch
 
 from regard.attention.base import Attention, Memory, AttentionStep, Reference, State
 from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, BilinearScorer, ScorerKind, build_scorer
-from regard.attention.words import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.attention.latent import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
 from regard.config import configclass, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
 from regard.layers.recurrent import RecurrentLayer
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalState"]
@@ -107,7 +107,7 @@ class VariationalState(State):
     posterior: Float[Tensor, "B S"] | None = None
 
     @property
-    def belief(self) -> Float[Tensor, "B H S"]:
+    def posteriors(self) -> Float[Tensor, "B H S"]:
         """The posterior."""
         return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
@@ -116,7 +116,7 @@ class VariationalState(State):
 class VariationalStep(AttentionStep):
     """The reading of one step; its token determines the posterior."""
 
-    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
+    def update(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """Apply Bayes' rule to the K positions, for analysis; in training the posterior is already q."""
         state = self.state
         assert isinstance(state, VariationalState)
@@ -137,8 +137,8 @@ class VariationalAttention(Attention):
         target_size: Width of the target embeddings.
     """
 
-    observes = True
-    reads_reference = True
+    observes_tokens = True
+    uses_reference = True
 
     def __init__(self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int) -> None:
         """Build the scorer and the inference network."""
@@ -178,15 +178,15 @@ class VariationalAttention(Attention):
             target_size: The reference.
         """
         read, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
-        scores = self.inference_scorer(read, self.inference_scorer.keys(memory.states))
+        scores = self.inference_scorer(read, self.inference_scorer.compute_keys(memory.states))
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
-    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count both scorers, the inference network, and a weighted sum of the states for each step."""
         cell = self.inference_lstm.recurrence
         network = target * (cell.input_weight.numel() + cell.hidden_weight.numel())
         scorers = (self.scorer, self.inference_scorer)
-        return network + sum(s.multiply_adds(source, target, pairs) for s in scorers) + pairs * self.memory_size
+        return network + sum(s.count_multiply_adds(source, target, pairs) for s in scorers) + pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalStep:
         """Attend for one time step, under q if there is a reference and under the prior otherwise."""

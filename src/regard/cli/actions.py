@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.columns import column_numbers
+from regard.cli.column_option import column_numbers
 from regard.errors import UsageError
 
 __all__ = ["actions"]
@@ -42,7 +42,7 @@ def actions(
 
     Example: regard actions train.tsv dev.tsv --into actions
     """
-    from regard.alignment.actions import write_action_tables
+    from regard.alignment.pointer_actions import write_action_tables
     from regard.alignment.base import TrainingSetup
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig

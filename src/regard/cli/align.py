@@ -218,7 +218,7 @@ def _read(
     from regard.data.corpus import decode_lines
 
     if prepared is not None:
-        from regard.data.prepared import PreparedData
+        from regard.data.dataset import PreparedData
 
         return Corpus.from_prepared(PreparedData.open(prepared))
 
@@ -270,7 +270,7 @@ def _train(
 ) -> "WordAligner":
     """Train the directions that are needed and report the progress."""
     from regard.alignment import train_both
-    from regard.alignment.both import DIRECTIONS
+    from regard.alignment.word_aligner import DIRECTIONS
 
     # A saved aligner needs both directions, because it may later be symmetrized in another way.
     directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS

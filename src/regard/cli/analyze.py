@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 
 __all__ = ["analyze"]
 
@@ -141,8 +141,8 @@ def errors(
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
-    from regard.cli.analysed import AnalysisInput
-    from regard.cli.worst import ErrorOptions, analyze_errors
+    from regard.cli.analysis_input import AnalysisInput
+    from regard.cli.analyze_errors import ErrorOptions, analyze_errors
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
@@ -217,8 +217,8 @@ def attention(
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
-    from regard.cli.analysed import AnalysisInput
-    from regard.cli.attention import AttentionOptions, analyze_attention
+    from regard.cli.analysis_input import AnalysisInput
+    from regard.cli.analyze_attention import AttentionOptions, analyze_attention
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
@@ -276,8 +276,8 @@ def length(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
-    from regard.cli.analysed import AnalysisInput
-    from regard.cli.by_length import LengthOptions, analyze_length
+    from regard.cli.analysis_input import AnalysisInput
+    from regard.cli.analyze_length import LengthOptions, analyze_length
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from regard.cli.drops import LinkFiles
+from regard.cli.link_files import LinkFiles
 from regard.cli.output import write_json
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -173,7 +173,7 @@ def _write(
 def _predict(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
     """Return the fertility that a tagger predicts for each source word."""
     from regard.training.device import set_num_threads
-    from regard.training.predictor import FertilityPredictor
+    from regard.training.fertility_predictor import FertilityPredictor
 
     set_num_threads(threads or None)
     return FertilityPredictor.load(folder).expected_fertilities(sentences)
@@ -184,8 +184,8 @@ def _train(
 ) -> dict[str, Any]:
     """Train a tagger on the first text and return its validation scores on the second."""
     from regard.training.device import set_num_threads
-    from regard.training.predictor import FertilityPredictor, TaggedSentences
-    from regard.training.predictor import train_predictor as run
+    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences
+    from regard.training.fertility_predictor import train_predictor as run
 
     set_num_threads(threads or None)
     train, valid = (TaggedSentences(*text) for text in zip(sentences, counted, strict=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 
 if TYPE_CHECKING:
     from regard.cli.drawing.figure import Figure, FigureInput

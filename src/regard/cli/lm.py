@@ -71,7 +71,7 @@ def lm(
     levels = model.trie.levels
     counts = [end - start for start, end in pairwise(levels[1:])]
     figures: dict[str, object] = {"order": model.order, "ngrams": counts}
-    print_message(f"order {model.lm_order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
+    print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
     if output is not None:
         write_arpa(model, output)
     if perplexity is not None:

@@ -34,7 +34,7 @@ from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.tune import tune
 from regard.errors import RegardError
-from regard.processors import configure_threads
+from regard.cpu_threads import configure_threads
 
 __all__ = ["app", "main"]
 

@@ -26,8 +26,8 @@ def prepare(
     from rich.console import Console
 
     from regard.cli.progress import preparation_progress
-    from regard.data.prepared import prepare_data as run
-    from regard.data.swapped import warn_if_swapped
+    from regard.data.dataset import prepare_data as run
+    from regard.data.swap_detection import warn_if_swapped
     from regard.experiment import read_run_config
 
     settings = read_run_config(config, overrides or [])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from regard.decoding.translate import LineResult
+    from regard.decoding.translator import LineResult
     from regard.experiment import LoadedModel
 
 __all__ = ["quickstart"]
@@ -108,7 +108,7 @@ def quickstart(
 def _translate(loaded: "LoadedModel", source: Path, out: Path) -> "list[LineResult]":
     from regard.cli.output import open_output
     from regard.data.corpus import read_lines
-    from regard.decoding.translate import Translator, enumerate_lines
+    from regard.decoding.translator import Translator, enumerate_lines
 
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
     results = list(translator.translate(enumerate_lines(read_lines(source))))

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 from regard.cli.linker import Linker
 from regard.cli.progress import track, print_message
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.cli.analysed import AnalysisInput
+    from regard.cli.analysis_input import AnalysisInput
     from regard.data.corpus import CorpusConfig
     from regard.data.links import GoldLinks
     from regard.data.text import TextProcessor
-    from regard.report.collect import SystemResults
+    from regard.report.systems import SystemResults
 
 __all__ = ["report"]
 
@@ -139,7 +139,7 @@ def report(
     """
     if attention_maps not in ("links", "all"):
         raise UsageError(f"--maps {attention_maps!r}: expected links or all")
-    from regard.cli.analysed import AnalysisInput
+    from regard.cli.analysis_input import AnalysisInput
     from regard.cli.output import open_output
     from regard.metrics.translation import check_tokenizer
     from regard.report.page import Report, render
@@ -170,7 +170,7 @@ def report(
         if gold_links is not None:
             _check_gold(systems, text, gold_links)
         if aligner is not None:
-            from regard.report.collect import add_word_links
+            from regard.report.systems import add_word_links
 
             linker = Linker.load(aligner, lowercase, num_threads)
             linker.warn_if_unknown_words(_words(systems[0]))
@@ -267,10 +267,10 @@ def _collect(
     threads: int | None,
 ) -> "list[SystemResults]":
     """Return the results of each system on the text, in the order of the command line."""
-    from regard.api.phrases import load_translator
+    from regard.api.phrase_based import load_translator
     from regard.data.corpus import read_lines
-    from regard.report.collect import collect_translations, collect_model
-    from regard.report.curves import read_curves
+    from regard.report.systems import collect_translations, collect_model
+    from regard.report.training_curves import read_curves
 
     given: dict[str, list[str]] = {}
     for name, path in zip(names, analysed.models, strict=True):

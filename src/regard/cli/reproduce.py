@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.columns import column_numbers
+from regard.cli.column_option import column_numbers
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ def reproduce(
     places = column_numbers(columns)
 
     from regard.cli.output import open_output, write_json
-    from regard.reproduce.grid import run_jobs, threads_per_job
+    from regard.reproduce.runner import run_jobs, threads_per_job
     from regard.reproduce.plan import SIZES, plan
     from regard.reproduce.results import to_dict, to_markdown, collect_results
     from regard.reproduce.scores import unavailable_reason
-    from regard.reproduce.texts import find_tables, write_text
+    from regard.reproduce.experiment_text import find_tables, write_text
 
     if size not in SIZES:
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 
 __all__ = ["score"]
 
@@ -94,8 +94,8 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.api.loading import load_models, search_settings
-    from regard.api.phrases import is_phrase_based, no_probability_error
-    from regard.cli.kept_tokens import read_tokens
+    from regard.api.phrase_based import is_phrase_based, no_probability_error
+    from regard.cli.token_file import read_tokens
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 from regard.errors import UsageError
 
 __all__ = ["serve"]
@@ -86,7 +86,7 @@ def serve(
         )
 
     from regard.config import from_dict, apply_override
-    from regard.processors import num_available_cpus
+    from regard.cpu_threads import num_available_cpus
     from regard.server.config import ServeConfig
 
     data: dict[str, object] = {

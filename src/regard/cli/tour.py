@@ -47,9 +47,9 @@ def tour(
 
     from regard.cli.output import write_json
     from regard.cli.progress import track, preparation_progress
-    from regard.tour.page import load_report, write_report
-    from regard.tour.stops import SYSTEMS
-    from regard.tour.walk import CORPUS_SIZES, TrainingInterrupted, Tour
+    from regard.tour.report import load_report, write_report
+    from regard.tour.systems import SYSTEMS
+    from regard.tour.runner import CORPUS_SIZES, TrainingInterrupted, Tour
 
     names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
     known = {stop.name: stop for stop in SYSTEMS}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.by_word import report_missing_words, report_unknown_tokens, parse_word_fertilities
+from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.word_fertility import report_missing_words, report_unknown_tokens, parse_word_fertilities
 from regard.cli.translation_writer import TranslationWriter
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.translate import LineResult
+    from regard.decoding.translator import LineResult
 
 __all__ = ["translate"]
 
@@ -261,14 +261,14 @@ def translate(
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
     from regard.api.loading import load_models, search_settings
-    from regard.api.phrases import is_phrase_based, load_phrase_translator
-    from regard.cli.exported import load_exported_translator, check_not_exported
+    from regard.api.phrase_based import is_phrase_based, load_phrase_translator
+    from regard.cli.exported_models import load_exported_translator, check_not_exported
     from regard.config import from_dict
-    from regard.decoding.by_hand import check_fertility_support
+    from regard.decoding.user_fertilities import check_fertility_support
     from regard.decoding.config import SamplingConfig
     from regard.decoding.mbr import MbrConfig
-    from regard.decoding.share import translate_distributed
-    from regard.decoding.translate import Translator, enumerate_lines
+    from regard.decoding.distributed import translate_distributed
+    from regard.decoding.translator import Translator, enumerate_lines
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 

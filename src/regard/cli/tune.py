@@ -11,7 +11,7 @@ import typer
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.tune import Trial
+    from regard.decoding.tune_penalties import Trial
 
 __all__ = ["tune"]
 
@@ -73,9 +73,9 @@ def tune(
     from regard.cli.output import write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.decoding.translate import Translator
-    from regard.decoding.tune import best_trial
-    from regard.decoding.tune import tune_penalties as try_all
+    from regard.decoding.translator import Translator
+    from regard.decoding.tune_penalties import best_trial
+    from regard.decoding.tune_penalties import tune_penalties as try_all
     from regard.metrics.translation import check_tokenizer
     from regard.training.device import set_num_threads
 

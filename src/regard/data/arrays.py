@@ -1,6 +1,6 @@
 """The second half of preprocessing: numbered units are converted to the arrays of token ids for training.
 
-Rows are processed in chunks, which are read from the temporary files of `regard.data.units` and appended to
+Rows are processed in chunks, which are read from the temporary files of `regard.data.pretokenization` and appended to
 the final files.
 """
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.tokenizer import Tokenizer
-from regard.data.units import TAG_PREFIX, TOO_LONG
-from regard.data.unknown import UnknownTokenCounter
+from regard.data.tokenizer_factory import Tokenizer
+from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
+from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import EOS
 
 __all__ = ["KeptRows", "SegmentedUnits", "count_units", "count_kept_tokens", "write_split"]

@@ -20,8 +20,8 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
-from regard.data.spacing import split_whitespace
-from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint_tokenizers
+from regard.data.whitespace import split_whitespace
+from regard.data.tokenizer_factory import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint_tokenizers
 from regard.errors import DataError
 
 __all__ = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.config import TaggedUnion, configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.errors import DataError
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from regard.data.reading import InvalidJsonError, read_json, read_limited
-from regard.data.sealed import checked_file
+from regard.data.checksums import checked_file
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
 __all__ = [

@@ -19,8 +19,8 @@ from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import file_digest
 from regard.data.hf import tokenizer_files
 from regard.data.reading import InvalidJsonError, parse_json, read_json
-from regard.data.sealed import checked_file
-from regard.data.tokenizer import (
+from regard.data.checksums import checked_file
+from regard.data.tokenizer_factory import (
     BytePairConfig,
     MosesConfig,
     PretrainedTokenizerConfig,

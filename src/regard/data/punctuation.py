@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from regard.config import configclass, option
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer

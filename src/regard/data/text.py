@@ -28,9 +28,9 @@ from regard.data.fertility import (
 from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.sealed import verify_checksums, checked_file, compute_checksums
-from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
-from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
+from regard.data.checksums import verify_checksums, checked_file, compute_checksums
+from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
+from regard.data.tokenizer_factory import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
 from regard.errors import DataError
@@ -174,7 +174,7 @@ class TextProcessor:
     def without_conversion(self) -> "TextProcessor":
         """Return a copy for text in the format of the training text, which is not converted."""
         source, target = (
-            dataclasses.replace(side, form=dataclasses.replace(side.text_format, tokenized=False))
+            dataclasses.replace(side, text_format=dataclasses.replace(side.text_format, tokenized=False))
             for side in (self.source, self.target)
         )
         return TextProcessor(source, target, self.budget)
@@ -245,8 +245,8 @@ class TextProcessor:
             TextSide(load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary"))
             for name, config in (("source", settings.source), ("target", settings.target))
         ]
-        source = dataclasses.replace(sides[0], tags=settings.tags, form=settings.source_form)
-        target = dataclasses.replace(sides[1], form=settings.target_form)
+        source = dataclasses.replace(sides[0], source_prefixes=settings.tags, text_format=settings.source_form)
+        target = dataclasses.replace(sides[1], text_format=settings.target_form)
         return cls(source, target, _budget(settings.fertility, directory, source.vocabulary))
 
 

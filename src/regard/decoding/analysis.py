@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.batch import Batch
 from regard.data.links import Links
-from regard.data.spacing import ASCII_WHITESPACE
+from regard.data.whitespace import ASCII_WHITESPACE
 from regard.data.text import TextSide, TextProcessor
 from regard.decoding.beam import eval_mode
 from regard.decoding.config import AlignmentConfig, GenerationBatchConfig
@@ -144,7 +144,7 @@ def _force_decode_batch(
         outcome = model(batch)
         log_probs = outcome.log_likelihood.double().cpu().numpy()
         weights, beliefs = (
-            [layer.float().cpu().numpy() for layer in layers] for layers in (outcome.weights, outcome.beliefs)
+            [layer.float().cpu().numpy() for layer in layers] for layers in (outcome.cross_attentions, outcome.posteriors)
         )
     right = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
     for row, pair in enumerate(pairs):

@@ -19,7 +19,7 @@ finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.
 the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve several
 combinations of both (`beam_searches`).
 
-Required terms divide the beam into banks and delay the end symbol (`regard.decoding.terms`).
+Required terms divide the beam into banks and delay the end symbol (`regard.decoding.constrained`).
 
 The results of a sentence do not depend on the rest of the batch. Ties are broken in favor of the better
 hypothesis, then of the end symbol.
@@ -36,12 +36,12 @@ from regard.data.vocabulary import BOS
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.pool import FinishedHypotheses
-from regard.decoding.rules import TokenConstraints
-from regard.decoding.terms import TermConstraints
+from regard.decoding.finished import FinishedHypotheses
+from regard.decoding.token_constraints import TokenConstraints
+from regard.decoding.constrained import TermConstraints
 from regard.decoding.trace import SearchTrace
 from regard.errors import ConfigError, RegardError
-from regard.layers.rows import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import Memories, TranslationModel
 from regard.types import Float, Int, Tensor
 

@@ -18,7 +18,7 @@ from torch import nn
 from regard.attention.base import EosConstraint, AttentionStep
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import UsageError
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel
 from regard.types import Float, Int, Tensor
 
@@ -62,7 +62,7 @@ class Ensemble(TranslationModel):
         return list(self.models)  # type: ignore[arg-type]
 
     @property
-    def longest(self) -> int | None:
+    def max_length(self) -> int | None:
         """Return the smallest maximum length of the models, or None if none has a limit."""
         found = [model.max_length for model in self._members()]
         return min((one for one in found if one is not None), default=None)
@@ -98,19 +98,19 @@ class Ensemble(TranslationModel):
         ending = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
         return Prediction(log_probs, None, readings, _PendingState(tuple(predictions), state.num_memories), ending)
 
-    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _EnsembleState:
-        """Pass the chosen tokens to every model; see `TranslationModel.observe`."""
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _EnsembleState:
+        """Pass the chosen tokens to every model; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
         pairs = zip(self._members(), pending.predictions, strict=True)
         return _EnsembleState(tuple(model.update(own, rows, tokens) for model, own in pairs), pending.num_memories)
 
-    def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`.
 
-        `Outcome.average` is zero, because an ensemble is not trained.
+        `ForwardOutput.mean_log_probs` is zero, because an ensemble is not trained.
         """
-        outcomes: list[ForwardOutput] = [model(batch, look=look) for model in self.models]
+        outcomes: list[ForwardOutput] = [model(batch, output_attentions=output_attentions) for model in self.models]
         first = outcomes[0]
         found = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)

@@ -32,8 +32,8 @@ def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer
     with eval_mode(model):
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
-        weights = [layer.float().cpu().numpy() for layer in outcome.weights]
-        learned = outcome.beliefs if _has_posterior(model) else ()
+        weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
+        learned = outcome.posteriors if _has_posterior(model) else ()
         beliefs = [layer.float().cpu().numpy() for layer in learned]
         added = _attention_scores(scorer, batch, outcome)
     results: list[Hypothesis] = []

@@ -2,7 +2,7 @@
 
 A model has attention in several layers and heads. `AlignmentConfig` selects a layer and some of its heads,
 whose mean is the attention map of a translation. The map shows the posterior, which is the attention after
-each token is known (`State.belief`). For soft attention the posterior equals the weights; for posterior
+each token is known (`State.posteriors`). For soft attention the posterior equals the weights; for posterior
 attention it is given by Bayes' rule; for hard attention it is the probability of each selection.
 
 With `shift`, the row of token t is that of time step t + 1, whose input is token t. Without it, the row is

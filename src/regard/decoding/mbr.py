@@ -66,10 +66,10 @@ class MbrConfig:
                 "the beam size"
             )
         if sampled:
-            return replace(search, nbest=count, beam=max(search.beam_size, count))
+            return replace(search, num_return=count, beam_size=max(search.beam_size, count))
         if count > search.beam_size:
-            raise UsageError(f"{count} candidates require a beam of at least {count}, not {generation.beam_size}")
-        return replace(search, nbest=count)
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
+        return replace(search, num_return=count)
 
     def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
         """Return the weight of each candidate as a reference. The weights sum to 1.

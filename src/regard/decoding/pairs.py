@@ -13,7 +13,7 @@ from regard.data.text import TextProcessor
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
-from regard.decoding.by_hand import has_bounded_attention
+from regard.decoding.user_fertilities import has_bounded_attention
 from regard.decoding.config import LengthLimits, GenerationBatchConfig
 from regard.models.base import TranslationModel
 

@@ -84,7 +84,7 @@ class HypothesisScorer:
         additions = (CoveragePenalty(coverage.weight, coverage.epsilon),) if coverage.weight else ()
         if not config.scheme.hf_compatible:
             return cls(config.length_penalty, additions)
-        return cls(config.length_penalty, additions, power=True, forced=num_prefix_tokens - 1)
+        return cls(config.length_penalty, additions, transformers_length_penalty=True, num_forced_tokens=num_prefix_tokens - 1)
 
     def penalty(self, length: Any) -> Any:
         """Return the divisor of log-probabilities. `length` includes the end symbol."""

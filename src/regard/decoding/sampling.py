@@ -16,10 +16,10 @@ from regard.decoding.beam import eval_mode
 from regard.decoding.config import SamplingConfig, GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.rules import TokenConstraints
+from regard.decoding.token_constraints import TokenConstraints
 from regard.decoding.trace import HypothesisPath, SearchTrace
 from regard.errors import RegardError
-from regard.layers.rows import select_rows
+from regard.layers.batched_state import select_rows
 from regard.models.base import TranslationModel
 from regard.types import Bool, Float, Int, Tensor
 
@@ -112,7 +112,7 @@ def sample(
     paths = trace.backtrace(steps, places, last, np.repeat(source.lengths.cpu().numpy(), samples))
     words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
     found = [
-        replace(path.to_hypothesis(_score(scorer, path, words[row])), cut=bool(ends[3, row]))
+        replace(path.to_hypothesis(_score(scorer, path, words[row])), truncated=bool(ends[3, row]))
         for row, path in enumerate(paths)
     ]
     return [found[start : start + samples] for start in range(0, len(found), samples)]

@@ -15,15 +15,15 @@ import torch
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.data.folders import atomic_directory
+from regard.data.directories import atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, RunConfig, load_model, write_config
 from regard.layers.linear import Linear
-from regard.layers.position import PositionEncoding
+from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm

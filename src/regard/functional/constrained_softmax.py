@@ -24,7 +24,7 @@ they move first when the bounds are loosened.
 import torch
 
 from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
-from regard.functional.rows import Normalizer, normalize
+from regard.functional.dispatch import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax"]

@@ -24,7 +24,7 @@ direction, and adding a constant to g does not change it.
 import torch
 
 from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
-from regard.functional.rows import Normalizer, normalize
+from regard.functional.dispatch import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_sparsemax"]

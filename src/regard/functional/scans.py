@@ -22,7 +22,7 @@ from regard.errors import InfeasibleBoundsError
 from regard.functional.constrained_softmax import CONSTRAINED_SOFTMAX as SOFTMAX
 from regard.functional.constrained_sparsemax import CONSTRAINED_SPARSEMAX as SPARSEMAX
 from regard.functional.masking import bound_to_tensor, check_mask, check_scores, check_shape, accumulation_dtype
-from regard.functional.rows import Normalizer, normalize
+from regard.functional.dispatch import Normalizer, normalize
 from regard.kernels.cpu import KernelFallbackError
 from regard.kernels.maps import traced_scan, eager_scan, mean_over_heads
 from regard.kernels.versions import select_backend, in_functorch_transform

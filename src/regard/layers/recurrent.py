@@ -14,7 +14,7 @@ from torch import nn
 from regard.kernels.products import linear
 from regard.layers.cells import CELLS, CellKind, CellState
 from regard.layers.precision import to_compute
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Direction", "RecurrentWeights", "RecurrentLayer"]

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.files import file_digest
-from regard.data.spacing import normalize_whitespace
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 

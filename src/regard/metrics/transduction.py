@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.spacing import normalize_whitespace
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.coverage import percentage

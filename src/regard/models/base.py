@@ -18,7 +18,7 @@ from regard.attention.base import EosConstraint, Memory, Objective, AttentionSte
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS
 from regard.errors import InfeasibleBoundsError
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -66,7 +66,7 @@ class ForwardOutput:
         cross_attentions: For each layer with cross-attention, [B, T, H, S]: the attention weights before the target
             token is known. May be empty if attention was not requested.
         posteriors: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
-            the target token (`State.belief`).
+            the target token (`State.posteriors`).
         advantage: [B, T], the return of the sampled action minus its baseline, under the objective
             `reinforce`. If None, the reward is log p(y_t | context).
         top_tokens: [B, T], the top-scoring token of each step. Computed only in training, if the model's

@@ -21,9 +21,9 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
 from regard.layers.convolution import WeightNormLinear, PreparedLinear
 from regard.layers.dropout import dropout
-from regard.layers.position import PositionEncoding
+from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.rows import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask
 from regard.models.conv_config import ConvConfig, check_conv
 from regard.models.conv_layers import (
@@ -289,7 +289,7 @@ class ConvModel(TranslationModel):
         side = config.encoder
         made = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
         made += 2 * words * side.hidden_size * config.embedding_size
-        made += tokens * sum(layer.multiply_adds() for layer in layers)
+        made += tokens * sum(layer.count_multiply_adds() for layer in layers)
         made += tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
         return 6.0 * (made + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers))
 

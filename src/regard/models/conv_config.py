@@ -7,7 +7,7 @@ from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
-from regard.layers.position import LearnedPositionConfig
+from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.mechanisms import check_mechanisms, expand_mechanisms, check_exclusive
 
 __all__ = ["ConvConfig", "ConvSideConfig", "check_conv"]
@@ -77,7 +77,7 @@ class ConvConfig:
 
 def _with_dot_scorer(config: Any) -> AttentionConfig:
     """Return the config with the dot product (the paper's Eq. 1) as scorer, unless a scorer is set."""
-    return replace(config, score_function="dot") if getattr(config, "scorer", "none") is None else config
+    return replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
 
 
 def check_conv(config: ConvConfig, source_size: int, target_size: int) -> None:

@@ -19,7 +19,7 @@ from regard.config import configclass, option
 from regard.layers.cells import CellState
 from regard.layers.convolution import concatenate_windows
 from regard.layers.linear import Linear
-from regard.layers.position import LearnedPositionConfig, PositionEncoding
+from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding
 from regard.layers.precision import compute_dtype
 from regard.types import Bool, Float, Int, Tensor
 

@@ -25,7 +25,7 @@ from regard.attention.base import Attention
 from regard.kernels.autograd import apply, first_order
 from regard.layers.convolution import WeightNormLinear, PreparedLinear, concatenate_windows
 from regard.layers.dropout import dropout
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.models.stack import LayerQuery
 from regard.types import Bool, Float, Tensor
 
@@ -184,7 +184,7 @@ class ConvDecoderLayer(nn.Module):
         """Compute the normalized weights."""
         return OpenDecoderLayer(self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel)
 
-    def multiply_adds(self) -> int:
+    def count_multiply_adds(self) -> int:
         """Return the multiply-adds per token, without those of the attention mechanism."""
         parts = (self.convolution, self.query_proj, self.context_proj)
         return sum(part.weight_v.numel() for part in parts)

@@ -19,10 +19,10 @@ from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
-from regard.layers.position import PositionEncoding
+from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.rows import BatchedState
-from regard.layers.steps import StepLinear
+from regard.layers.batched_state import BatchedState
+from regard.layers.step_linear import StepLinear
 from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask, name_infeasible_sentence
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import RnnConfig, check_lstm
@@ -293,7 +293,7 @@ class LstmModel(TranslationModel):
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
             words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
-            opened = dataclasses.replace(opened, words=words)
+            opened = dataclasses.replace(opened, source_readout=words)
         readings: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []

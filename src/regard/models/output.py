@@ -7,7 +7,7 @@ import torch
 from regard.attention.base import EosConstraint, AttentionStep
 from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.models.base import TokenScorer, Prediction
 from regard.types import Bool, Float, Int, Tensor
 

@@ -39,7 +39,7 @@ from regard.functional.masking import accumulation_dtype
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import linear
 from regard.layers.precision import compute_dtype
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.models.output import OutputLayer, Mixture, clamped_log
 from regard.types import Float, Int, Tensor
 
@@ -222,7 +222,7 @@ class ReadoutMemory(Memory):
         weight, bias = output
         powers, _ = linear_exponentials(_source_hidden(memory.states, combine, weight, dropout), weight, bias)
         parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
-        return cls(**parts, powers=powers)
+        return cls(**parts, exp_logits=powers)
 
     @cached_property
     def sentence_exp_logits(self) -> Float[Tensor, "U S V"]:

@@ -15,7 +15,7 @@ from regard.config import configclass, option
 from regard.layers.cells import CellKind, CellState
 from regard.layers.dropout import dropout
 from regard.layers.recurrent import Direction, RecurrentWeights, RecurrentLayer
-from regard.layers.steps import StepLinear
+from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = [

@@ -55,7 +55,7 @@ def build_for_text(config: ModelConfig, text: TextProcessor, model_dir: Path | N
         ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
     words = [side.vocabulary.tokens for side in (text.source, text.target)]
-    if model_dir is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
+    if model_dir is None and getattr(config, "tie_embeddings", "none") == "all" and words[0] != words[1]:
         raise ConfigError(
             "model.tie_embeddings = 'all' needs one vocabulary for both sides, but the source vocabulary "
             f"({len(words[0])} tokens) and the target vocabulary ({len(words[1])} tokens) differ: "

@@ -14,7 +14,7 @@ import torch
 from regard.attention.base import Attention, EosConstraint, Memory, AttentionStep, Reference, State
 from regard.data.batch import Batch
 from regard.errors import InfeasibleBoundsError
-from regard.layers.rows import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, name_infeasible_sentence
 from regard.models.output import OutputLayer, top_tokens, predict, scored_contexts, select_real_tokens, score_tokens, scatter_real_tokens
 from regard.types import Bool, Float, Int, Tensor

@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention, Memory, Reference
-from regard.attention.cache import KVCache
+from regard.attention.kv_cache import KVCache
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, build_attention, attention_class
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
 from regard.layers.dropout import dropout
-from regard.layers.position import PositionEncoding
+from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.rows import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask
 from regard.models.stack import LayerQuery, DecoderStack, StackState, update_attention
 from regard.models.transformer_config import TransformerConfig, check_transformer
@@ -44,7 +44,7 @@ class SourceEncoder(nn.Module, ABC):
         """Return the states, and the self-attention of each layer, [B, H, S, S], if `output_attentions` is True."""
 
     @abstractmethod
-    def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
+    def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
         """Return the multiply-adds of a forward pass over sentences of the given lengths."""
 
     @abstractmethod
@@ -254,7 +254,7 @@ class TransformerModel(TranslationModel):
         # Query, key, value and output projections.
         own = 4 * config.d_model**2
         made = len(self.encoder) * (words * (own + feed) + 2 * config.d_model * int((source**2).sum()))
-        made += 0 if self.pretrained_encoder is None else self.pretrained_encoder.multiply_adds(batch.source.lengths)
+        made += 0 if self.pretrained_encoder is None else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
         # Causal self-attention computes half of the pairs that the encoder's does.
         made += config.decoder.num_layers * (tokens * (own + feed) + config.d_model * int((target**2).sum()))
         made += sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers())

@@ -7,7 +7,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
-from regard.layers.position import PositionEncodingConfig, SinusoidalPositionConfig
+from regard.layers.position_encoding import PositionEncodingConfig, SinusoidalPositionConfig
 from regard.models.mechanisms import check_mechanisms, expand_mechanisms, check_exclusive
 
 __all__ = ["TransformerConfig", "TransformerSideConfig", "check_transformer"]

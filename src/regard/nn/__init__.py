@@ -4,7 +4,7 @@ Each module calls the function of the same name in `regard.functional`.
 """
 
 from regard.nn.losses import Entmax15Loss, SparsemaxLoss
-from regard.nn.maps import (
+from regard.nn.normalizers import (
     ConstrainedSoftmax,
     ConstrainedSparsemax,
     Entmax,

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
-from regard.report.grid import printable
+from regard.report.colormap import printable
 from regard.report.svg import INK, MUTED, Length, Point, color_of, dot, line, svg_document, polygon, text
 
 __all__ = ["Groups", "Panel", "Series", "plot_panels"]

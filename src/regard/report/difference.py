@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from regard.data.links import GoldLinks
 from regard.errors import DataError
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
-from regard.report.grid import Colormap, clip_label, label_maps, printable
+from regard.report.colormap import Colormap, clip_label, label_maps, printable
 from regard.report.heatmap import INVALID_COLOR, ColorScale, plot_heatmap, plot_attention
 
 __all__ = ["plot_maps_and_differences", "plot_difference"]

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
-from regard.report.grid import LabeledMaps, Colormap, clip_label, label_maps, printable
+from regard.report.colormap import LabeledMaps, Colormap, clip_label, label_maps, printable
 from regard.report.svg import Length
 
 __all__ = ["INVALID_COLOR", "ColorScale", "plot_heatmap", "plot_attention", "weight_color"]

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.grid import Colormap
+from regard.report.colormap import Colormap
 from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, line, svg_document, polygon, text
 
 __all__ = ["Surface", "support_regions", "plot_curves", "plot_surfaces"]

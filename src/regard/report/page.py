@@ -18,9 +18,9 @@ from jinja2 import Environment, StrictUndefined
 from regard.data.links import GoldLinks, Links
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores
-from regard.report.collect import SentenceResult, SystemResults, system_maps
-from regard.report.curves import Curves
-from regard.report.maps import MapKind, MapPacker, WordMaps
+from regard.report.systems import SentenceResult, SystemResults, system_maps
+from regard.report.training_curves import Curves
+from regard.report.word_maps import MapKind, MapPacker, WordMaps
 from regard.report.scores import LOWER_IS_BETTER, SystemScore, Scores
 
 __all__ = ["Report", "render", "script_json"]

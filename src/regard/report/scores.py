@@ -17,7 +17,7 @@ from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.translation import count_statistics
-from regard.report.collect import SystemResults
+from regard.report.systems import SystemResults
 
 __all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "SystemScore", "Scores", "score_word_links", "compute_scores"]
 

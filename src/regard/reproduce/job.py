@@ -28,15 +28,15 @@ from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.decoding.config import GenerationConfig
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.translate import Translator
-from regard.decoding.tune import best_trial, tune_penalties
+from regard.decoding.translator import Translator
+from regard.decoding.tune_penalties import best_trial, tune_penalties
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, RunConfig, load_model, train
 from regard.reproduce.plan import TableJob, RowJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, serialize_statistics, read_statistics
-from regard.reproduce.texts import ExperimentText, read_text
+from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.training.device import set_num_threads
-from regard.training.record import read_metrics
+from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
 __all__ = ["run"]

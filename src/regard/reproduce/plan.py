@@ -3,7 +3,7 @@
 A job may need other models to be trained first: an ensemble needs its members, and a model that starts from
 trained weights needs the model with these weights.
 
-OUT/text/                       see `regard.reproduce.texts`
+OUT/text/                       see `regard.reproduce.experiment_text`
 OUT/prepared/                   the prepared text
 OUT/runs/MODEL-DIGEST-seedN/    model directories; DIGEST is the checksum of all inputs of training
 OUT/runs/MODEL-DIGEST-seedN.log the log of the run; with -ensembleM: the log of an ensemble of M models
@@ -21,15 +21,15 @@ from typing import Any
 
 from regard.config import from_dict, apply_override, to_dict
 from regard.data.files import write_atomic
-from regard.data.folders import recipes_dir
+from regard.data.directories import recipes_dir
 from regard.data.links import GoldLinks, check_links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.decoding.config import GenerationBatchConfig
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table
-from regard.reproduce.texts import ExperimentText
+from regard.reproduce.experiment_text import ExperimentText
 
 __all__ = ["SIZES", "TableJob", "RowJob", "merge_options", "plan"]
 

@@ -12,7 +12,7 @@ from regard.metrics.significance import PairedComparison, Estimate, bootstrap, p
 from regard.reproduce.plan import TableJob, RowJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
 from regard.reproduce.tables import Metric, Row, Table
-from regard.reproduce.texts import ExperimentText
+from regard.reproduce.experiment_text import ExperimentText
 
 __all__ = ["MetricResult", "RowResult", "to_dict", "to_markdown", "collect_results", "sentence_counts"]
 

@@ -16,11 +16,11 @@ from safetensors.numpy import load_file, save
 
 from regard.alignment import Corpus, WordAligner
 from regard.data.links import check_links, read_gold_links
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationConfig
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import Translator, enumerate_lines
+from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.metrics.alignment import aer_from_counts, count_links
@@ -32,7 +32,7 @@ from regard.metrics.significance import Aggregate
 from regard.metrics.transduction import count_transduction, mean_edits
 from regard.metrics.translation import make_aggregate, count_statistics
 from regard.reproduce.tables import LENGTH_BINS
-from regard.reproduce.texts import ExperimentText
+from regard.reproduce.experiment_text import ExperimentText
 
 __all__ = ["METRIC_FUNCTIONS", "MetricFunctions", "ScoredSystem", "unavailable_reason", "serialize_statistics", "read_statistics"]
 
@@ -68,7 +68,7 @@ class ScoredSystem:
         """Return the model's translations with the given beam size. Default: that of `search`."""
         beam_size = beam_size or self.search.beam_size
         if beam_size not in self._outputs:
-            search = dataclasses.replace(self.search, beam=beam_size)
+            search = dataclasses.replace(self.search, beam_size=beam_size)
             translator = Translator(self.model.model, self.model.text, search)
             self._outputs[beam_size] = [found.text for found in translator.translate(enumerate_lines(self.sources))]
         return self._outputs[beam_size]

@@ -11,20 +11,20 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard import __version__
-from regard.data.spacing import normalize_whitespace, split_whitespace
+from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
-from regard.server.desk import ClientDisconnected, Dispatcher, gather_answers, stream_answers, wait_for_answer
+from regard.server.dispatcher import ClientDisconnected, Dispatcher, gather_answers, stream_answers, wait_for_answer
 from regard.server.engine import ModelServer
-from regard.server.guard import RequestMiddleware
+from regard.server.middleware import RequestMiddleware
 from regard.server.hosts import AllowedHosts
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.limits import SplitTexts, check_lines, check_search, check_texts, split_texts
+from regard.server.validation import SplitTexts, check_lines, check_search, check_texts, split_texts
 from regard.server.metrics import Metrics
-from regard.server.page import add_page
-from regard.server.refusal import RequestError, add_handlers, unexpected_error_response
-from regard.server.splitter import split_sentences
+from regard.server.static_files import add_page
+from regard.server.errors import RequestError, add_handlers, unexpected_error_response
+from regard.server.sentence_splitter import split_sentences
 
 __all__ = ["create_app"]
 
@@ -106,7 +106,7 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
 
     # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = AllowedHosts(config.host, config.allow_hosts)
-    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, body=config.max_request_bytes, seconds=config.request_timeout, told=told)
+    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, max_body_size=config.max_request_bytes, seconds=config.request_timeout, on_answer=told)
     _describe(app, config)
     return app
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.api.loading import search_settings
-from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
+from regard.api.phrase_based import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
 from regard.data.text import TextProcessor
-from regard.decoding.by_hand import check_fertility_support
+from regard.decoding.user_fertilities import check_fertility_support
 from regard.decoding.config import GenerationConfig
-from regard.decoding.phrases import PhraseTranslator
+from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translate import InputLine, Translator
+from regard.decoding.translator import InputLine, Translator
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel
-from regard.server.answers import serialize_score, serialize_sentence
+from regard.server.serializers import serialize_score, serialize_sentence
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.model import PhraseModel
 from regard.training.device import release_unused_memory
@@ -62,7 +62,7 @@ class ModelServer:
     ) -> None:
         """Store the model; no computation takes place."""
         self.name, self.model, self.text, self.properties = name, model, text, facts
-        self.search = replace(search, sentences=batch, longest=min(search.max_source_length, max_source_length))
+        self.search = replace(search, batch_size=batch, max_source_length=min(search.max_source_length, max_source_length))
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
         self._translator = lru_cache(64)(self._make)
@@ -93,7 +93,7 @@ class ModelServer:
         return _isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
-        search = replace(self.search, beam=self.beam_size(settings), nbest=settings.nbest)
+        search = replace(self.search, beam_size=self.beam_size(settings), num_return=settings.nbest)
         text = self._text(settings)
         if isinstance(self.model, PhraseModel):
             # One thread: the batcher already runs the engine in a thread of its own.
@@ -256,7 +256,7 @@ def _limit_search(search: GenerationConfig, beam: int, name: str) -> GenerationC
         search.num_return,
         beam,
     )
-    return replace(search, beam=min(search.beam_size, beam), nbest=min(search.num_return, beam))
+    return replace(search, beam_size=min(search.beam_size, beam), num_return=min(search.num_return, beam))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -278,7 +278,7 @@ def _model_properties(config: "RunConfig", text: TextProcessor, size: int) -> di
     return {
         "kind": config.model.kind,
         "attention": "phrase" if config.model.kind == "phrase" else getattr(attention, "kind", "none"),
-        "map": getattr(attention, "map", None),
+        "map": getattr(attention, "normalizer", None),
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink_tokens),
         "beam": config.generation.beam_size,

@@ -84,13 +84,13 @@ class QueueMetrics(QueueObserver):
         """Record the current number of waiting sentences."""
         self._waiting.set(count)
 
-    def batch(self, size: int, waited: Sequence[float], seconds: float) -> None:
+    def batch_finished(self, size: int, waited: Sequence[float], seconds: float) -> None:
         """Record a finished batch."""
         self._batches.observe(size)
         self._work.observe(seconds)
         for one in waited:
             self._waited.observe(one)
 
-    def freed(self, count: int) -> None:
+    def removed(self, count: int) -> None:
         """Count removed sentences."""
         self._freed.inc(count)

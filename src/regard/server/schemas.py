@@ -57,7 +57,7 @@ class WordFertility(BaseModel):
     @model_validator(mode="after")
     def _ordered(self) -> "WordFertility":
         if self.most is not None and self.least > self.most:
-            raise ValueError(f"min_factor = {self.least:g} exceeds most = {self.most:g}: expected least <= most")
+            raise ValueError(f"least = {self.least:g} exceeds most = {self.most:g}: expected least <= most")
         return self
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from regard.data.corpus import read_lines
 from regard.data.files import open_atomic
-from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
+from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
 from regard.smt.kneser_ney import SPECIAL_WORDS
 from regard.smt.language_model import END, NgramLanguageModel

@@ -6,7 +6,7 @@ from regard.alignment.bayes import BayesConfig
 from regard.alignment.registry import AlignerConfig
 from regard.config import configclass, option
 from regard.smt.extraction import MAX_PHRASE_LENGTH
-from regard.smt.stacks import MAX_DISTORTION_LIMIT
+from regard.smt.stack_search import MAX_DISTORTION_LIMIT
 
 __all__ = ["PhraseConfig", "TuningConfig"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from regard.alignment.threads import run_parallel
 from regard.smt.language_model import NgramLanguageModel
 from regard.smt.nbest import best_paths, path_features
-from regard.smt.options import PhraseTableArrays, collect_options, future_costs
+from regard.smt.translation_options import PhraseTableArrays, collect_options, future_costs
 from regard.smt.phrase_table import PhraseTable
-from regard.smt.stacks import stack_search
+from regard.smt.stack_search import stack_search
 
 __all__ = ["COPIED", "SearchLimits", "PhraseDecoder", "PhraseTranslation", "PhrasePair"]
 

@@ -22,9 +22,9 @@ from numba import njit
 from regard.data.checks import check_array, check_range
 from regard.data.corpus import read_lines
 from regard.data.reading import InvalidJsonError, parse_json
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
-from regard.smt.store import read_arrays, write_arrays
+from regard.smt.array_storage import read_arrays, write_arrays
 from regard.smt.trie import Trie
 
 __all__ = ["BEGIN", "END", "UNKNOWN", "NgramLanguageModel", "Perplexity", "LanguageModelArrays", "read_sentences", "score_word"]

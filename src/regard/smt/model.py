@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import Field
 
 from regard.config import configclass, option
-from regard.data.folders import atomic_directory
+from regard.data.directories import atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError

@@ -21,7 +21,7 @@ from regard.alignment.corpus import WordList
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
 from regard.data.links import parse_links
-from regard.data.spacing import ASCII_WHITESPACE, split_whitespace
+from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.phrase_table import UnsortedPairs, PhraseTable, build_phrase_table

@@ -19,8 +19,8 @@ from regard.smt.features import (
     WORDS,
 )
 from regard.smt.language_model import END, LanguageModelArrays, score_word
-from regard.smt.options import LN10, TranslationOptions, PhraseTableArrays
-from regard.smt.stacks import OPTION, NEXT_RECOMBINED, PREVIOUS, Hypotheses
+from regard.smt.translation_options import LN10, TranslationOptions, PhraseTableArrays
+from regard.smt.stack_search import OPTION, NEXT_RECOMBINED, PREVIOUS, Hypotheses
 
 __all__ = ["best_paths", "path_features"]
 

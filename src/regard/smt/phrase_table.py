@@ -22,7 +22,7 @@ from regard.errors import DataError
 from regard.smt.extraction import extract_phrases
 from regard.smt.kneser_ney import compute_discounts
 from regard.smt.lexical import lexical_weights, build_word_table
-from regard.smt.store import read_arrays, write_arrays
+from regard.smt.array_storage import read_arrays, write_arrays
 from regard.smt.trie import Trie, grow_level, build_phrase_trie
 
 __all__ = ["SCORES", "UnsortedPairs", "PhraseTable", "build_phrase_table", "estimate_phrase_table"]

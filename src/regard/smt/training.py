@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.both import train_both
+from regard.alignment.word_aligner import train_both
 from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.symmetrize import LinkTable
 from regard.data.corpus import read_lines
-from regard.data.prepared import PreparedData
+from regard.data.dataset import PreparedData
 from regard.data.vocabulary import UNK
-from regard.processors import num_available_cpus
+from regard.cpu_threads import num_available_cpus
 from regard.smt.config import PhraseConfig
 from regard.smt.decoder import PhraseDecoder
 from regard.smt.features import INITIAL_WEIGHTS

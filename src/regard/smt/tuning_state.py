@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from regard.config import configclass, option
-from regard.data.folders import atomic_directory
+from regard.data.directories import atomic_directory
 from regard.data.reading import read_json
-from regard.data.sealed import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.errors import CheckpointError, DataError
 from regard.smt.mert import NBestLists
-from regard.smt.store import read_arrays, write_arrays
+from regard.smt.array_storage import read_arrays, write_arrays
 
 __all__ = ["NBestPool", "TuningRound", "TuningState"]
 

@@ -23,8 +23,8 @@ from regard.models.base import TranslationModel
 from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
 from regard.training.progress import TrainingProgress
 from regard.training.resume import CHECKSUMS_KEY
-from regard.training.schedule import LRScheduler
-from regard.training.store import read_tensors, write_tensors
+from regard.training.lr_scheduler import LRScheduler
+from regard.training.serialization import read_tensors, write_tensors
 from regard.training.weights import (
     MODEL_FILE,
     MODEL_PREFIX,

@@ -6,7 +6,7 @@ from regard.config import configclass, option
 from regard.data.batch import BatchConfig
 from regard.training.device import Precision
 from regard.training.optimizer import AdamConfig, OptimizerConfig
-from regard.training.schedule import ExponentialConfig, PlateauConfig, ScheduleConfig
+from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
 
 __all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
 

@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import DeviceError
 from regard.kernels.products import limit_kernel_caches
-from regard.processors import num_available_cpus
+from regard.cpu_threads import num_available_cpus
 
 __all__ = ["Precision", "autocast", "release_unused_memory", "pick_device", "set_num_threads"]
 

@@ -120,7 +120,7 @@ def validate(
     for rows in data.batches(batch_config, seed=0, epoch=0)[processes.rank :: processes.world_size]:
         examples = data.batch(rows)
         with add_error_location(data, examples), autocast(device, precision):
-            outcome = model(examples.to(device), look="nothing")
+            outcome = model(examples.to(device), output_attentions="nothing")
         nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
         tokens += examples.target_tokens
     model.train(was_training)

@@ -2,11 +2,11 @@
 
     PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
     PREPARED/ALIGNER-TEXT.SPLIT.fertilities    the number of links of each source token, int32
-    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.predictor`
+    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.fertility_predictor`
     MODEL/predictor/                           a copy of the tagger with the model
 
 TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
-WIDTHxEPOCHS-PATIENCE. The files carry checksums; see `regard.training.store`.
+WIDTHxEPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
 """
 
 import dataclasses
@@ -27,13 +27,13 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.prepared import PreparedData
+from regard.data.dataset import PreparedData
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.models.tagger import TaggerConfig
 from regard.training.config import StopConfig, ValidationConfig
-from regard.training.predictor import PREDICTOR_TRAINING, FertilityPredictor, TaggedSentences, train_predictor
-from regard.training.store import read_array, write_array
+from regard.training.fertility_predictor import PREDICTOR_TRAINING, FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.serialization import read_array, write_array
 
 __all__ = ["load_text_processing", "save_text_processing", "add_fertilities"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
-from regard.data.sealed import checked_file
+from regard.data.checksums import checked_file
 from regard.errors import CheckpointError, DataError
-from regard.training.store import read_metadata, write_tensors
+from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
 from regard.types import Tensor
 

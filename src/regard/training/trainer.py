@@ -21,18 +21,18 @@ from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.display import ProgressDisplay
+from regard.training.progress_display import ProgressDisplay
 from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 from regard.training.evaluate import TrainingExamples, validate, perplexity
-from regard.training.finetune import FineTuningConfig, parameter_groups
-from regard.training.guided import GuidedAlignmentConfig
+from regard.training.fine_tuning import FineTuningConfig, parameter_groups
+from regard.training.guided_alignment import GuidedAlignmentConfig
 from regard.training.optimizer import build_optimizer, freeze_parameters
 from regard.training.progress import TrainingProgress, MetricSums
-from regard.training.record import MetricsLogger
-from regard.training.schedule import build_lr_scheduler
-from regard.training.sequence import SequenceLossConfig
+from regard.training.metrics_logger import MetricsLogger
+from regard.training.lr_scheduler import build_lr_scheduler
+from regard.training.sequence_loss import SequenceLossConfig
 from regard.training.signals import SignalHandler
-from regard.training.update import StepStatistics, TrainStep
+from regard.training.train_step import StepStatistics, TrainStep
 from regard.training.weights import load_weights, init_from
 
 __all__ = ["TrainingResult", "Trainer"]

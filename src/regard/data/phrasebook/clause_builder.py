@@ -12,7 +12,7 @@ from regard.data.phrasebook.participants import POSSESSABLE, Participants
 from regard.data.phrasebook.planning import Planner
 from regard.data.phrasebook.predicates import Predicates
 from regard.data.phrasebook.verb_group import COPULAS, Tense
-from regard.data.phrasebook.wishes import ANY, PASSIVE, QUESTION, ClauseConstraints
+from regard.data.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
 
 __all__ = ["ClauseBuilder"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from regard.data.phrasebook.clause_builder import ClauseBuilder
 from regard.data.phrasebook.clauses import Clause, Order, order_clause
 from regard.data.phrasebook.pair import Phrase, concatenate, word_phrase
-from regard.data.phrasebook.wishes import ClauseConstraints
+from regard.data.phrasebook.constraints import ClauseConstraints
 
 __all__ = ["MainClauses", "subordinate"]
 

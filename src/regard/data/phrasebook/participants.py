@@ -18,7 +18,7 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrases,
 )
 from regard.data.phrasebook.pair import Word
-from regard.data.phrasebook.wishes import PAST, QUESTION, ClauseConstraints
+from regard.data.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
 
 __all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
 

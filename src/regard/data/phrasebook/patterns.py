@@ -10,7 +10,7 @@ from regard.data.phrasebook.main_clauses import MainClauses, subordinate
 from regard.data.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
 from regard.data.phrasebook.verb_group import Plan, Tense
-from regard.data.phrasebook.wishes import ANY, ONLY_PRESENT, PAST, ClauseConstraints
+from regard.data.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
 
 __all__ = ["Patterns"]
 

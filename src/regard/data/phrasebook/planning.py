@@ -5,7 +5,7 @@ from regard.data.phrasebook.lexicon import RandomChoices, Lexicon, Distribution,
 from regard.data.phrasebook.noun_phrases import NounPhrase
 from regard.data.phrasebook.pair import Word
 from regard.data.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
-from regard.data.phrasebook.wishes import ClauseConstraints
+from regard.data.phrasebook.constraints import ClauseConstraints
 
 __all__ = ["Planner"]
 

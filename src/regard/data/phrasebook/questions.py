@@ -9,7 +9,7 @@ from regard.data.phrasebook.main_clauses import MainClauses
 from regard.data.phrasebook.noun_phrases import WELCH, NounPhrase
 from regard.data.phrasebook.pair import Phrase, Word, concatenate, linked_phrase, word_phrase
 from regard.data.phrasebook.verb_group import Plan, Tense
-from regard.data.phrasebook.wishes import QUESTION, ClauseConstraints
+from regard.data.phrasebook.constraints import QUESTION, ClauseConstraints
 
 __all__ = ["Questions"]
 

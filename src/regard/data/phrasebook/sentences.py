@@ -9,7 +9,7 @@ from regard.data.phrasebook.pair import CorpusPair, Phrase, concatenate, realize
 from regard.data.phrasebook.patterns import Patterns
 from regard.data.phrasebook.questions import Questions
 from regard.data.phrasebook.subordination import Subordination
-from regard.data.phrasebook.wishes import ClauseConstraints
+from regard.data.phrasebook.constraints import ClauseConstraints
 
 __all__ = ["Sentences"]
 

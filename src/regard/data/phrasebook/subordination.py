@@ -10,7 +10,7 @@ from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_p
 from regard.data.phrasebook.participants import implicit_subject
 from regard.data.phrasebook.questions import Questions
 from regard.data.phrasebook.verb_group import Tense
-from regard.data.phrasebook.wishes import ANY, TENSE_PAIRS, ONLY_PRESENT, PAST, PRESENT, QUESTION, AFTER_PAST, ClauseConstraints
+from regard.data.phrasebook.constraints import ANY, TENSE_PAIRS, ONLY_PRESENT, PAST, PRESENT, QUESTION, AFTER_PAST, ClauseConstraints
 
 __all__ = ["Subordination"]
 

@@ -1,1 +1,1 @@
-"""The tokenizers, with one module per type; use them through `regard.data.tokenizer`."""
+"""The tokenizers, with one module per type; use them through `regard.data.tokenizer_factory`."""

@@ -30,7 +30,7 @@ class ActionsConfig:
 class ActionsTokenizer(Tokenizer):
     """A character tokenizer in which the arrow `→` is a step; the step always has the same id."""
 
-    always = (STEP,)
+    required_tokens = (STEP,)
 
     def __init__(self, config: ActionsConfig) -> None:
         """Store the configuration."""
@@ -45,7 +45,7 @@ class ActionsTokenizer(Tokenizer):
         """Join the written characters to text."""
         return self._characters.decode([token for token in tokens if token != STEP])
 
-    def shown(self, line: str) -> str:
+    def to_plain_text(self, line: str) -> str:
         """Return a line without its steps."""
         return line.replace(STEP, "")
 
@@ -53,5 +53,5 @@ class ActionsTokenizer(Tokenizer):
         """Return the word index of each token; a word starts at every space, and steps are part of a word."""
         return self._characters.word_ids(tokens)
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""

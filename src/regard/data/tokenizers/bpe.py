@@ -13,7 +13,7 @@ from typing import Literal
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.spacing import split_whitespace
+from regard.data.whitespace import split_whitespace
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -129,18 +129,18 @@ class BytePairTokenizer(Tokenizer):
         ends = (not token.endswith(CONTINUATION_MARK) for token in tokens)
         return list(accumulate(ends, initial=0))[: len(tokens)]
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write the merges as `SIDE.bpe`, a codes file of subword-nmt."""
-        write_atomic(folder / f"{side}.bpe", self.codes.encode())
+        write_atomic(directory / f"{side}.bpe", self.codes.encode())
 
     @classmethod
-    def load(cls, config: BytePairConfig, folder: Path, side: str) -> "BytePairTokenizer":
+    def load(cls, config: BytePairConfig, directory: Path, side: str) -> "BytePairTokenizer":
         """Load a tokenizer that was written by `save`.
 
         Raises:
             DataError: if the file is missing or not a list of merges.
         """
-        path = folder / f"{side}.bpe"
+        path = directory / f"{side}.bpe"
         try:
             codes = read_bytes(path).decode()
         except UnicodeDecodeError:

@@ -38,7 +38,7 @@ class InflectionTokenizer(Tokenizer):
     features; `problem` reports it.
     """
 
-    apart = True
+    tokens_are_words = True
 
     def __init__(self, config: InflectionConfig) -> None:
         """Store the configuration."""
@@ -51,7 +51,7 @@ class InflectionTokenizer(Tokenizer):
         found = [f"{FEATURE_PREFIX}{feature}" for feature in _FEATURE_SEPARATOR.split(features) if feature]
         return [*self._lemma.pretokenize(lemma), *found]
 
-    def problem(self, line: str) -> str | None:
+    def format_error(self, line: str) -> str | None:
         """Return a message if the lemma or the features are missing."""
         lemma, tab, features = line.partition("\t")
         if not line.strip() or (lemma.strip() and _FEATURE_SEPARATOR.sub("", features)):
@@ -72,5 +72,5 @@ class InflectionTokenizer(Tokenizer):
             return lemma
         return f"{lemma}\t{';'.join(feature.removeprefix(FEATURE_PREFIX) for feature in features)}"
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""

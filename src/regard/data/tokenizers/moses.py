@@ -95,7 +95,7 @@ class MosesTokenizer(Tokenizer):
         kinds = (_QUOTES,) if self.config.language == "fr" else (_QUOTES, _GUILLEMETS)
         return self._detokenizer.detokenize(_attach(tokens, kinds), unescape=False)
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""
 
 

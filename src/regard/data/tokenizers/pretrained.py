@@ -185,18 +185,18 @@ class PretrainedTokenizer(Tokenizer):
             new = [token.startswith(self._style) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write the archive as `SIDE.pretrained`."""
-        write_atomic(folder / f"{side}.pretrained", self.archive)
+        write_atomic(directory / f"{side}.pretrained", self.archive)
 
     @classmethod
-    def load(cls, config: PretrainedTokenizerConfig, folder: Path, side: str) -> "PretrainedTokenizer":
+    def load(cls, config: PretrainedTokenizerConfig, directory: Path, side: str) -> "PretrainedTokenizer":
         """Load a tokenizer that was written by `save`.
 
         Raises:
             DataError: if the file is missing or invalid.
         """
-        path = folder / f"{side}.pretrained"
+        path = directory / f"{side}.pretrained"
         return cls(config, read_bytes(path), side, str(path))
 
     @classmethod

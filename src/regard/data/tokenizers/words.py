@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
-from regard.data.spacing import normalize_whitespace, split_whitespace
+from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.data.tokenizers.base import Tokenizer
 
 __all__ = ["SPACE_MARK", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
@@ -37,7 +37,7 @@ class WordsTokenizer(Tokenizer):
         """Join words with spaces."""
         return " ".join(tokens)
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""
 
 
@@ -74,5 +74,5 @@ class CharactersTokenizer(Tokenizer):
         # A space at position 0 does not start a second word.
         return list(accumulate(int(token == SPACE_MARK and i > 0) for i, token in enumerate(tokens)))
 
-    def save(self, folder: Path, side: str) -> None:
+    def save(self, directory: Path, side: str) -> None:
         """Write no files: there are no learned parameters."""

@@ -71,7 +71,7 @@ class AttentionSession:
         # Training: all time steps at once.
         state = source.start(memory)
         if self.output_attentions == "nothing":
-            found = source.glance(asked, memory, state)
+            found = source.fast_context(asked, memory, state)
             if found is not None:
                 return found
         self.attention_steps[layer] = source.read_all(asked, memory, state)

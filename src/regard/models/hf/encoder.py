@@ -14,7 +14,7 @@ from regard.models.hf.config import PretrainedConfig
 from regard.models.hf.folder import check_tokenizer, config_dirs, load_encoder
 from regard.models.hf.layers import layer_groups
 from regard.models.hf.layout import InputLayout, pretrained_side
-from regard.models.hf.sizes import multiply_adds, max_positions
+from regard.models.hf.sizes import count_multiply_adds, max_positions
 from regard.models.transformer import SourceEncoder, TransformerModel
 from regard.types import Float, Int, Tensor
 
@@ -53,10 +53,10 @@ class HfEncoder(SourceEncoder):
             states = self.layout.encode(self.model, source)
         return self.output_proj(states), [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
 
-    def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Return the multiply-adds of the encoder and the projection; see `Reader.multiply_adds`."""
+    def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
+        """Return the multiply-adds of the encoder and the projection; see `Reader.count_multiply_adds`."""
         bridge = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
-        return multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
+        return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `Reader.pretrained_layers`."""

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from regard.data.hf import HF_CONFIG, check_safetensors, convert_errors, quiet_transformers, read_hf_config, weight_files
-from regard.data.sealed import checked_file
+from regard.data.checksums import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError

@@ -1,7 +1,7 @@
 """Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
 As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
-converted to `Constraints` with our ids. `regard.foreign` uses the settings of beam search.
+converted to `Constraints` with our ids. `regard.hf_directory` uses the settings of beam search.
 """
 
 import json
@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
-from regard.data.sealed import checked_file
+from regard.data.checksums import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError

@@ -13,7 +13,7 @@ from regard.attention.base import Objective
 from regard.data.batch import Batch
 from regard.data.monolingual import MaskedBatch
 from regard.models.base import OutputAttentions, ForwardOutput
-from regard.models.hf.sizes import multiply_adds
+from regard.models.hf.sizes import count_multiply_adds
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["HfLanguageModel", "scatter_token_values"]
@@ -75,7 +75,7 @@ class HfLanguageModel(nn.Module):
         Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
         """
         body = self.model.base_model
-        made = multiply_adds(body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch))
+        made = count_multiply_adds(body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch))
         tokens = int(batch.source.lengths.sum())
         return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
 

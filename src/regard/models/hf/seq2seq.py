@@ -25,14 +25,14 @@ from regard.data.hf import convert_errors
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBoundsError
-from regard.layers.rows import BatchedState
+from regard.layers.batched_state import BatchedState
 from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, name_infeasible_sentence
 from regard.models.hf.bridge import LAYER_ATTRIBUTE, CrossAttentionProbe, AttentionSession, use_session, use_regard_attention
 from regard.models.hf.config import HfConfig
 from regard.models.hf.language import scatter_token_values
 from regard.models.hf.layers import layer_groups
 from regard.models.hf.layout import InputLayout
-from regard.models.hf.sizes import multiply_adds, max_positions
+from regard.models.hf.sizes import count_multiply_adds, max_positions
 from regard.models.stack import StackState, update_attention
 from regard.types import Float, Int, Tensor
 
@@ -255,7 +255,7 @@ class HfSeq2Seq(TranslationModel):
         kept = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         readings = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
         endings = zip(self._mechanisms(), memories, state.attentions, strict=True)
-        ending = EosConstraint.combine([source.ending(memory, before) for source, memory, before in endings])
+        ending = EosConstraint.combine([source.eos_constraint(memory, before) for source, memory, before in endings])
         return Prediction(found, None, readings, _PendingState(kept), ending)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
@@ -310,11 +310,11 @@ class HfSeq2Seq(TranslationModel):
     def flops(self, batch: Batch) -> float:
         """Return the floating-point operations of one training step (matrix multiplications); see `sizes`."""
         assert batch.target is not None
-        made = multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
-        made += multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
+        made = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
+        made += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
         pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
-        made += sum(source.multiply_adds(words, tokens, pairs) for source in self._mechanisms())
+        made += sum(source.count_multiply_adds(words, tokens, pairs) for source in self._mechanisms())
         return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
 
 
@@ -337,7 +337,7 @@ def _selected_layers(config: HfConfig, count: int) -> set[int]:
 
 def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHeadAttention:
     """Return a multi-head mechanism without projections."""
-    if getattr(config, "scorer", "none") is None:
+    if getattr(config, "score_function", "none") is None:
         config = replace(config, score_function="dot")  # the model's queries are already scaled
     width = heads * head_size
     made = MultiHeadAttention(config, width, width, heads)

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.types import Int, Tensor
 
-__all__ = ["multiply_adds", "max_positions"]
+__all__ = ["count_multiply_adds", "max_positions"]
 
 _LIMITS = ("max_position_embeddings", "n_positions")
 _TABLES = ("position", "wpe")
@@ -26,7 +26,7 @@ def max_positions(part: Any) -> int | None:
     return None
 
 
-def multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
+def count_multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
     """Return the multiply-adds of an encoder or decoder: those with weights, and those of self-attention.
 
     Args:

@@ -1,0 +1,238 @@
+"""A word aligner of both directions, with its vocabularies: training, saving, loading and alignment.
+
+The directory of an aligner contains `aligner.json` (settings and checksums), the words of each side, one per
+line in the order of their numbers, and one file of arrays per direction. No file is unpickled.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from regard.alignment.base import Aligner, IterationStats, TrainingSetup, AlignerState
+from regard.alignment.corpus import Corpus, WordList
+from regard.alignment.registry import ALIGNER_CLASSES, AlignerConfig, train_direction
+from regard.alignment.symmetrize import LinkTable, Method, symmetrize
+from regard.config import configclass, option
+from regard.data.files import read_bytes
+from regard.data.directories import check_replaceable, atomic_directory
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
+from regard.errors import DataError
+
+__all__ = ["DIRECTIONS", "WordAligner", "train_both"]
+
+DIRECTIONS = ("forward", "backward")
+ALIGNER_FILE = "aligner.json"
+ALIGNER_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class WordAligner:
+    """The aligners of one or both directions.
+
+    Attributes:
+        words: The source and the target words.
+        forward: The aligner that links each target word to at most one source word.
+        backward: The aligner that links each source word to at most one target word.
+        lowercase: Whether the training text was lowercased.
+    """
+
+    words: tuple[WordList, WordList]
+    forward: Aligner | None
+    backward: Aligner | None
+    lowercase: bool = False
+
+    def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
+        """Align the pairs of a corpus.
+
+        Args:
+            corpus: Pairs, numbered by `words`.
+            method: The symmetrization method.
+            threads: Number of threads; 0 means all processors. It does not affect the links.
+
+        Raises:
+            DataError: if the method needs a direction that was not trained.
+        """
+        heads = []
+        for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
+            if method in DIRECTIONS and method != name:
+                # The method does not use this direction.
+                heads.append(np.full(int(text.target.lengths.sum()), -1, dtype=np.int32))
+            else:
+                heads.append(self._direction(name).align(text, threads))
+        return symmetrize(corpus, heads[0], heads[1], method)
+
+    def posteriors(
+        self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0
+    ) -> Iterator[np.ndarray]:
+        """Compute the probability of every link, of one direction or averaged over both.
+
+        Args:
+            corpus: Pairs, numbered by `words`.
+            method: `forward` and `backward` select one direction; all other methods average the two.
+            threads: Number of threads.
+
+        Yields:
+            For each pair, float32 [T, S].
+
+        Raises:
+            DataError: if the method needs a direction that was not trained.
+        """
+        if method == "backward":
+            yield from (
+                links.T for links in self._direction("backward").posteriors(corpus.swapped(), threads)
+            )
+            return
+        forward = self._direction("forward").posteriors(corpus, threads)
+        if method == "forward":
+            yield from forward
+            return
+        backward = self._direction("backward").posteriors(corpus.swapped(), threads)
+        for one, other in zip(forward, backward, strict=True):
+            yield (one + other.T) / 2
+
+    def _direction(self, name: str) -> Aligner:
+        aligner = self.forward if name == "forward" else self.backward
+        if aligner is None:
+            raise DataError(
+                f"this aligner has no {name} direction: train it with both directions, or use another method"
+            )
+        return aligner
+
+    def save(self, directory: Path | str) -> None:
+        """Save the aligner to a directory, atomically. An existing aligner is replaced.
+
+        Raises:
+            DataError: if the directory cannot be written, or contains something other than an aligner.
+        """
+        directory = Path(directory)
+        self.check_output_dir(directory)
+        try:
+            with atomic_directory(directory) as place:
+                for name, words in zip(("source", "target"), self.words, strict=True):
+                    (place / f"{name}.words").write_bytes("\n".join(words.words).encode())
+                directions: dict[str, Any] = {}
+                for name in DIRECTIONS:
+                    aligner = self.forward if name == "forward" else self.backward
+                    if aligner is not None:
+                        state = aligner.state()
+                        directions[name] = {"kind": aligner.kind, "settings": state.settings}
+                        arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
+                        save_file(arrays, place / f"{name}.safetensors")
+                digests = compute_checksums(place, sorted(path.name for path in place.iterdir()))
+                about = {"format": ALIGNER_FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
+                (place / ALIGNER_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        except (OSError, SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{directory}: cannot be written: {reason}") from None
+
+    @staticmethod
+    def check_output_dir(folder: Path) -> None:
+        """Check, before training, that an aligner may be saved to a directory.
+
+        Raises:
+            DataError: if the directory contains something other than an aligner.
+        """
+        check_replaceable(folder, ALIGNER_FILE, "an aligner")
+
+    @classmethod
+    def load(cls, directory: Path | str) -> "WordAligner":
+        """Load an aligner that was saved with `save`.
+
+        Raises:
+            DataError: if a file is missing, truncated or modified. The message names it.
+        """
+        directory = Path(directory)
+        try:
+            about = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
+        except InvalidJsonError as error:
+            raise DataError(f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}") from None
+        if about.format != ALIGNER_FORMAT:
+            raise DataError(f"{directory / ALIGNER_FILE}: format {about.format!r} is not supported, expected {ALIGNER_FORMAT}")
+        parts = {"forward": about.forward, "backward": about.backward}
+        needed = [f"{side}.words" for side in ("source", "target")]
+        needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
+        verify_checksums(directory, about.sha256, needed, ALIGNER_FILE)
+        source, target = (_read_words(directory / f"{name}.words") for name in ("source", "target"))
+        sizes = len(source), len(target)
+        forward = _load(directory, "forward", about.forward, sizes)
+        # The backward direction exchanges source and target.
+        backward = _load(directory, "backward", about.backward, (sizes[1], sizes[0]))
+        return cls((source, target), forward, backward, about.lowercase)
+
+
+@configclass
+class _DirectionDescription:
+    """The description of one direction in `aligner.json`."""
+
+    kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Kind of the aligner.")
+    settings: dict[str, bool | int | float | str] = option(help="Settings of the aligner.")
+
+
+@configclass
+class _AlignerDescription:
+    """The content of `aligner.json`."""
+
+    format: int = option(help="Version of the file format.")
+    lowercase: bool = option(help="Whether the words are lowercased.")
+    forward: _DirectionDescription | None = option(default=None, help="The aligner of target words.")
+    backward: _DirectionDescription | None = option(default=None, help="The aligner of source words.")
+    sha256: Checksums = option(help="Checksums of the other files in the directory.")
+
+
+def _read_words(path: Path) -> WordList:
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
+    return WordList(tuple(text.split("\n")) if text else ())
+
+
+def _load(folder: Path, name: str, about: _DirectionDescription | None, sizes: tuple[int, int]) -> Aligner | None:
+    if about is None:
+        return None
+    path = folder / f"{name}.safetensors"
+    try:
+        return ALIGNER_CLASSES[about.kind].from_state(AlignerState(about.settings, load_file(path)), sizes)
+    except KeyError as error:
+        raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
+    except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
+
+
+def train_both(
+    corpus: Corpus,
+    config: AlignerConfig,
+    setting: TrainingSetup,
+    lowercase: bool = False,
+    directions: tuple[str, ...] = DIRECTIONS,
+    report: Callable[[str, IterationStats], None] | None = None,
+) -> WordAligner:
+    """Train an aligner in one or both directions.
+
+    Args:
+        corpus: The pairs.
+        config: The configuration of the aligner.
+        setting: Threads, seed and processes.
+        lowercase: Whether the words of the corpus are lowercased; saved with the aligner.
+        directions: The directions to train.
+        report: Function called with the direction and the results of each pass, instead of `setting.report`.
+    """
+    made: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
+    for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
+        if name in directions:
+            callback = setting.report if report is None else _named(report, name)
+            made[name] = train_direction(text, config, replace(setting, report=callback))
+    words = (corpus.source.words, corpus.target.words)
+    return WordAligner(words, made["forward"], made["backward"], lowercase)
+
+
+def _named(report: Callable[[str, IterationStats], None], name: str) -> Callable[[IterationStats], None]:
+    return lambda iteration: report(name, iteration)

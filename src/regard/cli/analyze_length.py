@@ -1,0 +1,234 @@
+"""`regard analyze length`: scores of one or more systems in buckets of source length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.analysis_input import AnalysisInput
+from regard.cli.linker import Linker
+from regard.cli.progress import track, print_message
+from regard.data.whitespace import split_whitespace
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.data.links import Links
+    from regard.data.text import TextSide
+    from regard.decoding.phrase_translator import PhraseTranslator
+    from regard.decoding.translator import Translator
+    from regard.metrics.by_length import Bucket, BucketScore, LengthScores
+    from regard.metrics.counts import SentenceCounts
+
+__all__ = ["LengthOptions", "analyze_length"]
+
+
+@dataclass(frozen=True)
+class LengthOptions:
+    """The options of `regard analyze length`.
+
+    Attributes:
+        aligner_dir: Directory of a word aligner. None computes no DROP.
+        figures_dir: Directory for the figure. None plots no figure.
+        names: Display names of the systems, separated by commas. None uses the names of the directories and
+            files.
+        bucket_width: Width of a length bucket in words.
+        tokenize: Tokenizer for BLEU, REP and lengths.
+        lowercase: Whether to ignore case.
+        generation: Search settings, as arguments of `search_settings`.
+        num_threads: Number of CPU threads. None uses all processors.
+    """
+
+    aligner_dir: Path | None
+    figures_dir: Path | None
+    names: str | None
+    bucket_width: int
+    tokenize: str
+    lowercase: bool
+    generation: dict[str, Any]
+    num_threads: int | None
+
+
+@dataclass(frozen=True)
+class _System:
+    """A system: a model, or the lines of a file with translations."""
+
+    name: str
+    path: Path
+    model: "Translator | PhraseTranslator | list[str]"
+
+    def outputs(self, sources: Sequence[str]) -> tuple[list[str], list[int]]:
+        """Return the translations and the numbers of the lines that were too long.
+
+        The translation of a line that is too long is empty. Line numbers count from 1.
+
+        Raises:
+            DataError: If all lines are too long.
+        """
+        from regard.decoding.translator import enumerate_lines
+
+        if isinstance(self.model, list):
+            return self.model, []
+        results = track(self.model.translate(enumerate_lines(sources)), self.name, len(sources))
+        found = [(result.text, result.error is not None) for result in results]
+        refused = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
+        if len(refused) == len(found):
+            raise DataError(f"all lines are too long for {self.name}: nothing was translated")
+        return [text for text, _ in found], refused
+
+
+def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
+    """Translate with each model and write the scores in buckets of source length.
+
+    Raises:
+        UsageError: If an option does not apply.
+        DataError: If a file cannot be read or has the wrong number of lines.
+    """
+    from regard.cli.output import open_output, write_json, write_images, write_table
+    from regard.metrics.by_length import count_lengths, count_system, bucket_by_length, score_by_length
+    from regard.metrics.translation import check_tokenizer
+    from regard.report.length_charts import plot_by_length
+
+    tokenize = check_tokenizer(options.tokenize)
+    names = inputs.display_names(options.names)
+    pairs = inputs.read_pairs()
+    sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
+    lengths = count_lengths(sources, tokenize)
+    buckets = bucket_by_length(lengths, options.bucket_width)
+    folder = options.aligner_dir
+    linker = None if folder is None else Linker.load(folder, options.lowercase, options.num_threads)
+    with open_output(inputs.output) as file:
+        systems = _open(inputs, names, len(pairs), options.generation)
+        translated = {system.name: system.outputs(sources) for system in systems}
+        counts: dict[str, dict[str, SentenceCounts]] = {}
+        links = _links(linker, systems, pairs, [outputs for outputs, _ in translated.values()])
+        for (name, (outputs, _)), own in zip(translated.items(), links, strict=True):
+            counts[name] = count_system(outputs, references, tokenize, options.lowercase, own)
+        first = counts[names[0]]
+        scores: dict[str, dict[str, LengthScores]] = {
+            name: {
+                metric: score_by_length(one, buckets, None if name == names[0] else first[metric])
+                for metric, one in own.items()
+            }
+            for name, own in counts.items()
+        }
+        for i, metric in enumerate(first):
+            if i:
+                file.write("\n")
+            write_table(file, _table({name: own[metric] for name, own in scores.items()}, buckets))
+        figures = {
+            "systems": {
+                system.name: {
+                    "path": str(system.path),
+                    "refused": translated[system.name][1],
+                    **{metric: one.record() for metric, one in scores[system.name].items()},
+                    "translations": translated[system.name][0],
+                }
+                for system in systems
+            },
+            "source": str(inputs.source),
+            "reference": str(inputs.reference),
+            "aligner": None if folder is None else str(folder),
+            "tokenize": tokenize,
+            "lowercase": options.lowercase,
+            "buckets": [{"low": b.low, "high": b.high, "sentences": len(b.sentence_ids)} for b in buckets],
+            "lengths": lengths,
+        }
+        write_json(inputs.json_file, figures)
+    if options.figures_dir is not None:
+        write_images(options.figures_dir, {"by-length.svg": plot_by_length(scores, buckets)})
+    for name, (_, refused) in translated.items():
+        if refused:
+            print_message(
+                f"{name}: {len(refused)} of {len(pairs)} lines are too long for the model and were not "
+                "translated"
+            )
+
+
+def _open(analysed: AnalysisInput, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
+    """Load the models and read the files with translations."""
+    from regard.api.phrase_based import load_translator
+    from regard.data.corpus import read_lines
+
+    systems: dict[str, _System] = {}
+    paths = list(zip(names, analysed.models, strict=True))
+    # Read files before loading models, which takes longer, so that a wrong file is reported at once.
+    for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
+        if path.is_dir():
+            settings = {"nbest": 1, "batch": analysed.batch_size, **search}
+            # One model at a time: the systems are compared and do not form an ensemble.
+            translator = load_translator([path], analysed.device, analysed.precision, settings)
+            systems[name] = _System(name, path, translator)
+            continue
+        if not path.exists():
+            raise UsageError(f"{path}: no such model directory or file with translations")
+        found = list(read_lines(path))
+        if len(found) != lines:
+            raise DataError(
+                f"{path} has {len(found)} lines but {analysed.source} has {lines}: translations need one "
+                "line per source line"
+            )
+        systems[name] = _System(name, path, found)
+    return [systems[name] for name in names]
+
+
+def _links(
+    linker: Linker | None,
+    systems: Sequence[_System],
+    pairs: Sequence[tuple[str, str]],
+    outputs: Sequence[Sequence[str]],
+) -> "list[tuple[list[Links], list[Links]] | None]":
+    """Return, for each system, the links of the sources with the references and with its translations.
+
+    All texts are split into words by the tokenizers of the first model, so that DROP of all systems is
+    computed on the same source words. Without a model, words are separated by whitespace.
+    """
+    if linker is None:
+        return [None] * len(systems)
+    models = [system.model for system in systems if not isinstance(system.model, list)]
+    source, target = (models[0].text.source, models[0].text.target) if models else (None, None)
+    sources = [_words(line, source) for line, _ in pairs]
+    wanted = list(zip(sources, (_words(line, target) for _, line in pairs), strict=True))
+    linker.warn_if_unknown_words(wanted)
+    links = linker.align(wanted)
+    found = []
+    for lines in outputs:
+        words = (_words(line, target) for line in lines)
+        found.append((links, linker.align(list(zip(sources, words, strict=True)))))
+    return found
+
+
+def _words(line: str, side: "TextSide | None") -> list[str]:
+    """Return the words of a line, by a model's tokenizer with subword tokens joined, or by whitespace."""
+    from regard.decoding.analysis import tokens_to_words
+
+    if side is None:
+        return split_whitespace(line)
+    return [word for word in tokens_to_words(side, side.tokenize(line)) if word]
+
+
+def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> list[list[str]]:
+    """Return the table of one metric: a header, one row per bucket, and a last row for all sentences."""
+    names = list(systems)
+    head = ["words", "sentences"]
+    for name, one in systems.items():
+        head += [f"{name} {one.name}", "95 %"] + ([] if name == names[0] else [f"- {names[0]}", "p"])
+    rows = [head]
+    for b, bucket in enumerate(buckets):
+        cells = [_cells(one.buckets[b], name == names[0]) for name, one in systems.items()]
+        rows.append([bucket.label, str(len(bucket.sentence_ids)), *(cell for own in cells for cell in own)])
+    cells = [_cells(one.total, name == names[0]) for name, one in systems.items()]
+    total = sum(len(bucket.sentence_ids) for bucket in buckets)
+    return [*rows, ["all", str(total), *(cell for own in cells for cell in own)]]
+
+
+def _cells(found: "BucketScore | None", is_baseline: bool) -> list[str]:
+    """Return score and interval and, for systems after the first, difference and p-value."""
+    cells = [""] * (2 if is_baseline else 4)
+    if found is None:
+        return cells
+    cells[0] = f"{found.value:.2f}"
+    if found.interval is not None:
+        cells[1] = "{:.2f} to {:.2f}".format(*found.interval)
+    if found.difference is not None and found.p_value is not None:
+        cells[2:] = [f"{found.difference.value:+.2f}", f"{found.p_value:.3f}"]
+    return cells

@@ -1,0 +1,269 @@
+"""Figures of attention weights: in translation, under teacher forcing, and self-attention."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.drawing.figure import Figure, FigureInput, format_value
+from regard.cli.drawing.schemas import TranslationEntry
+from regard.data.whitespace import split_whitespace
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.metrics.maps import AttentionMap
+
+__all__ = ["plot_difference", "plot_history", "plot_self_attention", "plot_translations"]
+
+_ATTENTION = "regard translate --attention"
+
+
+@dataclass(frozen=True)
+class _Map:
+    """The attention weights of one sentence, of shape [T, S], with its source and target tokens."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: "np.ndarray"
+
+    def record(self) -> dict[str, Any]:
+        return {"source": self.source, "target": self.target, "weights": self.weights.tolist()}
+
+
+def plot_translations(inputs: FigureInput) -> Figure:
+    """Plot the attention maps of translations and mark repeated words.
+
+    The figure is that of Malaviya et al. (2018), Figure 2.
+
+    Args:
+        inputs: Model directories with a source text, or files of `regard translate --attention`.
+
+    Raises:
+        UsageError: If a required option is missing.
+        DataError: If a file has the wrong format.
+    """
+    from regard.report.combine import combine_svgs
+    from regard.report.heatmap import plot_attention
+    from regard.report.errors import SentenceErrors
+
+    found = _translation_maps(inputs)
+    reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
+    pictures: dict[str, str] = {}
+    rows = [["system", "translation", "repeated words"]]
+    for name, one in found.items():
+        again = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
+        pictures[name] = plot_attention(one.weights, one.source, one.target, marked=again)
+        words = " ".join(one.target[place] for place in sorted(again))
+        rows.append([name, " ".join(one.target), words])
+    texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
+    svg = combine_svgs(pictures, "Attention of each system during translation", f"{texts}.")
+    numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    return Figure({f"translations-{inputs.line}.svg": svg}, rows, numbers)
+
+
+def plot_history(inputs: FigureInput) -> Figure:
+    """Plot the attention history: the source sentence, once per target word, with its attention weights.
+
+    The figure is that of the lecture by Martins (2020).
+
+    Args:
+        inputs: Model directories with a source text, or files of `regard translate --attention`.
+
+    Raises:
+        UsageError: If a required option is missing.
+        DataError: If a file has the wrong format.
+    """
+    from regard.report.attention_history import plot_attention_history
+
+    found = _translation_maps(inputs)
+    rows = [["system", "word", "attends to", "weight"]]
+    pictures: dict[str, str] = {}
+    for name, one in found.items():
+        end = "" if len(found) == 1 else f"-{name}"
+        pictures[f"history-{inputs.line}{end}.svg"] = plot_attention_history(one.weights, one.source, one.target, name)
+        for word, row in zip(one.target, one.weights, strict=True):
+            best = int(row.argmax())
+            rows.append([name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))])
+    numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    return Figure(pictures, rows, numbers)
+
+
+def plot_difference(inputs: FigureInput) -> Figure:
+    """Plot attention maps under forced decoding, and the differences from the map of the first model.
+
+    The figures are those of Shankar & Sarawagi (2019), Figures 2 and 5. A sink that only some models have
+    gets weight 0 in the maps of the others.
+
+    Args:
+        inputs: Model directories, a source text and its references.
+
+    Raises:
+        UsageError: If a required option is missing, or a model has no such layer or head.
+        DataError: If a line is empty or too long for a model, or the models split it into different words.
+    """
+    import numpy as np
+
+    from regard.metrics.maps import map_difference
+    from regard.report.difference import plot_maps_and_differences
+
+    if not inputs.files:
+        raise UsageError("figure difference needs model directories (--from), --source and --reference")
+    source, reference = inputs.read_line()
+    if reference is None:
+        raise UsageError("figure difference uses forced decoding of reference translations: give --reference")
+    found = {name: _forced_map(inputs, name, path, (source, reference)) for name, path in inputs.named_files().items()}
+    (first, base), *others = found.items()
+    pictures = plot_maps_and_differences(inputs.line, found)
+    rows = [["system", "differs from", "sum of differences", "largest"]]
+    for name, one in others:
+        apart = map_difference(one, base, (name, first)).weights
+        total, most = float(np.abs(apart).sum()), float(np.abs(apart).max(initial=0.0))
+        rows.append([name, first, format_value(total), format_value(most)])
+    systems = {
+        name: {"source": one.columns, "target": one.target, "weights": one.weights.tolist()}
+        for name, one in found.items()
+    }
+    return Figure(pictures, rows, {"line": inputs.line, "systems": systems})
+
+
+def plot_self_attention(inputs: FigureInput) -> Figure:
+    """Plot the self-attention of a word in one layer of the encoder, for each head.
+
+    The figure is that of the lecture by Martins (2020).
+
+    Args:
+        inputs: The directory of a Transformer and a source text. The default layer is layer 4 (counted from
+            0), or the last one if there are fewer layers.
+
+    Raises:
+        UsageError: If a required option is missing, or there is no such layer or word.
+        DataError: If the line is empty or too long.
+    """
+    from regard.api.model import load
+    from regard.report.self_attention import plot_self_attention
+    from regard.report.heatmap import plot_attention
+
+    if len(inputs.files) != 1:
+        raise UsageError("figure self-attention needs exactly one model directory (--from) and --source")
+    folder = inputs.files[0]
+    result = load(folder, device=inputs.device).translate(inputs.read_line()[0], output_attentions="all")
+    layers, words = result.encoder_attention, result.source_tokens
+    if not words:
+        raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
+    if not layers:
+        raise UsageError(
+            f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
+        )
+    layer = _resolve_position("--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}")
+    word = _resolve_position("--word", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}")
+    weights = layers[layer]  # (H, S, S)
+    title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
+    pictures = {
+        "self-attention.svg": plot_self_attention(weights[:, word], words, word, title),
+        "self-attention-heads.svg": plot_attention(weights, words, words, f"Encoder, layer {layer}, all heads"),
+    }
+    rows = [["head", *words]]
+    rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]
+    numbers = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
+    return Figure(pictures, rows, numbers)
+
+
+def _translation_maps(given: FigureInput) -> dict[str, _Map]:
+    """Return the attention maps of the translations of all systems, by display name."""
+    if not given.files:
+        raise UsageError(
+            f"this figure needs model directories (--from) and --source, or files of `{_ATTENTION}` (--from)"
+        )
+    systems = given.named_files()
+    return {
+        name: _map_from_model(given, path) if path.is_dir() else _map_from_file(given, path)
+        for name, path in systems.items()
+    }
+
+
+def _map_from_model(given: FigureInput, folder: Path) -> _Map:
+    from regard.api.model import load
+    from regard.decoding.linking import attention_map
+
+    # A missing value must not override the setting of the model.
+    settings = {name: value for name, value in given.selection.settings.items() if value is not None}
+    result = load(folder, device=given.device, **settings).translate(given.read_line()[0])
+    if not result.attention:
+        raise DataError(f"{given.source}:{given.line}: the line is empty")
+    layers = result.attention if given.selection.prior else result.posterior_attention
+    return _Map(result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(folder)))
+
+
+def _map_from_file(given: FigureInput, path: Path) -> _Map:
+    """Return the map of the best translation of the line in a file of `regard translate --attention`."""
+    import numpy as np
+
+    from regard.api.loading import search_settings
+    from regard.config import from_dict
+    from regard.decoding.config import AlignmentConfig, GenerationConfig
+    from regard.decoding.linking import attention_map
+
+    for entry in _entries(path):
+        if entry.line != given.line or entry.rank != 1:
+            continue
+        source, target = tuple(entry.source), tuple(entry.target)
+        try:
+            kind = "prior" if given.selection.prior else "posterior"
+            layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
+            if not all(np.isfinite(layer).all() for layer in layers):
+                raise ValueError
+            own = from_dict(AlignmentConfig, entry.extra_field("alignment") or {}, origin=f"{path}: alignment")
+        except (TypeError, ValueError, OverflowError, IndexError):
+            raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
+        if not target or not layers:
+            raise DataError(f"{path}: line {given.line} was not translated, as it is empty or too long")
+        # Expected shape: [T + 1, H, S], where the last step is the end symbol.
+        if any(layer.ndim != 3 or layer.shape[::2] != (len(target) + 1, len(source)) for layer in layers):
+            raise DataError(
+                f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
+                f"{layers[0].shape}"
+            )
+        config = search_settings(GenerationConfig(alignment=own), given.selection.settings).alignment
+        return _Map(source, target, attention_map(layers, config, str(path)))
+    raise DataError(f"{path}: there is no line {given.line} in the file")
+
+
+def _entries(path: Path) -> Iterator[TranslationEntry]:
+    from regard.data.corpus import read_lines
+    from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json
+
+    for number, line in enumerate(read_lines(path, MAX_JSON_BYTES), 1):
+        try:
+            yield parse_json(line, TranslationEntry)
+        except InvalidJsonError as error:
+            raise DataError(f"{path}:{number}: the line was not written by `{_ATTENTION}`: {error}") from None
+
+
+def _resolve_position(option: str, wanted: int | None, count: int, default: int, what: str) -> int:
+    """Return a valid position from 0; a negative position counts from the end.
+
+    Raises:
+        UsageError: If there is no such position; the message has the option.
+    """
+    place = default if wanted is None else wanted
+    if not -count <= place < count:
+        raise UsageError(f"{option} {place}: there are {count} {what}, counted from 0; -1 is the last")
+    return place % count
+
+
+def _forced_map(given: FigureInput, name: str, folder: Path, pair: tuple[str, str]) -> "AttentionMap":
+    """Return the attention map of a model under forced decoding of a translation, by words."""
+    from regard.api.loading import load_models, search_settings
+    from regard.decoding.analysis import force_decode_lines
+    from regard.metrics.maps import AttentionMap
+
+    model, text, base = load_models([folder], given.device, "float32")
+    search = search_settings(base, given.selection.settings)
+    (line,) = force_decode_lines(model, text, [pair], search)
+    if line is None:
+        raise DataError(f"{given.source}:{given.line}: the line is empty or too long for {name}")
+    weights = line.attention_map(search.alignment, given.selection.prior, name)
+    words = line.source, line.target, line.source_words, line.target_words
+    return AttentionMap.of_tokens(weights, *words)

@@ -1,0 +1,215 @@
+"""Figures from the result files of other commands and from training records."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.drawing.figure import Figure, FigureInput, format_value, read_results
+from regard.cli.drawing.schemas import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.metrics.by_length import LengthScores
+
+__all__ = ["plot_attention", "plot_by_length", "plot_training"]
+
+_BY_LENGTH = "regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json"
+_LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
+
+
+def plot_attention(inputs: FigureInput) -> Figure:
+    """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
+
+    Args:
+        inputs: Files of `regard analyze attention --json`.
+
+    Raises:
+        UsageError: If there is no file.
+        DataError: If a file has the wrong format, or two models have the same name.
+    """
+    from regard.metrics.attention import AttentionStatistics
+    from regard.report.attention_charts import plot_coverage, plot_entropy
+
+    what = "regard analyze attention --json"
+    if not inputs.files:
+        raise UsageError(f"figure attention needs files written by `{what}` (--from)")
+    records: dict[str, Any] = {}
+    models: dict[str, AttentionStatistics] = {}
+    for path in inputs.files:
+        for name, own in read_results(path, what, AttentionResults).models.items():
+            if name in models:
+                raise DataError(
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
+                    "models different names."
+                )
+            record = own.model_dump(exclude={"lines"}, exclude_none=True)
+            try:
+                models[name] = AttentionStatistics.from_record(record)
+            except DataError as error:
+                raise DataError(f"{path}: {name}: {error}") from None
+            records[name] = record
+    single = ("accuracy", "entropy", "support", "coverage")
+    rows = [
+        ["model", *single],
+        *([name, *(format_value(getattr(one, key)) for key in single)] for name, one in models.items()),
+    ]
+    pictures = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
+    return Figure(pictures, rows, {"models": records})
+
+
+def plot_by_length(inputs: FigureInput) -> Figure:
+    """Plot scores by source length (Indurthi et al. 2019, Figure 2).
+
+    Args:
+        inputs: Files of `regard analyze length --json` or of `regard reproduce indurthi2019-figure2`.
+
+    Raises:
+        UsageError: If there is no file.
+        DataError: If a file has the wrong format or other groups of lengths than the file before it, or two
+            systems have the same name.
+    """
+    from regard.report.length_charts import plot_length_groups
+
+    if not inputs.files:
+        raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--from)")
+    systems: dict[str, dict[str, LengthScores]] = {}
+    groups: tuple[list[str], list[int] | None] | None = None
+    for path in inputs.files:
+        found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
+        own, labels, counts = _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
+        if not own:
+            raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
+        if groups is not None and groups[0] != labels:
+            raise DataError(
+                f"{path}: its groups of lengths are {', '.join(labels)}, but those of the other files are "
+                f"{', '.join(groups[0])}: all files must have the same groups"
+            )
+        for name, scores in own.items():
+            if name in systems:
+                raise DataError(
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
+                    "systems different names."
+                )
+            systems[name] = scores
+        # The axis shows the numbers of sentences only if they are the same in all files.
+        same = groups is None or groups[1] == counts
+        groups = (labels, counts if same else None)
+    assert groups is not None
+    common = [
+        metric for metric in next(iter(systems.values())) if all(metric in one for one in systems.values())
+    ]
+    if not common:
+        raise DataError("the files have no metric in common, so the systems cannot be compared")
+    systems = {name: {metric: scores[metric] for metric in common} for name, scores in systems.items()}
+    labels, counts = groups
+    rows = [["system", "metric", *labels, "all"]]
+    for name, scores in systems.items():
+        for one in scores.values():
+            cells = ["" if bucket is None else f"{bucket.value:.2f}" for bucket in one.buckets]
+            total = one.total.value
+            rows.append([name, one.name, *cells, "" if math.isnan(total) else f"{total:.2f}"])
+    numbers = {
+        "lengths": labels,
+        "sentences": counts,
+        "systems": {
+            name: {metric: one.record()["buckets"] for metric, one in scores.items()}
+            for name, scores in systems.items()
+        },
+    }
+    return Figure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
+
+
+def _from_analysis(
+    found: LengthResults,
+) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
+    """Return the systems, the groups of lengths and their numbers of sentences from an analysis."""
+    import numpy as np
+
+    from regard.metrics.by_length import Bucket, LengthScores
+
+    buckets = [Bucket(each.low, each.high, np.zeros(0, dtype=np.int64)) for each in found.buckets]
+    counts = [each.sentences for each in found.buckets]
+    systems = {
+        name: {
+            metric: LengthScores(
+                _LABELS[metric],
+                own.signature,
+                tuple(None if each is None else _score(each) for each in own.buckets),
+                _score(own.all),
+            )
+            for metric, own in system
+            if own is not None
+        }
+        for name, system in found.systems.items()
+    }
+    return systems, [bucket.label for bucket in buckets], counts
+
+
+def _score(found: ScoreEntry) -> Any:
+    from regard.metrics.by_length import BucketScore
+
+    return BucketScore(found.value, found.interval)
+
+
+def _from_paper_table(
+    found: PaperTableResults,
+) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
+    """Return the same from the table of a paper whose columns are groups of lengths.
+
+    Groups without sentences are missing in the file.
+    """
+    from regard.metrics.by_length import BucketScore, LengthScores
+
+    labels = list(
+        dict.fromkeys(name.partition(":")[2] for row in found.rows for name in row.metrics if ":" in name)
+    )
+    systems: dict[str, dict[str, LengthScores]] = {}
+    sentences: dict[str, int] = {}
+    for row in found.rows:
+        cells = {name.partition(":")[2]: cell for name, cell in row.metrics.items() if ":" in name}
+        if not cells:
+            continue
+        buckets = tuple(
+            BucketScore(cells[label].score, cells[label].interval) if label in cells else None
+            for label in labels
+        )
+        sentences |= {label: cell.sentences for label, cell in cells.items() if cell.sentences is not None}
+        total = BucketScore(math.nan)  # the file has no total score
+        systems[row.row] = {"bleu": LengthScores("BLEU", "", buckets, total)}
+    counts = [sentences[label] for label in labels] if sentences.keys() >= set(labels) else None
+    return systems, labels, counts
+
+
+def plot_training(inputs: FigureInput) -> Figure:
+    """Plot the training curves of one or more runs.
+
+    Args:
+        inputs: Model directories or their `record.jsonl` files.
+
+    Raises:
+        UsageError: If there is no file.
+        DataError: If a directory has no training record.
+    """
+    from regard.report.training_curves import read_curves
+    from regard.report.training_charts import Points, curves_by_kind, plot_training
+    from regard.training.metrics_logger import METRICS_FILE
+
+    if not inputs.files:
+        raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--from)")
+    folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
+    runs: dict[str, dict[str, Points]] = {}
+    for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
+        curves = read_curves(folder)
+        found = {} if curves is None else curves_by_kind(curves)
+        if not found:
+            raise DataError(f"{folder / METRICS_FILE}: no record of training")
+        runs[name] = found
+    rows = [["run", "curve", "points", "last step", "last", "best"]]
+    for run, curves in runs.items():
+        for kind, points in curves.items():
+            values = [value for _, value in points]
+            # A curve may contain NaN, for example if training diverged.
+            numbers = [value for value in values if not math.isnan(value)] or [math.nan]
+            best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
+            rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", format_value(values[-1]), format_value(best)])
+    return Figure({"training.svg": plot_training(runs)}, rows, {"runs": runs})

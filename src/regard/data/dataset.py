@@ -1,0 +1,327 @@
+"""Preprocessed data: a directory of memory-mapped arrays for training.
+
+`prepare_data` creates the directory from a `DataConfig` unless it exists and is up to date. `PreparedData.open` opens
+an existing directory. A `DatasetSplit` provides examples and batches.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.batch import Batch, BatchConfig, make_batches
+from regard.data.preprocessing import preprocess
+from regard.data.checks import check_offsets
+from regard.data.corpus import DataConfig
+from regard.data.fertility import Budget
+from regard.data.files import read_bytes
+from regard.data.manifest import describe_inputs, describe_settings, is_up_to_date, read_manifest, verify_files
+from regard.data.partial import remove_all_leftovers
+from regard.data.text import TextProcessor
+from regard.data.pretokenization import ProgressCallback
+from regard.data.unknown_tokens import log_unknown_tokens
+from regard.errors import ConfigError, DataError
+
+__all__ = ["PreparedData", "DatasetSplit", "prepare_data"]
+
+_log = logging.getLogger(__name__)
+
+
+class DatasetSplit:
+    """One split of preprocessed data: memory-mapped pairs of id sequences.
+
+    Attributes:
+        name: `train`, `valid` or `test`.
+        text: Tokenizers and vocabularies.
+        source_lengths: [rows], number of source tokens.
+        target_lengths: [rows], number of target tokens, including `EOS`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        about: dict[str, Any],
+        text: TextProcessor,
+        fertilities: np.ndarray | None = None,
+        files: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Map the arrays of a split.
+
+        Args:
+            folder: The directory of the data.
+            name: Name of the split.
+            about: The entry of the split in the manifest.
+            text: Tokenizers and vocabularies.
+            fertilities: The fertility of each source token of the split. Default: those of `text.budget`.
+            files: The entries of the files in the manifest.
+        """
+        self._files = files or {}
+        self.name = name
+        self._fertilities = fertilities
+        self.text = text
+        self._folder = folder
+        self._corpora: list[dict[str, Any]] = about["corpora"]
+        self._source, source_offsets = _arrays(folder, f"{name}.source")
+        self._target, target_offsets = _arrays(folder, f"{name}.target")
+        self._source_offsets, self._target_offsets = source_offsets, target_offsets
+        self._lines = np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r")
+        self.source_lengths = np.diff(source_offsets)
+        self.target_lengths = np.diff(target_offsets)
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.source_lengths)
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """The source and target lengths of all rows, the target lengths including `EOS`."""
+        return self.source_lengths, self.target_lengths
+
+    def token_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the frequency of each id in the source and in the target text, including `EOS`."""
+        sides = (self._source, self.text.source), (self._target, self.text.target)
+        source, target = (np.bincount(ids, minlength=len(side.vocabulary)) for ids, side in sides)
+        return source, target
+
+    @property
+    def corpora(self) -> list[dict[str, Any]]:
+        """The entry of each corpus in the manifest: `name`, `pairs`, `kept`, `weight` and others."""
+        return self._corpora
+
+    @property
+    def lines(self) -> np.ndarray:
+        """The line number of each row, counted from 0 over all corpora in order."""
+        return np.asarray(self._lines)
+
+    def example(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the source ids and the target ids of a row, the target ids including `EOS`."""
+        source = self._source[self._source_offsets[row] : self._source_offsets[row + 1]]
+        target = self._target[self._target_offsets[row] : self._target_offsets[row + 1]]
+        return source, target
+
+    def batch(self, rows: Any) -> Batch:
+        """Return rows as a padded batch."""
+        examples = [self.example(int(row)) for row in rows]
+        given = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
+        sources, targets = ([example[side] for example in examples] for side in (0, 1))
+        return self.text.batch(sources, targets, rows, given)
+
+    def _bounds(self, row: int) -> np.ndarray:
+        """Return lower bounds (zero) and upper bounds on the attention of each source token, [S, 2]."""
+        assert self._fertilities is not None
+        most = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
+        return np.stack([np.zeros_like(most), most], axis=-1)
+
+    def epoch_rows(self, seed: int, epoch: int) -> np.ndarray:
+        """Return the rows of an epoch, with each corpus repeated according to its weight.
+
+        With a weight of 2.5, each row of the corpus occurs twice, and a random half of the rows once more.
+        The random choice is a function of seed and epoch.
+        """
+        chosen = []
+        start = 0
+        for number, corpus in enumerate(self._corpora):
+            rows = np.arange(start, start + corpus["kept"])
+            start += corpus["kept"]
+            whole = int(corpus["weight"])
+            random = np.random.default_rng([seed, epoch, number])
+            extra = round((corpus["weight"] - whole) * len(rows))
+            # The order does not matter here, since `batches` shuffles the rows.
+            chosen += [rows] * whole + [np.sort(random.permutation(rows)[:extra])]
+        return np.concatenate(chosen)
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """Return the rows of each batch of an epoch, with weighted corpora; see `batch.batches`."""
+        rows = self.epoch_rows(seed, epoch)
+        made = make_batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
+        return [rows[batch] for batch in made]
+
+    def location(self, row: int) -> str:
+        """Return the file and line number of a row, for messages."""
+        line = int(self._lines[row])
+        for corpus in self._corpora:
+            if line < corpus["pairs"]:
+                return f"{corpus['name']}: line {line + 1}"
+            line -= corpus["pairs"]
+        raise IndexError(row)
+
+    def raw_lines(self) -> tuple[list[str], list[str]]:
+        """Return the original source and target lines of all rows.
+
+        Raises:
+            DataError: for the training split, whose text is not stored; also if other data was written to
+                the directory since it was opened.
+        """
+        if self.name == "train":
+            raise DataError("the text of the training split is not stored with the preprocessed data")
+        names = [f"{self.name}.{side}.txt" for side in ("source", "target")]
+        sides = [read_bytes(self._folder / name) for name in names]
+        for name, content in zip(names, sides, strict=True):
+            if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
+                raise _replaced(self._folder)
+        source, target = (side.decode().removesuffix("\n").split("\n") for side in sides)
+        return source, target
+
+
+def _replaced(folder: Path) -> DataError:
+    return DataError(
+        f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir for "
+        "each run with different data settings"
+    )
+
+
+def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
+        offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+        check_offsets("offsets", np.asarray(offsets), len(offsets) - 1, len(tokens))
+    except (OSError, ValueError, DataError) as error:
+        raise DataError(f"{folder / name}: not arrays of preprocessed text: {error}; prepare again") from None
+    # Convert to plain arrays, since slicing np.memmap is several times slower.
+    return np.asarray(tokens), np.asarray(offsets)
+
+
+class PreparedData:
+    """An open directory of preprocessed data.
+
+    Attributes:
+        directory: The directory.
+        text: Tokenizers and vocabularies.
+        manifest: The content of the manifest.
+        fertilities: The fertilities of the source tokens of a split, by its name, for splits that do not use
+            `text.budget`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        text: TextProcessor,
+        manifest: dict[str, Any],
+        fertilities: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Store the loaded data; use `open` or `prepare_data` to load it."""
+        self.directory = folder
+        self.text = text
+        self.manifest = manifest
+        self.fertilities = {} if fertilities is None else fertilities
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "PreparedData":
+        """Open a directory that was written by `prepare_data`.
+
+        Raises:
+            DataError: if it does not contain preprocessed data, or a file is missing, truncated or altered.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        return cls(folder, TextProcessor.load(folder), manifest)
+
+    def verify(self) -> None:
+        """Compare the content of each file with its checksum; `open` does not do this to save time.
+
+        Raises:
+            DataError: if a file was altered. The message names the file.
+        """
+        verify_files(self.directory, self.manifest)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 checksum of the training and validation data, in hexadecimal."""
+        files = {n: about for n, about in self.manifest["files"].items() if not n.startswith("test.")}
+        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the splits."""
+        return iter(self.manifest["splits"])
+
+    def split(self, name: str) -> DatasetSplit:
+        """Return the split `train`, `valid` or `test`.
+
+        Raises:
+            DataError: if the split does not exist, or other data was written to the directory.
+        """
+        splits = self.manifest["splits"]
+        if name not in splits:
+            raise DataError(f"{self.directory}: no split {name!r}; available: {', '.join(splits)}")
+        fertilities, files = self.fertilities.get(name), self.manifest["files"]
+        split = DatasetSplit(self.directory, name, splits[name], self.text, fertilities, files)
+        # The directory is replaced atomically. If the manifest is unchanged after the arrays were mapped,
+        # the arrays belong to it.
+        if read_manifest(self.directory)["files"] != files:
+            raise _replaced(self.directory)
+        return split
+
+    def with_budget(
+        self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None
+    ) -> "PreparedData":
+        """Return the same data with a budget of attention; see the attribute `fertilities`."""
+        text = dataclasses.replace(self.text, budget=budget)
+        return PreparedData(self.directory, text, self.manifest, fertilities)
+
+
+def prepare_data(
+    config: DataConfig,
+    output_dir: Path | str | None = None,
+    progress: ProgressCallback | None = None,
+    num_processes: int | None = None,
+) -> PreparedData:
+    """Preprocess the corpora of a configuration, or open existing data that is up to date.
+
+    The data is preprocessed again only if the settings, the version of a tokenizer library or the content of
+    an input file have changed. The directory is written atomically.
+
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        output_dir: The output directory. Default: `config.output_dir`.
+        progress: Called with the name of a stage, the number of processed pairs and the total number.
+        num_processes: Number of processes for tokenization; the result does not depend on it. Default: the number
+            of processors, or 1 for small corpora.
+
+    Raises:
+        ConfigError: if no output directory is given.
+        DataError: if an input is missing or invalid, or the directory cannot be written.
+    """
+    chosen = config.cache_dir if output_dir is None else output_dir
+    if chosen is None:
+        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
+    output_dir = Path(chosen)
+    remove_all_leftovers(output_dir)
+    wanted = describe_settings(config)
+    manifest = _known(output_dir)
+    inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
+    if manifest is not None and is_up_to_date(manifest, wanted, inputs):
+        # Sampling weights do not affect the arrays: take them from the current configuration.
+        weights = [corpus.sampling_weight for corpus in config.train]
+        for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
+            corpus["weight"] = weight
+        try:
+            prepared = PreparedData(output_dir, TextProcessor.load(output_dir), manifest)
+        except DataError as error:
+            _log.warning("%s; the data is preprocessed again", error)
+        else:
+            log_unknown_tokens(manifest["splits"])
+            return prepared
+    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
+    prepared = PreparedData.open(output_dir)
+    log_unknown_tokens(prepared.manifest["splits"])
+    return prepared
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    pass
+
+
+def _known(folder: Path) -> dict[str, Any] | None:
+    if not (folder / "manifest.json").exists():
+        return None
+    try:
+        return read_manifest(folder)
+    except DataError as error:
+        _log.warning("%s", error)
+        return None

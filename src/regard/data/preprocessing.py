@@ -1,0 +1,315 @@
+"""The preprocessing pipeline: check the input, tokenize, train subword models, count, and write arrays.
+
+The text is read twice, or three times to train SentencePiece: first to check all files and count their lines
+before any slow work, then to tokenize it. Memory holds the distinct words, not the corpus. The result is
+written to a temporary directory, which is renamed at the end.
+"""
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_units, count_kept_tokens, write_split
+from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
+from regard.data.files import file_digest, write_atomic
+from regard.data.directories import check_replaceable, atomic_directory
+from regard.data.manifest import MANIFEST
+from regard.data.punctuation import TextFormatDetector, TextFormat
+from regard.data.text import TextSide, TextProcessor
+from regard.data.tokenizer_factory import (
+    SentencePieceConfig,
+    Tokenizer,
+    learn_bpe_tokenizers,
+    create_tokenizers,
+    detect_text_format,
+)
+from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
+from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
+from regard.data.unknown_tokens import UnknownTokenCounter
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.errors import DataError
+from regard.cpu_threads import num_available_cpus
+
+__all__ = ["preprocess"]
+
+_log = logging.getLogger(__name__)
+
+MAX_EVALUATION_LENGTH = 1024
+"""Maximum number of tokens of a validation or test sentence, if `max_length` of training is not higher."""
+FORMAT_DETECTION_LINES = 10_000
+"""Number of lines per training corpus that are examined for the format of the text; see `TextFormatDetector`."""
+SINGLE_PROCESS_PAIRS = 20_000
+"""Number of pairs up to which tokenization uses one process: starting more would take longer."""
+
+
+def preprocess(
+    config: DataConfig, output_dir: Path, manifest: dict[str, Any], progress: ProgressCallback, num_processes: int | None
+) -> None:
+    """Preprocess the corpora into `output_dir`, replacing earlier preprocessed data there.
+
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        output_dir: The output directory.
+        manifest: The entries `wanted` and `inputs` of the manifest.
+        progress: Called with the stage, the number of processed pairs and the total number of pairs.
+        num_processes: Number of processes for tokenization. None chooses it by the size of the text.
+
+    Raises:
+        DataError: if an input is invalid or the output cannot be written. No partial output remains.
+    """
+    check_replaceable(output_dir, MANIFEST, "prepared data")
+    try:
+        with atomic_directory(output_dir) as into:
+            # Temporary files go to the same file system and disappear with the partial directory.
+            scratch = into / "scratch"
+            scratch.mkdir()
+            splits = _Preprocessor(config, scratch, into, progress, num_processes).run()
+            shutil.rmtree(scratch)
+            files = {
+                path.name: {"size": path.stat().st_size, "sha256": file_digest(path)}
+                for path in sorted(into.iterdir())
+            }
+            content = {**manifest, "splits": splits, "files": files}
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            write_atomic(into / MANIFEST, text.encode())
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{output_dir}: cannot write preprocessed data: {reason}; no files were kept") from None
+
+
+class _Preprocessor:
+    """The state of one preprocessing run, shared by its stages."""
+
+    def __init__(
+        self, config: DataConfig, scratch: Path, into: Path, progress: ProgressCallback, processes: int | None
+    ) -> None:
+        self.config = config
+        self.scratch = scratch
+        self.into = into
+        self.progress = progress
+        self.processes = processes
+        self.marks = (TextFormatDetector(), TextFormatDetector())
+        self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
+        if config.test is not None:
+            self.corpora["test"] = (config.test,)
+
+    def run(self) -> dict[str, Any]:
+        """Run all stages and return the entry `splits` of the manifest."""
+        pairs = self._survey()
+        texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
+        tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
+        units = (UnitNumbering(), UnitNumbering())
+        for split, corpora in self.corpora.items():
+            self._tokenize(split, corpora, pairs[split], tokenizers, units)
+        # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
+        names = (list(units[0].numbers), list(units[1].numbers))
+        counts = tuple(
+            count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
+        )
+        tokenizers = learn_bpe_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
+        segments = (SegmentedUnits.from_units(names[0], tokenizers[0]), SegmentedUnits.from_units(names[1], tokenizers[1]))
+        text = self._vocabularies(tokenizers, segments)
+        text.save(self.into)
+        sides = (text.source, text.target)
+        # Tokens outside the vocabulary are replaced by smaller tokens, such as characters and bytes.
+        segments = (segments[0].respell(sides[0].split_unknown), segments[1].respell(sides[1].split_unknown))
+        ids = tuple(
+            np.array(side.vocabulary.to_ids(s.tokens), dtype=np.int32)
+            for side, s in zip(sides, segments, strict=True)
+        )
+        splits = {}
+        for split, corpora in self.corpora.items():
+            longest = self._longest(split)
+            unknown = (_unknown(segments[0], sides[0]), _unknown(segments[1], sides[1]))
+            kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into, unknown)
+            splits[split] = {
+                "corpora": _report(split, corpora, pairs[split], kept, longest),
+                "unknown": {name: side.summary() for name, side in zip(SIDES, unknown, strict=True)},
+            }
+            if split != "train":
+                self._write_raw(split, kept)
+        return splits
+
+    def _longest(self, split: str) -> int:
+        longest = self.config.max_length
+        return longest if split == "train" else max(longest, MAX_EVALUATION_LENGTH)
+
+    def _survey(self) -> dict[str, list[int]]:
+        """Read all corpora to find invalid input before any slow work; return the pairs of each corpus.
+
+        The first lines of each training corpus are also used to detect the format of the text.
+        """
+        counts: dict[str, list[int]] = {}
+        for split, corpora in self.corpora.items():
+            counts[split] = []
+            for corpus in corpora:
+                number = 0
+                for number, pair in enumerate(read_pairs(corpus), 1):
+                    if split == "train" and number <= FORMAT_DETECTION_LINES:
+                        for counter, line in zip(self.marks, pair, strict=True):
+                            counter.add(line)
+                counts[split].append(number)
+        return counts
+
+    def _forms(self) -> tuple[TextFormat, TextFormat]:
+        """Return the format of the source and the target training text."""
+        tokenizers = (self.config.source_tokenizer, self.config.target_tokenizer)
+        source, target = (
+            detect_text_format(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
+            for side, counter, tokenizer in zip(SIDES, self.marks, tokenizers, strict=True)
+        )
+        for side, form in zip(SIDES, (source, target), strict=True):
+            if form.tokenized:
+                _log.info("the %s text is tokenized: input to the model will be tokenized, too", side)
+        return source, target
+
+    def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
+        """Yield evenly spaced lines of the training text, from which SentencePiece is learned."""
+        tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
+        most = tokenizer.max_training_lines if isinstance(tokenizer, SentencePieceConfig) else 0
+        total, most = sum(pairs), min(most, sum(pairs))
+        number = 0
+        for corpus in self.config.train:
+            for pair in read_pairs(corpus):
+                # Integer arithmetic selects exactly `most` of `total` lines at equal distances.
+                if (number + 1) * most // total > number * most // total:
+                    yield pair[side]
+                number += 1
+
+    def _tokenize(
+        self,
+        split: str,
+        corpora: tuple[CorpusConfig, ...],
+        pairs: list[int],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        units: tuple[UnitNumbering, UnitNumbering],
+    ) -> None:
+        done = 0
+
+        def tick(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress(f"tokenizing {split}", done, sum(pairs))
+
+        chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
+        counted = number_units(
+            corpora, tokenizers, units, self.scratch, split,
+            max_words=self._longest(split), num_processes=chosen, keep_raw=split != "train", on_progress=tick,
+        )  # fmt: skip
+        if counted != pairs:
+            raise DataError(f"the {split} corpora changed during preprocessing; run it again")
+
+    def _vocabularies(
+        self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[SegmentedUnits, SegmentedUnits]
+    ) -> TextProcessor:
+        """Count the tokens of the kept training pairs and build the vocabularies."""
+        found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
+        counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
+        tags = tuple(dict.fromkeys(c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None))
+        choose = partial(_vocabulary, min_count=self.config.min_frequency)
+        if self.config.shared_vocab:
+            # In a shared vocabulary, frequencies are summed over both sides.
+            both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
+            always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
+            source = target = choose(None, both, size=self.config.source_vocab_size, always=always)
+        else:
+            always = (*_fallback(tokenizers[0]), *tags)
+            source = choose(tokenizers[0].pretrained_tokens, counts[0], size=self.config.source_vocab_size, always=always)
+            always = tokenizers[1].required_tokens
+            target = choose(tokenizers[1].pretrained_tokens, counts[1], size=self.config.target_vocab_size, always=always)
+        forms = self._forms()
+        text = TextProcessor(
+            TextSide(tokenizers[0], source, tags, text_format=forms[0]), TextSide(tokenizers[1], target, text_format=forms[1])
+        )
+        for side, cut in zip((text.source, text.target), segments, strict=True):
+            side.warn_unknown(cut.tokens)
+        return text
+
+    def _write_raw(self, split: str, kept: KeptRows) -> None:
+        for side in SIDES:
+            lines = open(self.scratch / f"{split}.{side}.raw", "rb")
+            with lines, open(self.into / f"{split}.{side}.txt", "wb") as file:
+                file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
+
+
+def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
+    """Return the counts of units that occur in the training text, without tags."""
+    return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG_PREFIX)}
+
+
+def _fallback(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the character and byte tokens of a tokenizer with byte fallback, else an empty tuple."""
+    return tokenizer.required_tokens if set(BYTE_TOKENS) <= set(tokenizer.required_tokens) else ()
+
+
+def _unknown(segments: SegmentedUnits, side: TextSide) -> UnknownTokenCounter:
+    return UnknownTokenCounter(segments.tokens, side.vocabulary, bool(_fallback(side.tokenizer)))
+
+
+def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the counts of tokens that may enter the vocabulary."""
+    inventory = tokenizer.inventory
+    pairs = zip(segments.tokens, counts, strict=True)
+    return {
+        token: int(count) for token, count in pairs if count and (inventory is None or token in inventory)
+    }
+
+
+def _vocabulary(
+    listed: tuple[str, ...] | None, counts: dict[str, int], *, always: Sequence[str], **rules: Any
+) -> Vocabulary:
+    """Return the vocabulary of a pre-trained tokenizer, or else build one from counts.
+
+    Raises:
+        DataError: if a tag is not a token of the pre-trained tokenizer.
+    """
+    if listed is None:
+        return Vocabulary.build(counts, required_tokens=always, **rules)
+    unknown = sorted(set(always) - set(listed))
+    if unknown:
+        raise DataError(f"tag {unknown[0]!r}: not a token of the pre-trained tokenizer")
+    return Vocabulary((*SPECIAL_TOKENS, *listed))
+
+
+def _report(
+    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: KeptRows, longest: int
+) -> list[dict[str, Any]]:
+    """Log the number of kept and dropped pairs per corpus, and return them for the manifest.
+
+    Raises:
+        DataError: if no pair of the split is kept.
+    """
+    report = []
+    start = 0
+    for corpus, count in zip(corpora, pairs, strict=True):
+        rows = slice(start, start + count)
+        start += count
+        numbers = {name: int(getattr(kept, field)[rows].sum()) for name, field in _COUNTED}
+        report.append({"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight})
+        dropped = numbers["empty"] + numbers["too_long"]
+        log: Callable[..., None] = _log.warning if dropped else _log.info
+        log(
+            "%s: %d of %d %s pairs kept; %d dropped with an empty side, %d with more than %d tokens",
+            corpus_name(corpus),
+            numbers["kept"],
+            count,
+            split,
+            numbers["empty"],
+            numbers["too_long"],
+            longest,
+        )
+    if not kept.keep.any():
+        names = ", ".join(corpus_name(corpus) for corpus in corpora)
+        raise DataError(
+            f"{names}: no {split} pair is left: each has an empty side or more than {longest} tokens"
+        )
+    return report
+
+
+_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "long"))

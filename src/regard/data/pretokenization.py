@@ -1,0 +1,163 @@
+"""The first half of preprocessing: text is converted to numbered units in temporary files.
+
+A unit is a result of `Tokenizer.pretokenize`. Each distinct unit gets the next number when it first occurs.
+The text becomes a flat file of unit numbers and a file of sentence lengths. Text is therefore tokenized once,
+and memory holds the distinct units, not the corpus.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.whitespace import split_whitespace
+from regard.data.tokenizer_factory import Tokenizer
+from regard.data.workers import ordered_map
+from regard.errors import DataError
+
+__all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "number_units"]
+
+ProgressCallback = Callable[[str, int, int | None], None]
+
+CHUNK_LINES = 4096
+"""Number of lines in a chunk that is tokenized at once."""
+TAG_PREFIX = "\0"
+"""Prefix of the unit for a tag. The character does not occur in text; see `clean_line`."""
+TOO_LONG = -1
+"""The length recorded for a sentence that was not tokenized because it has too many words."""
+_BETWEEN, _LONG = "\x1f", "\x1e"
+
+
+class _Numbering(dict[str, int]):
+    """A dictionary that assigns the next number to each new key."""
+
+    def __missing__(self, key: str) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass
+class UnitNumbering:
+    """The numbering of the units of one language.
+
+    Attributes:
+        numbers: The number of each distinct unit.
+    """
+
+    numbers: dict[str, int] = field(default_factory=_Numbering)
+
+    def write(self, lines: Iterable[str], tag: str | None, units: IO[bytes], lengths: IO[bytes]) -> None:
+        """Number the units of lines in the encoding of `_ChunkTokenizer` and append them to the two files."""
+        first = [] if tag is None else [self.numbers[TAG_PREFIX + tag]]
+        flat: list[int] = []
+        sizes: list[int] = []
+        for line in lines:
+            if line == _LONG:
+                sizes.append(TOO_LONG)
+                continue
+            found = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
+            if found:  # an empty sentence gets no tag, so that the pair is dropped
+                flat += first
+                flat += found
+            sizes.append(len(found) + (len(first) if found else 0))
+        units.write(np.array(flat, dtype="<i4").tobytes())
+        lengths.write(np.array(sizes, dtype="<i4").tobytes())
+
+
+@dataclass(frozen=True)
+class _ChunkTokenizer:
+    """Split a chunk of pairs into units; it is pickled and sent to worker processes."""
+
+    source: Tokenizer
+    target: Tokenizer
+    longest: int
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+        sources = [self._cut(self.source, source) for source, _ in pairs]
+        targets = [self._cut(self.target, target) for _, target in pairs]
+        return sources, targets
+
+    def _cut(self, tokenizer: Tokenizer, line: str) -> str:
+        # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
+        # in any case and need not be tokenized.
+        if len(line) > self.longest and len(split_whitespace(line)) > self.longest:
+            return _LONG
+        return _BETWEEN.join(tokenizer.pretokenize(line))
+
+
+def number_units(
+    corpora: Iterable[CorpusConfig],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    units: tuple[UnitNumbering, UnitNumbering],
+    directory: Path,
+    split: str,
+    *,
+    max_words: int,
+    num_processes: int,
+    keep_raw: bool,
+    on_progress: Callable[[int], None],
+) -> list[int]:
+    """Tokenize the corpora of a split and write their units.
+
+    Args:
+        corpora: The corpora, in order.
+        tokenizers: The source and the target tokenizer.
+        units: The source and the target numbering; new units are added.
+        directory: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.keep_raw`.
+        split: Name of the split.
+        max_words: Maximum number of words; longer lines are recorded as too long.
+        num_processes: Number of worker processes.
+        keep_raw: Whether to write the lines themselves to `SPLIT.SIDE.keep_raw`.
+        on_progress: Called with the number of pairs processed since the last call.
+
+    Returns:
+        The number of pairs of each corpus.
+
+    Raises:
+        DataError: if a line does not have the format of its tokenizer. The message gives file and line.
+    """
+    paths = {
+        (side, kind): directory / f"{split}.{side}.{kind}"
+        for side in ("source", "target")
+        for kind in ("units", "sizes", "raw")
+    }
+    files: dict[tuple[str, str], IO[bytes]] = {key: open(path, "wb") for key, path in paths.items()}
+    counts = []
+    try:
+        for corpus in corpora:
+            chunks = _chunks(_checked(corpus, tokenizers), files if keep_raw else None)
+            count = 0
+            for sources, targets in ordered_map(_ChunkTokenizer(*tokenizers, max_words), chunks, num_processes):
+                units[0].write(sources, corpus.source_prefix, files["source", "units"], files["source", "sizes"])
+                units[1].write(targets, None, files["target", "units"], files["target", "sizes"])
+                count += len(sources)
+                on_progress(len(sources))
+            counts.append(count)
+    finally:
+        for file in files.values():
+            file.close()
+    return counts
+
+
+def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
+    for number, pair in enumerate(read_pairs(corpus), 1):
+        for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
+            problem = tokenizer.format_error(line)
+            if problem is not None:
+                raise DataError(f"{corpus.tsv or name}: line {number}: {problem}")
+        yield pair
+
+
+def _chunks(
+    pairs: Iterator[tuple[str, str]], files: dict[tuple[str, str], IO[bytes]] | None
+) -> Iterator[list[tuple[str, str]]]:
+    while chunk := list(islice(pairs, CHUNK_LINES)):
+        if files is not None:
+            files["source", "raw"].write("".join(f"{source}\n" for source, _ in chunk).encode())
+            files["target", "raw"].write("".join(f"{target}\n" for _, target in chunk).encode())
+        yield chunk

@@ -1,0 +1,265 @@
+"""Lexically constrained beam search with dynamic beam allocation: terms that a translation must contain.
+
+Post & Vilar (2018), after Hokamp & Liu (2017). The extensions of a row are its top-scoring tokens and the
+next token of every term that it does not contain yet. The extensions of a sentence are divided into banks by
+the number of tokens of its terms that they contain. The beam is allocated evenly: first to the best extension
+of each bank, starting with the fullest bank, then to the second best of each bank, and so on. A hypothesis
+ends only when it contains all terms. The fullest bank therefore grows by one token per time step, and all
+terms are generated unless other constraints exclude them. If no hypothesis can continue or end, the
+hypotheses with the largest number of term tokens end without the rest.
+
+A term is contained in a translation if its tokens are adjacent and lie between two word boundaries: `Bank` is
+not contained in `Bankett`. In scripts without spaces between words, there is a boundary between any two
+letters. Terms may overlap. A term that is required twice needs to occur only once.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.data.text import TextSide
+from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.vocabulary import PAD
+from regard.layers.batched_state import BatchedState
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["WordBoundaries", "TermState", "TermConstraints", "contains_term"]
+
+_NEG_INF = -float("inf")
+_UNSPACED = frozenset("BOPOMOFO CJK HIRAGANA IDEOGRAPHIC KATAKANA KHMER LAO MYANMAR THAI YI".split())
+"""Scripts without spaces between words, as the first word of their characters' names in Unicode."""
+
+
+@dataclass(frozen=True)
+class WordBoundaries:
+    """Word boundaries between tokens of a vocabulary.
+
+    Attributes:
+        joins_next: Tokens that join with the token after them, such as `low@@`.
+        ends_word: Other tokens after which a word may always end, such as a space or a full stop.
+        starts_word: Tokens that begin a word, unless the token before is glued.
+        space: Id of the space token if spaces are tokens, else `PAD`.
+    """
+
+    joins_next: Bool[Tensor, "V"]
+    ends_word: Bool[Tensor, "V"]
+    starts_word: Bool[Tensor, "V"]
+    space: int = PAD
+
+    @classmethod
+    def from_side(cls, side: TextSide) -> "WordBoundaries":
+        """Return the word boundaries of a vocabulary, according to its tokenizer.
+
+        Args:
+            side: Text processing of the target side.
+        """
+        # Test each token with the tokenizer: does it join with a following space or a preceding letter?
+        tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
+        glued = torch.tensor([len(set(words([token, SPACE_MARK]))) == 1 for token in tokens])
+        joins = torch.tensor([len(set(words(["x", token]))) == 1 for token in tokens])
+        ends = torch.tensor([not _joins_letters(token[-1]) for token in tokens])
+        opens = torch.tensor([not _joins_letters(token[0]) for token in tokens])
+        # Spaces are tokens of their own only in character-level vocabularies.
+        alone = SPACE_MARK in side.vocabulary and bool(joins.any())
+        space = side.vocabulary.to_ids([SPACE_MARK])[0] if alone else PAD
+        return cls(glued, ends & ~glued, opens | ~joins, space)
+
+    def to(self, device: torch.device) -> "WordBoundaries":
+        """Return a copy on another device."""
+        return WordBoundaries(self.joins_next.to(device), self.ends_word.to(device), self.starts_word.to(device), self.space)
+
+    def is_boundary(self, before: Int[Tensor, "*#N"], after: Int[Tensor, "*#N"]) -> Bool[Tensor, "*#N"]:
+        """Return whether there is a word boundary between two tokens."""
+        return ~self.joins_next[before] & (self.ends_word[before] | self.starts_word[after])
+
+
+def _joins_letters(character: str) -> bool:
+    """Return whether a character joins with adjacent letters: letters, digits and marks of spaced scripts."""
+    script = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return unicodedata.category(character)[0] in "LMN" and script not in _UNSPACED
+
+
+def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBoundaries) -> bool:
+    """Return whether a finished translation contains a term.
+
+    Args:
+        tokens: Token ids of the translation.
+        term: Token ids of the term, at least one.
+        boundaries: Word boundaries of the vocabulary.
+    """
+    if len(tokens) < len(term):
+        return False
+    said = torch.tensor(tokens, device=boundaries.joins_next.device)
+    # The beginning and the end of the translation are boundaries.
+    edges = torch.ones(len(said) + 1, dtype=torch.bool, device=said.device)
+    edges[1:-1] = boundaries.is_boundary(said[:-1], said[1:])
+    size = len(term)
+    found = (said.unfold(0, size, 1) == said.new_tensor(term)).all(dim=1)
+    return bool((found & edges[: len(said) - size + 1] & edges[size:]).any())
+
+
+class TermConstraints:
+    """Required terms of the sentences of a batch, with an automaton for each term.
+
+    Args:
+        terms: Token ids of each term of each sentence. At least one sentence has a term.
+        boundaries: Word boundaries of the target vocabulary, on the batch's device.
+
+    Attributes:
+        num_tokens: Number of tokens needed for the terms of each sentence, including spaces if they are tokens.
+        lengths: Number of tokens of each term [B, K]; 0 for unused entries.
+        tokens: Token ids of the terms [B, K, L + 1], padded.
+        alphabet: Distinct tokens of the terms of each sentence [B, M], padded with -1.
+        transitions: Transitions [B, K, L + 1, M + 1]: the matched prefix length of a term after each token of the
+            alphabet and (last) after any other token, given the matched prefix length before.
+    """
+
+    def __init__(self, terms: Sequence[Sequence[Sequence[int]]], boundaries: WordBoundaries) -> None:
+        """Compute the transitions of every term."""
+        self.boundaries = boundaries
+        spaced = int(boundaries.space != PAD)
+        self.num_tokens = [sum(len(term) + spaced for term in own) for own in terms]
+        alphabets = [sorted({token for term in own for token in term}) for own in terms]
+        shape = (len(terms), max(map(len, terms)), max(len(term) for own in terms for term in own) + 1)
+        letters = max(map(len, alphabets))
+        lengths = torch.zeros(shape[:2], dtype=torch.long)
+        tokens = torch.full(shape, PAD)
+        alphabet = torch.full((len(terms), letters), -1)
+        moves = torch.zeros((*shape, letters + 1), dtype=torch.long)
+        for sentence, own in enumerate(terms):
+            alphabet[sentence, : len(alphabets[sentence])] = torch.tensor(alphabets[sentence])
+            for place, term in enumerate(own):
+                lengths[sentence, place] = len(term)
+                tokens[sentence, place, : len(term)] = torch.tensor(term)
+                found = torch.tensor(_transitions(term, alphabets[sentence], boundaries))
+                moves[sentence, place, : len(term) + 1, : found.shape[1]] = found
+        device = boundaries.joins_next.device
+        self.lengths, self.tokens = lengths.to(device), tokens.to(device)
+        self.alphabet, self.transitions = alphabet.to(device), moves.to(device)
+
+    def initial_state(self) -> "TermState":
+        """Return the state of empty hypotheses, one per sentence."""
+        nothing = torch.zeros_like(self.lengths)
+        return TermState(self, self.lengths == 0, nothing, nothing.sum(dim=1))
+
+
+@dataclass(frozen=True)
+class TermState(BatchedState):
+    """Matching state of hypotheses with respect to their terms.
+
+    Attributes:
+        terms: The terms.
+        completed: Whether each term is contained, independently of the next token.
+        prefix_lengths: Number of tokens of each term that the hypothesis ends in. If it is the whole term, the term is
+            contained unless the next token joins the last word.
+        bank: Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest
+            partial match. Only one partial match counts, because the last tokens may begin several terms.
+    """
+
+    terms: TermConstraints
+    completed: Bool[Tensor, "R K"]
+    prefix_lengths: Int[Tensor, "R K"]
+    bank: Int[Tensor, "R"]
+
+    def next_tokens(self, last: Int[Tensor, "R"], sentences: Int[Tensor, "R"]) -> Int[Tensor, "R K"]:
+        """Return the next token of each term that a row does not contain yet; `PAD` for the others.
+
+        Args:
+            last: Last token of each row.
+            sentences: Sentence index of each row.
+        """
+        boundaries = self.terms.boundaries
+        found = self.terms.tokens[sentences].gather(2, self.prefix_lengths.unsqueeze(2)).squeeze(2)
+        # A term that cannot begin directly after the last token needs a space first.
+        inside = (self.prefix_lengths == 0) & ~boundaries.is_boundary(last.unsqueeze(1), found)
+        found = found.masked_fill(inside, boundaries.space)
+        return found.masked_fill(self.completed | (self.prefix_lengths == self.terms.lengths[sentences]), PAD)
+
+    def extend(
+        self, last: Int[Tensor, "R"], tokens: Int[Tensor, "R C"], sentences: Int[Tensor, "R"]
+    ) -> "TermState":
+        """Return the state of all extensions of all rows: C rows per row.
+
+        Args:
+            last: Last token of each row.
+            tokens: Tokens that extend the row.
+            sentences: Sentence index of each row.
+        """
+        terms = self.terms
+        boundary = terms.boundaries.is_boundary(last.unsqueeze(1), tokens).unsqueeze(2)  # (R, C, 1)
+        # Map each token to its index in the sentence's alphabet, or to the last index if it is in no term.
+        same = tokens.unsqueeze(2) == terms.alphabet[sentences].unsqueeze(1)
+        letter = torch.where(same.any(dim=2), same.to(torch.int8).argmax(dim=2), same.shape[2])
+        lengths = terms.lengths[sentences].unsqueeze(1)
+        places = torch.arange(self.prefix_lengths.shape[1], device=last.device)
+        moves = terms.transitions[sentences.unsqueeze(1), places, self.prefix_lengths]  # (R, K, M + 1)
+        said = moves.gather(2, letter.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
+        # A term can only begin at the beginning of a word.
+        said = said.masked_fill((said == 1) & ~boundary, 0)
+        held = self.completed.unsqueeze(1) | ((self.prefix_lengths.unsqueeze(1) == lengths) & boundary)
+        full = held | (said == lengths)
+        bank = (full * lengths).sum(dim=2) + said.masked_fill(full, 0).amax(dim=2)
+        return TermState(terms, held.flatten(0, 1), said.flatten(0, 1), bank.flatten())
+
+    def mask_incomplete(
+        self, totals: Float[Tensor, "n c"], choices: int, empty: Bool[Tensor, "n"]
+    ) -> Float[Tensor, "n c"]:
+        """Set the log-probability of extensions that end without all terms to minus infinity.
+
+        Args:
+            totals: Log-probabilities of the extensions of each sentence, row by row.
+            choices: Number of extensions per row. The first of them is the end symbol.
+            empty: Sentences that do not have a finished hypothesis yet.
+        """
+        ends = totals[:, ::choices]
+        complete = self.completed.all(dim=1).view(totals.shape)[:, ::choices]
+        kept = totals.clone()
+        kept[:, ::choices] = ends.masked_fill(~complete, _NEG_INF)
+        # If no extension is possible, the rows with the largest bank may end without all terms.
+        stuck = empty & ~(kept > _NEG_INF).any(dim=1)
+        bank = self.bank.view(totals.shape)[:, ::choices].masked_fill(~(ends > _NEG_INF), -1)
+        last = stuck.unsqueeze(1) & (bank == bank.amax(dim=1, keepdim=True))
+        kept[:, ::choices] = ends.masked_fill(~(complete | last), _NEG_INF)
+        return kept
+
+    def allocate_beam(
+        self, totals: Float[Tensor, "n c"], order: Int[Tensor, "n c"]
+    ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
+        """Sort the extensions of each sentence in the order in which they are assigned to the beam.
+
+        Args:
+            totals: Their log-probabilities, best first.
+            order: Index of each extension within its sentence.
+        """
+        bank = self.bank.view(totals.shape).gather(1, order)
+        banks = int(bank.max()) + 1
+        before = torch.nn.functional.one_hot(bank, banks).cumsum(dim=1)
+        rank = before.gather(2, bank.unsqueeze(2)).squeeze(2)  # rank within its bank, from 1
+        # Sort by rank within the bank, then by bank, fullest first; impossible extensions come last.
+        place = (rank * banks - bank).masked_fill(~(totals > _NEG_INF), totals.shape[1] * (banks + 1))
+        found = place.argsort(dim=1, stable=True)
+        return totals.gather(1, found), order.gather(1, found)
+
+
+def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordBoundaries) -> list[list[int]]:
+    """Return the matched prefix length of a term after each token, for each matched prefix length before.
+
+    Whether the newest token begins a word is not known here. `TermState.after` corrects matches of the first
+    token.
+    """
+    whole = torch.tensor(term, device=boundaries.joins_next.device)
+    # Entry i states whether a word begins at token i + 1.
+    starts = boundaries.is_boundary(whole[:-1], whole[1:]).tolist()
+
+    def move(said: int, token: int) -> int:
+        now = [*term[:said], token]
+        for size in range(min(len(now), len(term)), 0, -1):
+            begin = len(now) - size
+            fits = now[begin:] == list(term[:size])
+            if fits and (begin in (0, said) or starts[begin - 1]):
+                return size
+        return 0
+
+    return [[move(said, token) for token in alphabet] for said in range(len(term) + 1)]

@@ -1,0 +1,312 @@
+"""Translation with an exported model: CTranslate2 runs the search, regard processes text and scores.
+
+CTranslate2 bans tokens before the softmax instead of after it, which raises the probabilities of all other
+tokens. A translation of maximum length has no end symbol. To report the model's own probabilities:
+
+- The search runs without a ban on padding, start symbol and sink, which a trained model does not produce. If
+  a sentence's results contain one of them, its search is repeated with the ban.
+- Translations for which CTranslate2 does not return the model's log-probability are scored in another pass.
+
+Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when the number of
+its translations reaches the beam size, whereas `Translator` continues until no unfinished hypothesis can beat
+them. The translations are ranked by the same score.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.data.reading import read_json
+from regard.data.text import TextProcessor
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
+from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.config import GenerationConfig
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.penalties import length_penalty
+from regard.decoding.translator import InputLine, LineResult, Translation, log_warnings
+from regard.errors import CheckpointError, DataError, DeviceError, UsageError
+from regard.experiment import load_config
+from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.training.fertility import load_text_processing
+from regard.training.weights import EXPORTED_FILE
+
+__all__ = ["ExportedModel", "ExportedTranslator", "load_exported"]
+
+_BANNED = [[SPECIAL_TOKENS[token]] for token in (PAD, BOS, SINK)]
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """An exported model, loaded in CTranslate2.
+
+    Attributes:
+        engine: A `ctranslate2.Translator`.
+        text: The tokenizers and vocabularies.
+        search: The default search settings.
+        max_length: Maximum number of tokens of a sentence, including a sink or end symbol.
+    """
+
+    engine: Any
+    text: TextProcessor
+    search: GenerationConfig
+    max_length: int
+
+
+def load_exported(model_dir: Path | str, device: str = "auto", num_threads: int | None = None) -> ExportedModel:
+    """Load a model that `regard export ctranslate2` has written.
+
+    Args:
+        model_dir: The model's directory.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        num_threads: Number of CPU threads. None means CTranslate2's default.
+
+    Raises:
+        UsageError: The directory contains a model that is not exported, or the package is missing.
+        CheckpointError: A file is missing or corrupt; the message names it.
+        DeviceError: The device is not available.
+    """
+    model_dir = Path(model_dir)
+    if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
+        raise UsageError(
+            f"{model_dir}: not a model for ctranslate2; export it first with "
+            f"regard export ctranslate2 {model_dir} -o NEW"
+        )
+    package = import_ctranslate2()
+    search = load_config(model_dir).generation
+    check_export(model_dir)
+    try:
+        text = load_text_processing(model_dir)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    path = model_dir / "config.json"
+    try:
+        longest = int(read_json(path, dict[str, Any])[POSITIONS_KEY])
+    except (DataError, ValueError, KeyError, TypeError):
+        raise CheckpointError(
+            f"{path}: missing, or not written by `regard export`; export the model again"
+        ) from None
+    kind, _, index = device.partition(":")
+    settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
+    try:
+        engine = package.Translator(str(model_dir), device=kind, **settings)
+    except (RuntimeError, ValueError) as error:
+        if kind == "cuda":
+            raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
+        raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
+    return ExportedModel(engine, text, search, longest)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A translation that the search returned.
+
+    Attributes:
+        tokens: The tokens, without the end symbol.
+        log_probability: The log-probability with the end symbol, in nats. None if the engine's value is not
+            the model's.
+    """
+
+    tokens: tuple[str, ...]
+    log_probability: float | None
+
+
+@dataclass(frozen=True)
+class ExportedTranslator:
+    """An exported model with search settings; it returns no attention and no token log-probabilities.
+
+    Attributes:
+        model: The model.
+        search: The search settings.
+
+    Raises:
+        UsageError: CTranslate2 does not support a search setting; the message names the option.
+    """
+
+    model: ExportedModel
+    search: GenerationConfig
+
+    def __post_init__(self) -> None:
+        """Resolve settings that depend on the tokenizer, and reject those that CTranslate2 lacks."""
+        search, plain = self.search, "supported with --engine ctranslate2"
+        subword = self.model.text.target.tokenizer.subword
+        object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
+        if search.coverage_penalty.weight:
+            raise UsageError(
+                f"--coverage-penalty (generation.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
+                f"not {plain}, which has another coverage penalty; 0 disables it"
+            )
+        if search.alignment.replace_unk:
+            raise UsageError(
+                f"--replace-unknown (generation.alignment.replace_unk): not {plain}, "
+                "because it needs attention"
+            )
+        if search.scheme.hf_compatible:
+            raise UsageError(f"generation.scheme.hf_compatible: not {plain}, which computes scores differently")
+        if search.scheme.stopping != "heuristic":
+            raise UsageError(
+                f"generation.scheme.stopping = {search.scheme.stopping!r}: not {plain}, which stops by another criterion"
+            )
+
+    @cached_property
+    def _token_names(self) -> tuple[list[str], list[str]]:
+        """The engine's token names of the source and the target side."""
+        text = self.model.text
+        return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """The id of each target token name."""
+        return {name: number for number, name in enumerate(self._token_names[1])}
+
+    def pretokenized(self) -> "ExportedTranslator":
+        """Return a translator for tokenized text, which is not tokenized again."""
+        return replace(self, model=replace(self.model, text=self.model.text.without_conversion()))
+
+    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+        """Translate lines like `Translator.translate`."""
+        for block in read_blocks(lines, self.search.buffer_lines):
+            for result in self.translate_block(block):
+                log_warnings(result)
+                yield result
+
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+        """Translate a list of lines."""
+        results = [self._tokenize(line) for line in lines]
+        lengths = [0 if result.error else len(result.source_tokens) for result in results]
+        for rows in length_sorted_batches(lengths, self.search):
+            found = self._search([results[row] for row in rows])
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = self._detokenize(results[row], hypotheses)
+        return results
+
+    def _tokenize(self, line: InputLine) -> LineResult:
+        """Tokenize a line, or reject it."""
+        text = self.model.text
+        side, longest = text.source, self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source
+        refused = length_error(line.text, None, longest) or side.format_error(line.text)
+        if refused is None:
+            tokens = side.tokenize(line.text)
+            refused = length_error(line.text, len(tokens), longest)
+            if refused is None:
+                return LineResult(line, tuple(tokens))
+        return LineResult(line, error=refused)
+
+    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
+        """Find the best translations of a batch of lines."""
+        text, search = self.model.text, self.search
+        sources: list[list[str]] = []
+        for result in read:
+            ids = text.source.vocabulary.to_ids(result.source_tokens)
+            sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
+        limits = [
+            min(
+                max(int(search.max_length_ratio * len(source)) + search.max_length_offset, search.min_length),
+                self.model.max_length - 1,
+            )
+            for source in sources
+        ]
+        # The engine has one limit per batch; sentences that exceed their own limit are searched again.
+        found = self._run_engine(sources, max(limits))
+        for row, limit in enumerate(limits):
+            longer = limit < max(limits) and any(len(candidate.tokens) > limit for candidate in found[row])
+            if longer or any([token] in _BANNED for candidate in found[row] for token in candidate.tokens):
+                (found[row],) = self._run_engine([sources[row]], limit, ban=_BANNED)
+        return self._rank(self._complete_scores(sources, found))
+
+    def _run_engine(
+        self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
+    ) -> list[list[_Candidate]]:
+        """Run the engine's search, with translations of at most `limit` tokens."""
+        search = self.search
+        # These options mask logits before the softmax, so that the scores are not the model's.
+        changed = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
+        found = self.model.engine.translate_batch(
+            sources,
+            beam_size=search.beam_size,
+            num_hypotheses=search.beam_size,
+            length_penalty=0,
+            min_decoding_length=search.min_length,
+            max_decoding_length=limit + 1,  # the engine counts the end symbol
+            max_input_length=0,
+            no_repeat_ngram_size=search.no_repeat_ngram_size,
+            disable_unk=search.suppress_unk,
+            suppress_sequences=ban,
+            return_end_token=True,
+            return_scores=True,
+        )
+        results: list[list[_Candidate]] = []
+        for one in found:
+            # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
+            unique: dict[tuple[str, ...], _Candidate] = {}
+            for tokens, score in zip(one.hypotheses, one.scores, strict=True):
+                ended = tokens[-1:] == [SPECIAL_TOKENS[EOS]]
+                cut = tuple(tokens[:-1] if ended else tokens[:limit])
+                unique.setdefault(cut, _Candidate(cut, score if ended and not changed else None))
+            results.append(list(unique.values()))
+        return results
+
+    def _complete_scores(
+        self, sources: list[list[str]], found: list[list[_Candidate]]
+    ) -> list[list[tuple[tuple[str, ...], float]]]:
+        """Complete the translations with log-probabilities, from a scoring pass where they are missing."""
+        missing = [
+            (source, candidate.tokens)
+            for source, several in zip(sources, found, strict=True)
+            for candidate in several
+            if candidate.log_probability is None
+        ]
+        scores: Iterator[Any] = iter(())
+        if missing:
+            texts, targets = zip(*missing, strict=True)
+            scores = iter(
+                self.model.engine.score_batch(list(texts), [list(t) for t in targets], max_input_length=0)
+            )
+        return [
+            [
+                (
+                    candidate.tokens,
+                    sum(next(scores).log_probs)
+                    if candidate.log_probability is None
+                    else candidate.log_probability,
+                )
+                for candidate in several
+            ]
+            for several in found
+        ]
+
+    def _rank(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
+        """Convert the translations to hypotheses, best first."""
+        results: list[list[Hypothesis]] = []
+        for several in found:
+            hypotheses = [
+                Hypothesis(
+                    tokens=tuple(self._ids[token] for token in tokens),
+                    score=log_probability / length_penalty(len(tokens) + 1, self.search.length_penalty),
+                    log_probability=log_probability,
+                    token_log_probs=(),
+                    attention=(),
+                )
+                for tokens, log_probability in several
+            ]
+            results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.num_return])
+        return results
+
+    def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
+        """Detokenize the hypotheses of a line."""
+        text = self.model.text
+        written: list[Translation] = []
+        for hypothesis in hypotheses:
+            tokens = text.target.vocabulary.to_tokens(hypothesis.tokens)
+            words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
+            written.append(
+                Translation(
+                    text=text.target.tokenizer.decode(tokens),
+                    tokens=tuple(tokens),
+                    hypothesis=hypothesis,
+                    source_words=words,
+                    target_words=tuple(text.target.word_ids(tokens)),
+                )
+            )
+        return LineResult(result.line, (*result.source_tokens, *text.sink_tokens), tuple(written))

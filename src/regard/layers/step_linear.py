@@ -1,0 +1,115 @@
+"""A linear layer that is applied once per time step, with one weight-gradient multiplication for all steps.
+
+Plain autograd computes one weight gradient per step and adds it to the accumulated gradient. For a decoder of
+T steps, these are T small multiplications and T passes over a matrix of millions of elements. Here, the
+backward pass of each step stores its input and its output gradient. After the last of them, one
+multiplication gives
+
+    dW = sum_t x_t^T g_t = X^T G.
+
+Values and gradients are those of autograd (tests compare them in float64).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from regard.kernels.autograd import apply, first_order
+from regard.kernels.products import matmul
+from regard.layers.precision import compute_dtype
+from regard.layers.batched_state import BatchedState
+from regard.types import Float, Int, Tensor
+
+__all__ = ["StepLinear"]
+
+PendingGrads = list[tuple[Tensor, Tensor]]
+
+
+class _PreparedWeight(torch.autograd.Function):
+    """The identity with a cast; its backward runs after the backward of every step that used its output."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, visits: PendingGrads, dtype: torch.dtype) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.visits = visits
+        ctx.dtype = matrix.dtype
+        return matrix.to(dtype) if matrix.dtype != dtype else matrix.view_as(matrix)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None, None]:
+        # `grads` contains the gradient of uses other than `_StepMatmul`; the visits contain the rest.
+        total = grads[0]
+        if ctx.visits:
+            inputs = torch.cat([x for x, _ in ctx.visits], dim=-2)
+            outputs = torch.cat([g for _, g in ctx.visits], dim=-2)
+            ctx.visits.clear()
+            found = matmul(inputs.transpose(-1, -2), outputs)  # (…, in, out)
+            total = found if total is None else total + found
+        return (None if total is None else total.to(ctx.dtype)), None, None
+
+
+class _StepMatmul(torch.autograd.Function):
+    """x @ matrix, whose backward leaves the gradient of the matrix to `_PreparedWeight`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, visits: PendingGrads) -> Tensor:
+        ctx.save_for_backward(x, matrix)
+        ctx.visits = visits
+        return matmul(x, matrix)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
+        x, matrix = ctx.saved_tensors
+        (grad,) = grads
+        # No gradient for the matrix here: `_PreparedWeight` computes it from all visits.
+        ctx.visits.append((x, grad))
+        return (matmul(grad, matrix.transpose(-1, -2)) if ctx.needs_input_grad[0] else None), None, None
+
+
+@dataclass(frozen=True)
+class StepLinear(BatchedState):
+    """`x @ weight`, applied once per time step.
+
+    Attributes:
+        weight: [in, out], shared by all rows (a weight), or [B, in, out], one matrix per row (the keys of a
+            sentence).
+        pending_grads: Inputs and output gradients of the steps whose weight gradient is pending. None outside
+            training.
+    """
+
+    weight: Tensor
+    pending_grads: PendingGrads | None = field(default=None, compare=False)
+
+    @classmethod
+    def prepare(cls, matrix: Tensor) -> "StepLinear":
+        """Prepare a matrix for the steps of one forward pass, in its compute dtype.
+
+        Args:
+            weight: [in, out] or [B, in, out].
+        """
+        dtype = compute_dtype(matrix)
+        if not (torch.is_grad_enabled() and matrix.requires_grad):
+            return cls(matrix.to(dtype))
+        visits: PendingGrads = []
+        return cls(apply(_PreparedWeight, matrix, visits, dtype), visits)
+
+    def __call__(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
+        """Multiply the input of one step, or of several steps at once, by the matrix.
+
+        Args:
+            x: [..., in] for a matrix shared by all rows; [B, steps, in] for one matrix per row.
+        """
+        x = x.to(self.weight.dtype)
+        if self.pending_grads is None:
+            return matmul(x, self.weight) if not torch.is_grad_enabled() else x @ self.weight
+        if x.dim() > self.weight.dim():
+            flat = apply(_StepMatmul, x.flatten(0, -2), self.weight, self.pending_grads)
+            return flat.unflatten(0, x.shape[:-1])  # type: ignore[union-attr]
+        return apply(_StepMatmul, x, self.weight, self.pending_grads)
+
+    def select(self, index: Int[Tensor, "N"]) -> "StepLinear":
+        """Select the matrices of the rows; a matrix shared by all rows is unchanged."""
+        return type(self)(self.weight.index_select(0, index)) if self.weight.dim() == 3 else self

@@ -1,0 +1,88 @@
+"""Read the training curves of a model folder from its `record.jsonl`; malformed lines are only counted."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
+from regard.data.checksums import checked_file
+from regard.errors import DataError
+from regard.training.metrics_logger import METRICS_FILE
+
+__all__ = ["Curves", "read_curves"]
+
+MAX_VALUE = 1e30
+"""Bound of the absolute value of a number in the record; larger numbers cannot be plotted and are skipped."""
+_MAX_POINTS = 400  # points per curve; more cannot be distinguished on a page
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The training curves of a run, as pairs of optimizer step and value.
+
+    Attributes:
+        train: Training perplexity, averaged since the previous point.
+        valid: Validation perplexity.
+        scores: Validation BLEU (0 to 100) and accuracy (percent) by name, if the run measured them.
+        best_step: Optimizer step of the best checkpoint; None if unknown.
+        num_malformed_lines: Number of malformed lines in the record.
+    """
+
+    train: Points = ()
+    valid: Points = ()
+    scores: tuple[tuple[str, Points], ...] = ()
+    best_step: int | None = None
+    num_malformed_lines: int = 0
+
+
+def read_curves(directory: Path) -> Curves | None:
+    """Return the training curves of a model folder, or None if it has no readable record.
+
+    Args:
+        directory: The model folder.
+    """
+    try:
+        content = read_limited(checked_file(directory, METRICS_FILE), MAX_JSON_BYTES)
+    except DataError:
+        return None
+    entries: list[dict[str, Any]] = []
+    broken = 0
+    for line in content.splitlines():
+        if not line.strip():
+            continue
+        try:
+            entries.append(parse_json(line, dict[str, Any]))
+        except InvalidJsonError:
+            broken += 1
+    validations = [entry for entry in entries if entry.get("kind") == "validation"]
+    named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
+    best = [entry.get("update") for entry in validations if entry.get("best") is True]
+    return Curves(
+        train=_subsample(_points((entry for entry in entries if entry.get("kind") == "train"), "perplexity")),
+        valid=_subsample(_points(validations, "perplexity")),
+        scores=tuple((name, _subsample(points)) for name, points in named if points),
+        best_step=best[-1] if best and isinstance(best[-1], int) else None,
+        num_malformed_lines=broken,
+    )
+
+
+def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
+    """Return the entries that have both a step and a finite value under `name`."""
+    found = ((_number(entry.get("update")), _number(entry.get(name))) for entry in entries)
+    return tuple((x, y) for x, y in found if x is not None and y is not None)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_VALUE:
+        return None
+    return float(value)
+
+
+def _subsample(points: Points) -> Points:
+    """Return at most `_MAX_POINTS` evenly spaced points, including the last."""
+    step = math.ceil(len(points) / _MAX_POINTS)
+    return points if step <= 1 else points[(len(points) - 1) % step :: step]

@@ -1,0 +1,188 @@
+"""Parallel execution of the jobs of a table, each in its own process with its own log file."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from regard.alignment import Corpus, TrainingSetup, train_both
+from regard.alignment.pointer_actions import write_action_tables
+from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+from regard.config import from_dict
+from regard.data.corpus import CorpusConfig
+from regard.data.partial import remove_leftovers
+from regard.data.dataset import prepare_data
+from regard.data.tokenizer_factory import ActionsConfig
+from regard.errors import RegardError
+from regard.experiment import RunConfig
+from regard.cpu_threads import num_available_cpus
+from regard.reproduce.plan import TableJob
+from regard.reproduce.experiment_text import ExperimentText
+from regard.training.fertility import add_fertilities
+
+__all__ = ["JobsFailed", "run_jobs", "threads_per_job"]
+
+_log = logging.getLogger(__name__)
+ReportFunction = Callable[[str], None]
+
+
+class JobsFailed(RegardError):
+    """Raised if jobs ended with an error; the message names the jobs and their log files."""
+
+
+def threads_per_job(num_jobs: int) -> int:
+    """Return the number of threads per job: its share of the processors, at most `OMP_NUM_THREADS`."""
+    share = max(1, num_available_cpus() // num_jobs)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
+
+
+def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, report: ReportFunction) -> None:
+    """Run the unfinished jobs.
+
+    Files that several jobs share (prepared text, fertilities, the aligner) are created first.
+
+    Args:
+        jobs: The jobs.
+        text: The text of the experiment.
+        num_parallel: The number of jobs that run at the same time.
+        report: A function that receives one line at the start and the end of each job.
+
+    Raises:
+        JobsFailed: if jobs failed; all others were completed.
+        KeyboardInterrupt: if Ctrl-C or SIGTERM was received; the running jobs have saved their state.
+    """
+    for place in {row.path("json").parent for job in jobs for row in job.rows}:
+        remove_leftovers(place)
+    waiting = _unfinished_jobs(jobs)
+    if not waiting:
+        return
+    running: dict[subprocess.Popen[bytes], tuple[TableJob, float]] = {}
+    failed: dict[str, str] = {}
+    with _interrupt_on_signals():
+        try:
+            _create_shared_files(waiting, text, report)
+            while waiting or running:
+                for job in [job for job in waiting if job.required_dirs & failed.keys()]:
+                    waiting.remove(job)
+                    failed[job.output_dir] = f"{job.name}: not run, because a model that it needs failed"
+                while len(running) < num_parallel and (job := _ready(waiting, running)) is not None:
+                    waiting.remove(job)
+                    running[_start(job)] = job, time.monotonic()
+                    report(f"{job.name}: started, log in {_log_path(job)}")
+                time.sleep(0.2)
+                for process in [process for process in running if process.poll() is not None]:
+                    job, begun = running.pop(process)
+                    if process.returncode:
+                        failed[job.output_dir] = f"{job.name}: status {process.returncode}, see {_log_path(job)}"
+                        report(f"{job.name}: failed: {_last_line(job)}")
+                    else:
+                        report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
+        except KeyboardInterrupt:
+            _stop(running)
+            raise
+    if failed:
+        raise JobsFailed("\n".join(["some runs failed:", *failed.values()]))
+
+
+def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
+    """Return the jobs with unfinished rows, and the jobs whose models they need."""
+    wanted: set[str] = set()
+    for job in reversed(jobs):
+        if job.unfinished_rows() or job.output_dir in wanted:
+            wanted |= {job.output_dir, *job.required_dirs}
+    return [job for job in jobs if job.output_dir in wanted]
+
+
+def _ready(waiting: Sequence[TableJob], running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]") -> TableJob | None:
+    """Return the first job whose required models are finished."""
+    undone = {job.output_dir for job in waiting} | {job.output_dir for job, _ in running.values()}
+    return next((job for job in waiting if not job.required_dirs & undone), None)
+
+
+def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
+    """Prepare the text, compute the fertilities and train the aligner for DROP."""
+    made = []
+    for job in jobs:
+        config = from_dict(RunConfig, job.config)
+        if isinstance(config.data.target_tokenizer, ActionsConfig):
+            _write_actions(text, report)
+        if (wanted := (config.data.cache_dir, config.data.fertility)) not in made:
+            made.append(wanted)
+            prepared = prepare_data(config.data)
+            add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+    if "drop" in jobs[0].metrics and not text.aligner.exists():
+        report("training the aligner for DROP")
+        train = text.corpora["train"]
+        corpus = Corpus.read(train["source"], train["target"])
+        train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).save(text.aligner)
+
+
+def _write_actions(text: ExperimentText, report: ReportFunction) -> None:
+    """Align the characters of lemmas and forms, for models that predict edit actions along the lemma."""
+    paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
+    if not all(path.exists() for path in paths):
+        report("aligning characters")
+        tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
+        write_action_tables(tables, paths, TrainingSetup(seed=1))
+
+
+def _log_path(job: TableJob) -> Path:
+    return Path(f"{job.output_dir}.log")
+
+
+def _last_line(job: TableJob) -> str:
+    lines = _log_path(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "the log file is empty"
+
+
+def _start(job: TableJob) -> "subprocess.Popen[bytes]":
+    """Start a job in its own session, so that Ctrl-C reaches it only through this process, and once."""
+    log = _log_path(job)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    description = log.with_suffix(".job.json")
+    job.write(description)
+    environment = dict(os.environ)
+    threads = job.config["threads"]
+    if threads:
+        environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            # `-P` keeps the current directory out of the import path.
+            [sys.executable, "-P", "-m", "regard.reproduce.job", str(description), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _stop(running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]") -> None:
+    """Send SIGTERM to the running jobs, which then save their state, and wait for them."""
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+    for process in running:
+        process.wait()
+
+
+@contextlib.contextmanager
+def _interrupt_on_signals() -> Iterator[None]:
+    """Return a context in which SIGTERM and SIGHUP act like Ctrl-C; under `nohup` SIGHUP stays ignored."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

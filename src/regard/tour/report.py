@@ -1,0 +1,136 @@
+"""The scores and the HTML report of the tour, with all systems on the same sentences."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from regard import __version__
+from regard.alignment import Corpus, WordAligner
+from regard.alignment.registry import DEFAULT_ALIGNER
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.files import file_digest, write_atomic
+from regard.data.links import GoldLinks, Links, read_gold_links
+from regard.data.reading import InvalidJsonError, read_json
+from regard.errors import DataError
+from regard.report.systems import LinkFunction, Progress, SystemResults, collect_model, add_word_links
+from regard.report.training_curves import read_curves
+from regard.report.page import Report, render
+from regard.report.scores import Scores, score_word_links, compute_scores
+from regard.tour.systems import TourSystem
+from regard.tour.runner import Costs, Tour
+
+__all__ = ["METRICS", "load_report", "write_report"]
+
+METRICS = ("bleu", "rep", "drop", "aer")
+RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
+
+
+def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, Any] | None:
+    """Return the results of an existing report of the same models, or None if there is none."""
+    try:
+        found = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
+    except (DataError, InvalidJsonError):
+        return None
+    there = (tour.output_dir / REPORT_FILE).exists() and found.get("made of") == _origin(tour, costs)
+    return found if there else None
+
+
+def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> dict[str, Any]:
+    """Translate the test text with every system, and write the scores and the HTML report.
+
+    Args:
+        tour: The tour.
+        costs: The costs of each system to show, in order.
+        progress: The progress display.
+
+    Returns:
+        The results as plain data. `stops` lists for each system its name, label, description and reference,
+        its scores (value, low, high; None if not available) and its costs. `signatures` are those of the
+        metrics, and `made of` contains the checksums of the inputs.
+    """
+    test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
+    pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
+    gold = list(read_gold_links(tour.corpus_path("test", "talp")))
+    linking = _make_aligner(tour.aligner(DEFAULT_ALIGNER))
+    systems = [add_word_links(_system(tour, stop, pairs, progress), linking) for stop in costs]
+    scores = _with_aligner_scores(
+        tour, list(costs), systems, compute_scores(systems, pairs, "none", gold=gold), gold
+    )
+    report = Report(
+        title="A tour of translation",
+        source=str(test[0]),
+        reference=str(test[1]),
+        sentence_pairs=pairs,
+        systems=systems,
+        scores=scores,
+        gold=gold,
+        notes=[
+            *(f"{stop.label}: {stop.summary} {stop.citation}." for stop in costs),
+            "AER is computed by forced decoding of the references, with links to the source word that has "
+            "the highest attention weight. For the word- and phrase-based systems it is the AER of their "
+            "word aligner.",
+        ],
+        columns=_columns(list(costs.values())),
+    )
+    write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
+    figures = {
+        "made of": _origin(tour, costs),
+        "signatures": scores.signatures,
+        "stops": [
+            {**asdict(stop), "scores": _scores(scores, place), "costs": asdict(own)}
+            for place, (stop, own) in enumerate(costs.items())
+        ],
+    }
+    write_atomic(tour.output_dir / RESULTS_FILE, (json.dumps(figures, indent=2) + "\n").encode())
+    return figures
+
+
+def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
+    """Return the version and the checksums of the inputs of a report."""
+    files = {stop.name: file_digest(tour.model_dir(stop).with_suffix(".json")) for stop in costs}
+    return {"regard": __version__, "test": file_digest(tour.corpus_path("test", "de")), **files}
+
+
+def _system(tour: Tour, stop: TourSystem, pairs: Sequence[tuple[str, str]], following: Progress) -> SystemResults:
+    folder = tour.model_dir(stop)
+    return collect_model(
+        stop.label, folder, tour.translator(stop), pairs, following, curves=read_curves(folder)
+    )
+
+
+def _make_aligner(aligner: WordAligner) -> LinkFunction:
+    def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
+        return list(aligner.align(Corpus.from_tokens(pairs, aligner.words, allow_empty=True)))
+
+    return align
+
+
+def _with_aligner_scores(
+    tour: Tour, stops: Sequence[TourSystem], systems: Sequence[SystemResults], scores: Scores, gold: Sequence[GoldLinks]
+) -> Scores:
+    """Return the scores with the AER of the aligners of word- and phrase-based systems.
+
+    These systems do not support forced decoding of the references.
+    """
+    words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
+    table = [
+        score_word_links(_make_aligner(tour.aligner(stop.aligner))(words), gold) if stop.aligner else own
+        for stop, own in zip(stops, scores.table["aer"], strict=True)
+    ]
+    return replace(scores, table={**scores.table, "aer": table})
+
+
+def _scores(scores: Scores, place: int) -> dict[str, dict[str, float] | None]:
+    found = {metric: scores.table[metric][place] for metric in METRICS}
+    return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
+
+
+def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
+    """Return additional columns of the report's table, by heading."""
+    return {
+        "MB": [f"{one.megabytes:.1f}" for one in costs],
+        "training, min": ["–" if one.training_seconds is None else f"{one.training_seconds / 60:.1f}" for one in costs],
+        "FLOPs": ["–" if one.flops is None else f"{one.flops:.1e}" for one in costs],
+        "sentences/s": [f"{one.sentences_per_second:.0f}" for one in costs],
+    }

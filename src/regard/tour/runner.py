@@ -1,0 +1,180 @@
+"""Training of the tour's systems and measurement of their costs; existing results are kept.
+
+TOUR/corpus/            the text: train, valid and test, with gold word links
+TOUR/prepared/          the prepared text
+TOUR/models/STOP/       model directories
+TOUR/models/STOP.json   the costs of each system
+TOUR/aligners/KIND/     word aligners
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment.registry import default_config
+from regard.api.phrase_based import load_translator
+from regard.config import read_config
+from regard.data.corpus import CorpusConfig, read_lines
+from regard.data.files import write_atomic
+from regard.data.directories import recipes_dir
+from regard.data.partial import remove_leftovers
+from regard.data.phrasebook import write_splits
+from regard.data.reading import InvalidJsonError, read_json
+from regard.data.pretokenization import ProgressCallback
+from regard.decoding.phrase_translator import PhraseTranslator
+from regard.decoding.translator import Translator, enumerate_lines
+from regard.errors import DataError
+from regard.experiment import MODEL_FILE, RunConfig, train
+from regard.smt.model import PHRASE_DIR
+from regard.tour.systems import TourSystem
+from regard.training.metrics_logger import read_metrics
+from regard.training.trainer import TrainingResult
+
+__all__ = ["CORPUS_SIZES", "Costs", "TrainingInterrupted", "Tour"]
+
+CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
+WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
+
+ProgressFactory = Callable[[], AbstractContextManager[ProgressCallback | None]]
+
+
+class TrainingInterrupted(Exception):
+    """Raised when a signal stopped training; the training state is saved.
+
+    Attributes:
+        signal: The number of the signal.
+    """
+
+    def __init__(self, signal: int) -> None:
+        """Store the number of the signal."""
+        super().__init__(signal)
+        self.signal = signal
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of a system.
+
+    Attributes:
+        training_seconds: The training time including validation, or None if it was not recorded.
+        flops: The floating-point operations of the matrix multiplications in training, forward and backward;
+            None for a phrase-based system.
+        num_parameters: The number of parameters; for a phrase-based system the number of phrase pairs.
+        megabytes: The size of the weights or tables on disk.
+        sentences_per_second: The number of test sentences translated per second.
+    """
+
+    training_seconds: float | None
+    flops: float | None
+    num_parameters: int
+    megabytes: float
+    sentences_per_second: float
+
+
+@dataclass(frozen=True)
+class Tour:
+    """A tour and its output directory.
+
+    Attributes:
+        output_dir: The output directory.
+        sizes: The number of sentence pairs of each split.
+        overrides: Options that override those of the neural systems' recipes, such as
+            `training.max_epochs=1`.
+    """
+
+    output_dir: Path
+    sizes: Mapping[Literal["train", "valid", "test"], int] = field(default_factory=lambda: CORPUS_SIZES)
+    overrides: tuple[str, ...] = ()
+
+    def corpus_path(self, split: str, suffix: str) -> Path:
+        """Return the path of a corpus file with the ending `de`, `en` or `talp` (gold links)."""
+        return self.output_dir / "corpus" / f"{split}.{suffix}"
+
+    def model_dir(self, stop: TourSystem) -> Path:
+        """Return the model directory of a system."""
+        return self.output_dir / "models" / stop.name
+
+    def write_corpus(self) -> None:
+        """Write the built-in corpus."""
+        write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
+
+    def config(self, stop: TourSystem) -> RunConfig:
+        """Return the config of a system's recipe on the text of the tour."""
+        settings = () if stop.aligner else self.overrides
+        config = read_config(RunConfig, recipes_dir("tour") / f"{stop.name}.toml", settings)
+        corpora = [
+            CorpusConfig(source=str(self.corpus_path(split, "de")), target=str(self.corpus_path(split, "en")))
+            for split in ("train", "valid")
+        ]
+        data = replace(
+            config.data, cache_dir=str(self.output_dir / "prepared"), train=(corpora[0],), valid=corpora[1]
+        )
+        return replace(config, data=data)
+
+    def train(self, stop: TourSystem, progress: ProgressFactory) -> Costs:
+        """Train a system, or resume its training, and return its costs; existing measurements are kept.
+
+        Args:
+            stop: The system.
+            progress: A function that returns a context for the progress display of text preparation.
+
+        Raises:
+            TrainingInterrupted: if a signal was received.
+            ConfigError: if the directory contains a run with other options; the message names them.
+            DataError: if the file of the costs is damaged.
+        """
+        folder, known = self.model_dir(stop), self.model_dir(stop).with_suffix(".json")
+        remove_leftovers(known.parent)
+        result = train(self.config(stop), folder, progress)
+        if result.signal is not None:
+            raise TrainingInterrupted(result.signal)
+        if not known.exists():
+            costs = _measure(folder, result, self.translator(stop), list(read_lines(self.corpus_path("test", "de"))))
+            write_atomic(known, (json.dumps(asdict(costs), indent=2) + "\n").encode())
+        try:
+            return read_json(known, Costs)
+        except InvalidJsonError as error:
+            raise DataError(f"{known}: not the costs of a system: {error}; remove the file") from None
+
+    def translator(self, stop: TourSystem) -> Translator | PhraseTranslator:
+        """Return a translator with a trained system."""
+        return load_translator([self.model_dir(stop)], "auto", "float32", {"nbest": 1})
+
+    def aligner(self, kind: str) -> WordAligner:
+        """Return a word aligner of a kind; it is trained on the tour's text if it does not exist."""
+        folder = self.output_dir / "aligners" / kind
+        if not folder.exists():
+            corpus = Corpus.read(str(self.corpus_path("train", "de")), str(self.corpus_path("train", "en")))
+            train_both(corpus, default_config(kind), TrainingSetup(seed=1)).save(folder)
+        return WordAligner.load(folder)
+
+
+def _measure(
+    folder: Path, result: TrainingResult, translator: Translator | PhraseTranslator, lines: Sequence[str]
+) -> Costs:
+    for _ in translator.translate(enumerate_lines(lines[:WARMUP_SENTENCES])):
+        pass
+    begun = time.monotonic()
+    for _ in translator.translate(enumerate_lines(lines)):
+        pass
+    speed = len(lines) / (time.monotonic() - begun)
+    if isinstance(translator, PhraseTranslator):
+        weights, parameters = folder / PHRASE_DIR, len(translator.model.decoder.table)
+    else:
+        weights = folder / MODEL_FILE
+        parameters = sum(math.prod(one.shape) for one in translator.model.parameters())
+    files = weights.iterdir() if weights.is_dir() else [weights]
+    trained = [entry for entry in read_metrics(folder) if entry.get("kind") == "train"]
+    return Costs(
+        training_seconds=result.progress.seconds or None,
+        flops=trained[-1]["flops"] if trained else None,
+        num_parameters=parameters,
+        megabytes=sum(file.stat().st_size for file in files) / 1e6,
+        sentences_per_second=speed,
+    )

@@ -1,0 +1,235 @@
+"""One training step: micro-batches, gradients of all processes, clipping and the optimizer step."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard.attention.base import Attention
+from regard.data.batch import Batch
+from regard.errors import ConfigError, DeviceError
+from regard.training.checkpoint import TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.device import autocast, release_unused_memory
+from regard.training.distributed import ProcessGroup
+from regard.training.evaluate import TrainingExamples, add_error_location
+from regard.training.fine_tuning import LR_FACTOR_KEY, FineTuningConfig, UnfreezingSchedule
+from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
+from regard.training.objectives import Loss, get_objective
+from regard.training.optimizer import clip_gradients
+from regard.training.rewards import add_advantage
+from regard.training.sequence_loss import CandidateBatch, SequenceLossConfig, generate_candidates, slice_outcome
+
+__all__ = ["StepStatistics", "TrainStep", "noise_seed"]
+
+
+def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
+    """Return the random seed of one micro-batch of one process, for dropout and sampling.
+
+    With a new seed for each micro-batch, the random numbers are a function of the progress of the run. A
+    resumed run uses the same ones, although the states of the generators are not saved.
+    """
+    return int(np.random.SeedSequence([seed, step, micro_batch, rank]).generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class StepStatistics:
+    """The statistics of one step, over all processes; losses are sums in nats.
+
+    Attributes:
+        loss: The minimized loss.
+        nll: -log p of the references.
+        grad_norm: The norm of the gradient per token or sentence, before clipping.
+        tokens: The number of target tokens.
+        flops: The number of floating-point operations.
+        seconds: The time of the first process since its last step.
+        stop_requested: Whether any process received a signal to stop.
+        learning_rate: The learning rate.
+        applied: Whether the optimizer changed the parameters; it does not if the loss or the gradient is not
+            finite.
+    """
+
+    loss: float
+    nll: float
+    grad_norm: float
+    tokens: int
+    flops: float
+    seconds: float
+    stop_requested: bool
+    learning_rate: float
+    applied: bool
+
+
+RELEASE_MEMORY_EVERY = 10  # steps
+
+
+class TrainStep:
+    """Runs training steps.
+
+    Args:
+        state: The model (on its device), the optimizer, the schedule and the counters; the counters are not
+            modified.
+        data: The training split.
+        config: The options of training.
+        processes: The processes of the run.
+        seed: The random seed of the run.
+        guided: The options of guided alignment, if the batches have links.
+        sequence: The options of a sequence loss.
+        finetune: The options of fine-tuning pre-trained layers.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        data: TrainingExamples,
+        config: TrainingConfig,
+        processes: ProcessGroup,
+        seed: int,
+        guided: GuidedAlignmentConfig | None = None,
+        sequence: SequenceLossConfig | None = None,
+        finetune: FineTuningConfig | None = None,
+    ) -> None:
+        """Wrap the model in `DistributedDataParallel` if there are several processes.
+
+        Raises:
+            ConfigError: if the model's attention does not support a sequence loss.
+        """
+        self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
+        self.guided, self.sequence = guided, sequence
+        self.unfreezing = UnfreezingSchedule(state.model, finetune)
+        self.loss = get_objective(state.model.objective)
+        mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
+        if sequence is not None and any(part.uses_reference for part in mechanisms):
+            raise ConfigError(
+                "sequence: the attention of this model is conditioned on the reference in training, so that "
+                "the probability of a candidate would not be that of the model; remove the table [sequence] "
+                "or use another attention mechanism"
+            )
+        self.target_lengths = data.lengths[1]
+        self.parameters = [value for value in state.model.parameters() if value.requires_grad]
+        self.replica: nn.Module = state.model
+        if processes.world_size > 1:
+            still = not all(part.trains_queries for part in mechanisms)
+            self.replica = DistributedDataParallel(
+                state.model, gradient_as_bucket_view=True, find_unused_parameters=still
+            )
+
+    def release(self) -> None:
+        """Drop the reference to the process group, whose threads are joined only without references."""
+        self.replica = self.state.model
+
+    def __call__(
+        self,
+        batches: Sequence[np.ndarray],
+        clock: Callable[[], float] = float,
+        stop: Callable[[], bool] = bool,
+    ) -> StepStatistics:
+        """Run one training step.
+
+        Args:
+            batches: The rows of each micro-batch, of all processes together.
+            clock: A function that returns the seconds since its last call.
+            stop: A function that returns whether this process was asked to stop; it is called at the end of
+                the step.
+
+        Raises:
+            DeviceError: if the GPU is out of memory.
+            InfeasibleBoundsError: if the fertilities of a sentence are too small.
+        """
+        processes = self.processes
+        tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
+        per = tokens if self.config.optimizer.loss_normalization == "tokens" else sum(len(rows) for rows in batches)
+        # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
+        scale = processes.world_size / max(1, per)
+        losses: list[Loss] = []
+        flops = 0.0
+        update = self.state.progress.step + 1
+        with self.unfreezing.freeze_gradients(update, skip_computation=processes.world_size == 1):
+            for micro, rows in enumerate(batches):
+                try:
+                    loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
+                except torch.cuda.OutOfMemoryError:
+                    raise DeviceError(
+                        f"{processes.device} is out of memory in step {update}: lower training.batch_size, "
+                        "and raise training.gradient_accumulation to keep the amount of text per step"
+                    ) from None
+                losses.append(loss)
+                flops += spent
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+        # All numbers are copied from the device at once, because each copy waits for the GPU.
+        found = torch.stack(
+            [*(x.total for x in losses), *(x.nll for x in losses), torch.linalg.vector_norm(norms)]
+        )
+        *sums, norm = found.double().tolist()
+        total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
+        own_seconds = clock() if processes.is_main else 0.0
+        total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
+        rate = self.config.optimizer.learning_rate * self.state.schedule.factor(update)
+        applied = math.isfinite(total) and math.isfinite(norm)
+        if applied:
+            clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
+            for group in self.state.optimizer.param_groups:
+                group["lr"] = rate * group.get(LR_FACTOR_KEY, 1.0)
+            self.state.optimizer.step()
+        # Gradients are freed before the next forward pass, so that they and its activations never use memory
+        # at the same time.
+        self.state.optimizer.zero_grad(set_to_none=True)
+        if processes.device.type == "cpu" and update % RELEASE_MEMORY_EVERY == 0:
+            release_unused_memory()
+        return StepStatistics(total, nll, norm, tokens, flops, seconds, stops > 0, rate, applied)
+
+    def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
+        """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""
+        processes, config = self.processes, self.config
+        share = processes.shard(rows)
+        # Every process must take part in the gradient exchange. A process without sentences computes the loss
+        # of another process's sentence with the weight 0.
+        weight = 1.0 if len(share) else 0.0
+        batch = self.data.batch(share if len(share) else rows[:1])
+        seed = noise_seed(self.seed, self.state.progress.step + 1, micro, processes.rank)
+        torch.manual_seed(seed)
+        with self._gradient_sync(last):
+            with add_error_location(self.data, batch), autocast(processes.device, config.precision):
+                moved = batch.to(processes.device)
+                judged = None if self.sequence is None else self._add_candidates(moved, seed >> 1)
+                outcome = self.replica(
+                    moved if judged is None else judged.batch,
+                    mean_log_probs=config.label_smoothing > 0,
+                    output_attentions="nothing" if self.guided is None else "source",
+                )
+            candidate_loss = 0.0
+            if judged is not None:
+                candidate_loss = judged.loss(outcome)
+                assert moved.target is not None
+                outcome = slice_outcome(outcome, slice(0, len(moved)), moved.target.tokens.shape[1])
+            if self.state.model.reward is not None and moved.target is not None:
+                outcome = add_advantage(outcome, moved.target, self.state.model.reward)
+            loss = self.loss(outcome, config.label_smoothing)
+            if self.guided is not None and moved.links is not None:
+                loss = Loss(loss.total + guided_alignment_loss(outcome, moved.links, self.guided), loss.nll)
+            if self.sequence is not None:
+                own = self.sequence.likelihood_weight
+                loss = Loss(own * loss.total + (1 - own) * candidate_loss, loss.nll)
+            del outcome
+            (loss.total * (scale * weight)).backward()
+        # Detached from the graph, which would keep the activations alive.
+        found = Loss(loss.total.detach() * weight, loss.nll * weight)
+        return found, weight * self.state.model.flops(batch if judged is None else judged.batch)
+
+    def _add_candidates(self, batch: Batch, seed: int) -> CandidateBatch:
+        """Return the batch with candidates for its sentences."""
+        assert self.sequence is not None
+        candidates = generate_candidates(self.state.model, batch, self.sequence, seed)
+        return CandidateBatch.from_candidates(batch, candidates, self.sequence)
+
+    def _gradient_sync(self, last: bool) -> AbstractContextManager[None]:
+        """Return a context in which processes exchange gradients only in the last backward pass of a step."""
+        if isinstance(self.replica, DistributedDataParallel) and not last:
+            return self.replica.no_sync()
+        return nullcontext()
