@@ -163,7 +163,7 @@ def test_lost_best_weights_are_replaced_with_a_warning(
     load_model(copied, "cpu")
     train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
     last = read_metrics(copied)[-1]
-    assert last["best"] and read_tensors(path)[1]["update"] == last["update"] == 24
+    assert last["best"] and read_tensors(path)[1]["step"] == last["step"] == 24
 
 
 @pytest.mark.parametrize("name", ["text.json", "target.vocabulary"])

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 def hf_run_sections(directory: Path) -> dict[str, Any]:
     """Return the sections `data`, `model` and `search` of a `RunConfig` for a Hugging Face directory."""
     model = HfConfig(path=str(directory))
-    return {"data": _data_config(directory), "model": model, "search": _search_config(directory)}
+    return {"data": _data_config(directory), "model": model, "generation": _search_config(directory)}
 
 
 def _data_config(directory: Path) -> DataConfig:
@@ -77,19 +77,19 @@ def _search_config(directory: Path) -> GenerationConfig:
     most = most if found.max_new_tokens is None else found.max_new_tokens + 1
     stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {True: "first_n", "never": "exact"}
     settings = {
-        "beam": found.num_beams or plain.beam_size,
+        "beam_size": found.num_beams or plain.beam_size,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
         "min_length": least or 0,
         "max_length_ratio": plain.max_length_ratio if most is None else 0.0,
         # Some files give a very large number to mean "no limit".
-        "max_length_extra": plain.max_length_offset if most is None else min(most, MAX_GENERATED_LENGTH),
-        "no_repeat_ngram": found.no_repeat_ngram_size or 0,
-        "forbid_unknown": False,  # `generate` may produce it unless the settings suppress it
+        "max_length_offset": plain.max_length_offset if most is None else min(most, MAX_GENERATED_LENGTH),
+        "no_repeat_ngram_size": found.no_repeat_ngram_size or 0,
+        "suppress_unk": False,  # `generate` may produce it unless the settings suppress it
         "scheme": {
-            "stop": stops.get(found.early_stopping, "heuristic"),
-            "transformers": True,
-            "forced_end": found.forces_end,
-            "renormalize": bool(found.renormalize_logits),
+            "stopping": stops.get(found.early_stopping, "heuristic"),
+            "hf_compatible": True,
+            "forced_eos": found.forces_end,
+            "renormalize_logits": bool(found.renormalize_logits),
         },
     }
     try:

@@ -214,9 +214,10 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
     run = output_dir / RUN_DIR
     about = to_dict(config)
     # These options may change when a run is resumed.
-    for key in ("folder", "device", "threads"):
+    for key in ("output_dir", "device", "num_threads"):
         about.pop(key, None)
-    about["training"].pop("stop", None)
+    for key in ("max_epochs", "max_steps", "max_minutes"):
+        about["training"].pop(key, None)
     text = json.dumps(about, indent=2, sort_keys=True) + "\n"
     if (run / SETTINGS_FILE).is_file():
         if (run / SETTINGS_FILE).read_text(encoding="utf-8") != text:

@@ -58,7 +58,7 @@ def test_malformed_input_files_are_reported(tmp_path):
             result = run(name, "--from", path, "-o", tmp_path / "out")
             assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     (tmp_path / "record.jsonl").write_text(
-        f'{digits}\n{deep}\n{{"kind": "train", "update": 1{"0" * 400}, "perplexity": 2}}\n'
+        f'{digits}\n{deep}\n{{"kind": "train", "step": 1{"0" * 400}, "perplexity": 2}}\n'
     )
     result = run("training", "--from", tmp_path, "-o", tmp_path / "out")
     assert isinstance(result.exception, DataError) and "no record of training" in str(result.exception)

@@ -158,8 +158,8 @@ def test_missing_png_dependency_is_reported(monkeypatch, tmp_path) -> None:
 def test_training_curves_equal_the_record(tmp_path) -> None:
     for name, last in (("one", 4.0), ("two", 2.0)):
         (tmp_path / name).mkdir()
-        lines = [{"kind": "train", "update": 10 * n, "perplexity": 100.0 / n} for n in (1, 2, 3)]
-        lines += [{"kind": "validation", "update": 30, "perplexity": last, "bleu": 12.5}]
+        lines = [{"kind": "train", "step": 10 * n, "perplexity": 100.0 / n} for n in (1, 2, 3)]
+        lines += [{"kind": "validation", "step": 30, "perplexity": last, "bleu": 12.5}]
         write_file(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run(
         "training",
@@ -184,7 +184,7 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
 
 def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
     lines = [
-        {"kind": "validation", "update": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
+        {"kind": "validation", "step": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
     ]
     write_file(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run("training", "--from", tmp_path / "record.jsonl", "-o", tmp_path, "--table")

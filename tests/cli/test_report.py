@@ -19,7 +19,7 @@ def models(tmp_path_factory):
     """Return a model without fertilities, and one with fertilities."""
     directory = tmp_path_factory.mktemp("models")
     free, bound = save_model(directory / "free"), save_model(directory / "bound", fertility=0.75)
-    (free / "record.jsonl").write_text('{"kind": "train", "update": 50, "perplexity": 9.5}\nbroken\n')
+    (free / "record.jsonl").write_text('{"kind": "train", "step": 50, "perplexity": 9.5}\nbroken\n')
     return free, bound
 
 

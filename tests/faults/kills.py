@@ -57,7 +57,7 @@ def kill_once(arguments: str, folder: Path, delay: float) -> bool:
 
 def _losses(record: Path) -> list[tuple[int, float]]:
     rows = [json.loads(line) for line in record.read_text().splitlines()]
-    return [(row["update"], row["loss"]) for row in rows if "loss" in row and "update" in row]
+    return [(row["step"], row["loss"]) for row in rows if "loss" in row and "step" in row]
 
 
 def main() -> int:

@@ -165,9 +165,9 @@ def test_translations_from_a_file_are_tokenized_like_the_model(soft):
 
 def test_damaged_lines_of_a_record_are_skipped(tmp_path):
     assert read_curves(tmp_path) is None
-    good = '{"kind": "train", "update": 50, "perplexity": 9.5}\n'
-    valid = '{"kind": "validation", "update": 60, "perplexity": 8.0, "bleu": 20.5, "best": true}\n'
-    bad = b'{"kind": "tr\n\n[1]\n\xff\xfe\n{"kind": "train", "update": "x", "perplexity": NaN}\n{"kind"'
+    good = '{"kind": "train", "step": 50, "perplexity": 9.5}\n'
+    valid = '{"kind": "validation", "step": 60, "perplexity": 8.0, "bleu": 20.5, "best": true}\n'
+    bad = b'{"kind": "tr\n\n[1]\n\xff\xfe\n{"kind": "train", "step": "x", "perplexity": NaN}\n{"kind"'
     (tmp_path / "record.jsonl").write_bytes((good + valid).encode() + bad)
     curves = read_curves(tmp_path)
     assert curves is not None and curves.num_malformed_lines == 4
@@ -176,7 +176,7 @@ def test_damaged_lines_of_a_record_are_skipped(tmp_path):
 
 
 def test_long_record_is_thinned_and_keeps_its_last_entry(tmp_path):
-    lines = [f'{{"kind": "train", "update": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
+    lines = [f'{{"kind": "train", "step": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
     (tmp_path / "record.jsonl").write_text("\n".join(lines))
     curves = read_curves(tmp_path)
     assert curves is not None and len(curves.train) <= 400 and curves.train[-1][0] == 2000

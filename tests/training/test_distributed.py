@@ -51,7 +51,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
     records = read_metrics(one), read_metrics(two)
     assert len(records[0]) == len(records[1]) == 50 + 3
     for first, second in zip(*records, strict=True):
-        for name in ("kind", "update", "epoch", "tokens"):
+        for name in ("kind", "step", "epoch", "tokens"):
             assert first.get(name) == second.get(name)
         assert second["loss"] == pytest.approx(first["loss"], rel=1e-5)
         assert second.get("norm", 1.0) == pytest.approx(first.get("norm", 1.0), rel=1e-4)

@@ -12,27 +12,27 @@ from regard.training.metrics_logger import MetricsLogger, read_metrics
 def _write(run_dir: Path, steps: range) -> None:
     record = MetricsLogger(run_dir, steps.start - 1)
     for step in steps:
-        record.log({"kind": "train", "update": step, "loss": 1.5})
+        record.log({"kind": "train", "step": step, "loss": 1.5})
     record.close()
 
 
 def test_resuming_truncates_the_record_to_the_checkpoint(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 6))
     _write(tmp_path, range(4, 5))
-    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2, 3, 4]
+    assert [entry["step"] for entry in read_metrics(tmp_path)] == [1, 2, 3, 4]
 
 
 def test_incomplete_last_line_is_skipped(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 3))
     with open(tmp_path / "record.jsonl", "a") as file:
         file.write('{"kind": "tr')
-    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2]
+    assert [entry["step"] for entry in read_metrics(tmp_path)] == [1, 2]
     _write(tmp_path, range(3, 4))
-    assert [entry["update"] for entry in read_metrics(tmp_path)] == [1, 2, 3]
+    assert [entry["step"] for entry in read_metrics(tmp_path)] == [1, 2, 3]
 
 
 def test_damaged_lines_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "record.jsonl").write_text('{"update": 1}\nnonsense\n{"update": 2}\n')
+    (tmp_path / "record.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 2"):
         read_metrics(tmp_path)
 

@@ -24,15 +24,15 @@ TENSORS = {
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("store") / "x.safetensors"
-    write_tensors(path, TENSORS, {"update": 3})
+    write_tensors(path, TENSORS, {"step": 3})
     return path.read_bytes()
 
 
 def test_tensors_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    write_tensors(path, TENSORS, {"update": 3, "best": float("inf")})
+    write_tensors(path, TENSORS, {"step": 3, "best": float("inf")})
     tensors, about = read_tensors(path)
-    assert about == read_metadata(path) == {"update": 3, "best": float("inf")}
+    assert about == read_metadata(path) == {"step": 3, "best": float("inf")}
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in tensors.items():
         assert tensor.dtype == TENSORS[name].dtype and torch.equal(tensor, TENSORS[name])
@@ -40,7 +40,7 @@ def test_tensors_round_trip(tmp_path: Path) -> None:
 
 
 def test_equal_content_gives_equal_bytes(tmp_path: Path, content: bytes) -> None:
-    write_tensors(tmp_path / "y", dict(reversed(TENSORS.items())), {"update": 3})
+    write_tensors(tmp_path / "y", dict(reversed(TENSORS.items())), {"step": 3})
     assert (tmp_path / "y").read_bytes() == content
 
 
@@ -75,14 +75,14 @@ def test_missing_files_are_reported(tmp_path: Path) -> None:
 
 def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    write_tensors(path, TENSORS, {"update": 1})
+    write_tensors(path, TENSORS, {"step": 1})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     # With a limit on file sizes, a write fails in the middle, as on a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(CheckpointError, match=r"x\.safetensors: cannot be written"):
-            write_tensors(path, {"a": torch.zeros(10_000)}, {"update": 2})
+            write_tensors(path, {"a": torch.zeros(10_000)}, {"step": 2})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert read_metadata(path) == {"update": 1}
+    assert read_metadata(path) == {"step": 1}
     assert os.listdir(tmp_path) == ["x.safetensors"]

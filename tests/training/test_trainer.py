@@ -170,7 +170,7 @@ def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_
     result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.update, result.progress.best, result.progress.best_step) == (8, 30.0, 4)
-    assert read_metadata(run_dir / "model.safetensors")["update"] == 4
+    assert read_metadata(run_dir / "model.safetensors")["step"] == 4
 
 
 def test_bleu_without_search_is_rejected(trainer, settings) -> None:
@@ -257,7 +257,7 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
         TrainingDivergedError, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
         run.run()
-    assert read_metadata(run_dir / "model.safetensors")["update"] == 2
+    assert read_metadata(run_dir / "model.safetensors")["step"] == 2
     assert [path.name for path in (run_dir / "training").glob("state-*")] == ["state-00000002.safetensors"]
 
 
@@ -383,5 +383,5 @@ def test_record_has_one_json_object_per_step(trainer, settings, run_dir: Path) -
     trainer(settings()).run()
     entries = [json.loads(line) for line in (run_dir / "record.jsonl").read_text().splitlines()]
     training = [entry for entry in entries if entry["kind"] == "train"]
-    assert [entry["update"] for entry in training] == list(range(1, 13))
+    assert [entry["step"] for entry in training] == list(range(1, 13))
     assert all(entry["flops"] > 0 and entry["tokens_per_second"] > 0 for entry in training)

@@ -77,7 +77,7 @@ class TrainingSetup:
     def __post_init__(self) -> None:
         """Set the number of threads to that of the processors by default."""
         if not self.num_threads:
-            object.__setattr__(self, "threads", num_available_cpus())
+            object.__setattr__(self, "num_threads", num_available_cpus())
 
     def local_part(self, corpus: Corpus) -> Corpus:
         """Return the pairs that this process works on."""

@@ -16,11 +16,11 @@ __all__ = ["load_models", "search_settings"]
 
 _NESTED_OPTIONS = {
     "coverage_penalty": ("coverage_penalty", "weight"),
-    "coverage_floor": ("coverage_penalty", "floor"),
+    "coverage_epsilon": ("coverage_penalty", "epsilon"),
     "layer": ("alignment", "layer"),
     "heads": ("alignment", "heads"),
     "shift": ("alignment", "shift"),
-    "replace_unknown": ("alignment", "replace_unknown"),
+    "replace_unk": ("alignment", "replace_unk"),
 }
 
 

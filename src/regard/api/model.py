@@ -263,10 +263,10 @@ class Model:
         """Return the search settings of a call, in which the beam is at least the number of candidates."""
         if isinstance(self.model, PhraseModel):
             return phrase_search_settings(self.search, options)
-        nbest = options.get("nbest")
+        nbest = options.get("num_return")
         wanted = max(min_beam_size, nbest) if isinstance(nbest, int) else min_beam_size
-        if wanted > 1 and options.get("beam") is None:
-            options = {**options, "beam": max(self.search.beam_size, wanted)}
+        if wanted > 1 and options.get("beam_size") is None:
+            options = {**options, "beam_size": max(self.search.beam_size, wanted)}
         return search_settings(self.search, options) if options else self.search
 
     def _translator(

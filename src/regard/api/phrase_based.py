@@ -23,7 +23,7 @@ __all__ = [
     "load_phrase_translator",
 ]
 
-_SUPPORTED_OPTIONS = ("beam", "nbest", "batch")
+_SUPPORTED_OPTIONS = ("beam_size", "num_return", "batch_size")
 """Search settings that phrase-based systems support."""
 
 
@@ -142,5 +142,5 @@ def phrase_search_settings(base: "GenerationConfig", options: Mapping[str, Any])
     given = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() - set(_SUPPORTED_OPTIONS):
         raise UsageError(f"{name}: not available for phrase-based models, which support {', '.join(_SUPPORTED_OPTIONS)}")
-    wide = max(base.beam_size, given.get("nbest", 1))
+    wide = max(base.beam_size, given.get("num_return", 1))
     return search_settings(replace(base, beam_size=wide), given)

@@ -146,7 +146,7 @@ def _load(name: str, folder: Path, analysed: AnalysisInput, chosen: dict[str, An
     from regard.api.loading import load_models, search_settings
 
     model, text, base = load_models([folder], analysed.device, analysed.precision)
-    return _LoadedModel(name, model, text, search_settings(base, {"batch": analysed.batch_size, **chosen}))
+    return _LoadedModel(name, model, text, search_settings(base, {"batch_size": analysed.batch_size, **chosen}))
 
 
 def _compute_statistics(

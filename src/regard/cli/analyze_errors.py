@@ -62,7 +62,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
     pairs = inputs.read_pairs()
     linking.check(len(pairs), inputs.reference)
     with open_output(inputs.output) as file:
-        search = {"nbest": 1, "batch": inputs.batch_size, **options.generation}
+        search = {"num_return": 1, "batch_size": inputs.batch_size, **options.generation}
         translator = load_translator(
             inputs.models, inputs.device, inputs.precision, search, options.num_threads
         )

@@ -154,7 +154,7 @@ def _open(analysed: AnalysisInput, names: Sequence[str], lines: int, search: dic
     # Read files before loading models, which takes longer, so that a wrong file is reported at once.
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
-            settings = {"nbest": 1, "batch": analysed.batch_size, **search}
+            settings = {"num_return": 1, "batch_size": analysed.batch_size, **search}
             # One model at a time: the systems are compared and do not form an ensemble.
             translator = load_translator([path], analysed.device, analysed.precision, settings)
             systems[name] = _System(name, path, translator)

@@ -57,6 +57,6 @@ def load_exported_translator(
     from regard.export.translator import ExportedTranslator, load_exported
 
     model = load_exported(directories[0], device, num_threads)
-    wide = max(model.search.beam_size, options.get("nbest") or 1)  # a beam of N holds at most N translations
-    beam = wide if options.get("beam") is None else options["beam"]
-    return ExportedTranslator(model, search_settings(model.search, {**options, "beam": beam}))
+    wide = max(model.search.beam_size, options.get("num_return") or 1)  # a beam of N holds at most N translations
+    beam = wide if options.get("beam_size") is None else options["beam_size"]
+    return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam}))

@@ -158,7 +158,7 @@ def report(
     analysed = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
     called = analysed.display_names(names)
     search = {
-        "beam": beam_size,
+        "beam_size": beam_size,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
         "layer": layer,
@@ -285,7 +285,7 @@ def _collect(
                 f"{path} has {len(given[name])} lines but {text.files[0]} has {text.num_lines}: "
                 "translations need one line per source line"
             )
-    settings = {"nbest": 1, "batch": analysed.batch_size, **search}
+    settings = {"num_return": 1, "batch_size": analysed.batch_size, **search}
     found: dict[str, SystemResults] = {}
     cutting: TextProcessor | None = None
     for name, path in zip(names, analysed.models, strict=True):

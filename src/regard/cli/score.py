@@ -111,7 +111,7 @@ def score(
         text = text.without_conversion()
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     chosen = {"layer": layer, "head": head, "shift": shift}
-    others = {"coverage_floor": coverage_epsilon, "batch": batch_size, **chosen}
+    others = {"coverage_epsilon": coverage_epsilon, "batch_size": batch_size, **chosen}
     search = search_settings(base, {**penalties, **others})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, text)

@@ -78,13 +78,13 @@ def train(
         figures = {
             "stopped_after": result.reason,
             "signal": result.signal,
-            "update": progress.step,
+            "step": progress.step,
             "seconds": progress.seconds,
             "tokens": progress.tokens,
             "flops": progress.flops,
             "metric": settings.training.validation.metric,
             "best": progress.best_score,
-            "best_update": progress.best_step,
+            "best_step": progress.best_step,
         }
         write_json(json_file, figures)
     if result.signal is not None:

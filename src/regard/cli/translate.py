@@ -233,18 +233,18 @@ def translate(
     Required terms: regard translate runs/first --terms terms.txt < input.txt
     """
     options = {
-        "beam": beam_size,
-        "nbest": num_return,
+        "beam_size": beam_size,
+        "num_return": num_return,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
-        "coverage_floor": coverage_epsilon,
-        "no_repeat_ngram": no_repeat_ngram_size,
+        "coverage_epsilon": coverage_epsilon,
+        "no_repeat_ngram_size": no_repeat_ngram_size,
         "min_length": min_length,
         "max_length_ratio": max_length_ratio,
-        "max_length_extra": max_length_offset,
-        "forbid_unknown": suppress_unk,
-        "replace_unknown": replace_unk,
-        "batch": batch_size,
+        "max_length_offset": max_length_offset,
+        "suppress_unk": suppress_unk,
+        "replace_unk": replace_unk,
+        "batch_size": batch_size,
         "layer": layer,
         "head": head,
         "shift": shift,
@@ -274,7 +274,7 @@ def translate(
 
     set_num_threads(num_threads)
     sampling = from_dict(SamplingConfig, sampled, origin="sampling options") if sample else None
-    compared = {"utility": mbr, "candidates": mbr_candidates, "weights": mbr_weighting}
+    compared = {"utility": mbr, "num_candidates": mbr_candidates, "weighting": mbr_weighting}
     choice = None if mbr is None else from_dict(MbrConfig, compared, origin="--mbr options")
     with init_process_group(pick_device(device)) as processes:
         interactive = input is None and sys.stdin.isatty()
@@ -305,14 +305,14 @@ def translate(
                 "--mbr": mbr,
                 "--set": settings,
             }
-            translator = load_phrase_translator(models, num_threads, {**options, "nbest": num_return}, others)
+            translator = load_phrase_translator(models, num_threads, {**options, "num_return": num_return}, others)
         else:
             check_not_exported(models)
             by_word = parse_word_fertilities(word_fertility or [])
             model, text, base = load_models(models, device, precision, settings or [])
             if beam_size is None or sample:
                 # A beam of N holds at most N translations.
-                options["beam"] = max(base.beam_size, num_return, mbr_candidates)
+                options["beam_size"] = max(base.beam_size, num_return, mbr_candidates)
             if by_word or fertilities is not None:
                 check_fertility_support(model, text, str(models[0]))
             translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)

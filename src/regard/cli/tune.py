@@ -83,7 +83,7 @@ def tune(
     set_num_threads(num_threads)
     pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
     model, text, base = load_models(models, device, precision)
-    options = {"beam": beam_size, "nbest": 1, "coverage_floor": coverage_epsilon, "batch": batch_size}
+    options = {"beam_size": beam_size, "num_return": 1, "coverage_epsilon": coverage_epsilon, "batch_size": batch_size}
     search = search_settings(base, options)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     if not any(line.strip() for line in sources):
@@ -108,7 +108,7 @@ def tune(
         "source": str(source),
         "reference": str(reference),
         "sentences": len(pairs),
-        "beam": search.beam_size,
+        "beam_size": search.beam_size,
         "tokenize": tokenize,
         "lowercase": lowercase,
         "trials": [asdict(trial) for trial in trials],

@@ -45,13 +45,13 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     """
     settings = to_dict(config)
     # Remove everything that does not change the arrays, so that changing it does not cause preprocessing.
-    settings.pop("folder", None)
+    settings.pop("cache_dir", None)
     settings.pop("fertility", None)
     for side in ("source_tokenizer", "target_tokenizer"):
         if settings[side]["kind"] == "pretrained":
-            settings[side].pop("folder")  # its files are inputs
+            settings[side].pop("path")  # its files are inputs
     for corpus in _plain_corpora(settings):
-        for name in ("source", "target", "tsv", "weight"):
+        for name in ("source", "target", "tsv", "sampling_weight"):
             corpus.pop(name, None)
     libraries = {
         name for side in (config.source_tokenizer, config.target_tokenizer) for name in _libraries(side)

@@ -60,7 +60,7 @@ def _run_attention(queries: Tensor, contexts: Tensor, num_heads: int, num_positi
     for place, number in places.items():
         block[place] = number
     few = num_positions * (queries.numel() + contexts.numel()) < _MIN_PARALLEL_SIZE
-    run_kernel(load_kernel("attending", "attend"), block, ATTN_ROWS_PER_TICKET, rows, few)
+    run_kernel(load_kernel("attending", "attention_kernel"), block, ATTN_ROWS_PER_TICKET, rows, few)
 
 
 def _float32_bits(number: float) -> int:

@@ -124,7 +124,7 @@ def forward(
     _set_operand(block, places.SCORES, scores, rows)
     _set_operand(block, places.WEIGHTS, weights, rows)
     _set_operand(block, places.STATUS, rests, rows)
-    _call("forward", block, numbers, rows)
+    _call("forward_kernel", block, numbers, rows)
     if raise_on_failure and block[places.FAILED]:
         raise KernelFallbackError
     return weights, rests
@@ -160,7 +160,7 @@ def backward(
         _set_operand(block, places.SCORES_GRADIENT, by_scores, rows)
         _set_operand(block, places.UPPER_GRADIENT, by_upper, rows)
         _set_operand(block, places.LOWER_GRADIENT, by_lower, rows)
-        _call("backward", block, numbers, rows)
+        _call("backward_kernel", block, numbers, rows)
     return by_scores, by_upper, by_lower
 
 
@@ -208,7 +208,7 @@ def scan_forward(
     _set_operand(block, places.WEIGHTS, weights, rows)
     _set_operand(block, places.STATUS, rests, rows)
     _set_operand(block, places.FERTILITY, fertility, batch)
-    _call("scan_forward", block, scores.numel(), batch)
+    _call("scan_forward_kernel", block, scores.numel(), batch)
     if raise_on_failure and block[places.FAILED]:
         raise KernelFallbackError
     return weights, rests
@@ -230,5 +230,5 @@ def scan_backward(
         _set_operand(block, places.GRADIENT, gradient, rows)
         _set_operand(block, places.SCORES_GRADIENT, scores, rows)
         _set_operand(block, places.FERTILITY_GRADIENT, fertility, batch)
-        _call("scan_backward", block, weights.numel(), batch)
+        _call("scan_backward_kernel", block, weights.numel(), batch)
     return scores, fertility

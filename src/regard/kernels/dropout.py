@@ -51,7 +51,7 @@ def _run_dropout(
     if gate is not None:
         block[DROPOUT_GATE], block[DROPOUT_GATE_IS_BFLOAT16] = gate.data_ptr(), gate.dtype == torch.bfloat16
     chunks = (x.numel() + CHUNK_SIZE - 1) // CHUNK_SIZE
-    run_kernel(load_kernel("dropping", "drop"), block, DROPOUT_CHUNKS_PER_TICKET, chunks, x.numel() < _MIN_PARALLEL_SIZE)
+    run_kernel(load_kernel("dropping", "dropout_kernel"), block, DROPOUT_CHUNKS_PER_TICKET, chunks, x.numel() < _MIN_PARALLEL_SIZE)
     return out
 
 

@@ -124,7 +124,7 @@ def _quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[T
         values, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(x.shape[0])
         block = _Block()
         block[INT8_INPUT], block[INT8_OUTPUT], block[INT8_ROW_SCALES] = x.data_ptr(), values.data_ptr(), scales.data_ptr()
-        _run("round_rows", block, x)
+        _run("quantize_kernel", block, x)
         return values, scales
     tops = x.abs().amax(1, keepdim=True)
     values = torch.where(tops > 0, x * (INT8_MAX / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
@@ -158,7 +158,7 @@ def int8_matmul(
         block[INT8_INPUT] = block[INT8_OUTPUT] = sums.data_ptr()
         block[INT8_ROW_SCALES], block[INT8_COLUMN_SCALES] = scales.data_ptr(), matrix.scales.data_ptr()
         block[INT8_BIAS] = 0 if added is None else added.data_ptr()
-        _run("scale_sums", block, sums)
+        _run("dequantize_kernel", block, sums)
     else:
         found = sums * scales.unsqueeze(1) * matrix.scales
         found = found if bias is None else found + bias

@@ -56,7 +56,7 @@ def exp_logits(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         For each row the maximum of the logits, their mean, and the sum of the exponentials: [N], float32.
     """
     tops, means, sums = (logits.new_empty(len(logits), dtype=torch.float32) for _ in range(3))
-    _call("exponentiate", logits, {SOFTMAX_MAXIMA: tops, SOFTMAX_MEANS: means, SOFTMAX_SUMS: sums})
+    _call("exp_kernel", logits, {SOFTMAX_MAXIMA: tops, SOFTMAX_MEANS: means, SOFTMAX_SUMS: sums})
     return tops, means, sums
 
 
@@ -76,7 +76,7 @@ def nll_gradient(
     """
     operands = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | ({} if shifts is None else {SOFTMAX_SHIFTS: shifts})
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
-    _call("weigh", exp_values, places | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
+    _call("gradient_kernel", exp_values, places | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
@@ -90,5 +90,5 @@ def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
         The log-probabilities, [N, V], float32.
     """
     found = logits if logits.dtype == torch.float32 else torch.empty_like(logits, dtype=torch.float32)
-    _call("normalise", logits, {SOFTMAX_BIAS: bias.to(torch.float32).contiguous(), SOFTMAX_OUTPUT: found})
+    _call("log_softmax_kernel", logits, {SOFTMAX_BIAS: bias.to(torch.float32).contiguous(), SOFTMAX_OUTPUT: found})
     return found

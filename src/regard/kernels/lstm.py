@@ -11,7 +11,7 @@ from regard.kernels.pool import load_kernel, run_kernel
 from regard.kernels.versions import use_numba
 from regard.types import Tensor
 
-__all__ = ["supports_lstm", "lstm_backward", "lstm_forward"]
+__all__ = ["lstm_backward", "lstm_forward", "supports_lstm"]
 
 _MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
 
@@ -76,7 +76,7 @@ def lstm_forward(
     active = torch.empty_like(from_hidden, dtype=torch.float32)
     places = {LSTM_FROM_INPUT: from_input, LSTM_FROM_HIDDEN: from_hidden, LSTM_CELL: cell_state}
     places |= {LSTM_GATES: active, LSTM_NEXT_CELL: after, LSTM_CELL_TANH: squashed, LSTM_HIDDEN: hidden}
-    _call("lstm_forward", cell_state, from_hidden.dtype == torch.bfloat16, places)
+    _call("lstm_forward_kernel", cell_state, from_hidden.dtype == torch.bfloat16, places)
     return hidden, after, (active, cell_state, squashed)
 
 
@@ -100,5 +100,5 @@ def lstm_backward(
     by_memory = torch.empty_like(memory)
     places = {LSTM_GRAD_HIDDEN: grad_hidden, LSTM_GRAD_NEXT_CELL: grad_cell, LSTM_GATES: active, LSTM_CELL: memory}
     places |= {LSTM_CELL_TANH: squashed, LSTM_GRAD_GATES: gates, LSTM_GRAD_CELL: by_memory}
-    _call("lstm_backward", memory, grad_hidden.dtype == torch.bfloat16, places)
+    _call("lstm_backward_kernel", memory, grad_hidden.dtype == torch.bfloat16, places)
     return gates, by_memory

@@ -1,7 +1,7 @@
 """The compiled normalizers with their gradients: autograd functions, and operators for `torch.compile`.
 
 Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
-`torch.compile` and `torch.export` the operators `regard::map` and `regard::map_gradient` are used, whose fake
+`torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are used, whose fake
 implementations give the shapes of the results. Second derivatives use the same formula in PyTorch operations.
 """
 
@@ -72,7 +72,7 @@ class _Normalizer(torch.autograd.Function):
         lower: Tensor | None,
         mask: Tensor | None,
     ) -> Tensor:
-        weights, rests = _backend(version).forward(name, scores, upper, lower, mask, decline=True)
+        weights, rests = _backend(version).forward(name, scores, upper, lower, mask, raise_on_failure=True)
         ctx.save_for_backward(weights, rests)
         ctx.name, ctx.version = name, version
         ctx.shapes = None if upper is None else upper.shape, None if lower is None else lower.shape
@@ -120,7 +120,7 @@ def eager_normalizer(
     return apply(_Normalizer, name, backend, scores, upper, lower, mask)
 
 
-@torch.library.custom_op("regard::map", mutates_args=())
+@torch.library.custom_op("regard::normalizer", mutates_args=())
 def _normalizer_op(
     name: str,
     version: str,
@@ -129,7 +129,7 @@ def _normalizer_op(
     lower: torch.Tensor | None,
     mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    weights, rests = _backend(version).forward(name, scores, upper, lower, mask, decline=False)
+    weights, rests = _backend(version).forward(name, scores, upper, lower, mask, raise_on_failure=False)
     # An operator cannot return None, so an empty tensor stands for a missing status.
     return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
 
@@ -141,7 +141,7 @@ def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any,
     return weights, rests
 
 
-@torch.library.custom_op("regard::map_gradient", mutates_args=())
+@torch.library.custom_op("regard::normalizer_gradient", mutates_args=())
 def _normalizer_gradient_op(
     name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor, bounds: int
 ) -> list[torch.Tensor]:
@@ -205,7 +205,7 @@ class _Scan(torch.autograd.Function):
         heads: int,
     ) -> Tensor:
         backend = _backend(version)
-        weights, rests = backend.scan_forward(name, scores, fertility, exhaustion, mask, heads, decline=True)
+        weights, rests = backend.scan_forward(name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True)
         ctx.save_for_backward(weights, rests)
         ctx.name, ctx.version, ctx.heads = name, version, heads
         return weights
@@ -285,7 +285,7 @@ def _scan_op(
     mask: torch.Tensor | None,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, heads, decline=False)
+    return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False)
 
 
 @_scan_op.register_fake

@@ -60,7 +60,7 @@ def read_curves(directory: Path) -> Curves | None:
             broken += 1
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
     named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
-    best = [entry.get("update") for entry in validations if entry.get("best") is True]
+    best = [entry.get("step") for entry in validations if entry.get("best") is True]
     return Curves(
         train=_subsample(_points((entry for entry in entries if entry.get("kind") == "train"), "perplexity")),
         valid=_subsample(_points(validations, "perplexity")),
@@ -72,7 +72,7 @@ def read_curves(directory: Path) -> Curves | None:
 
 def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
     """Return the entries that have both a step and a finite value under `name`."""
-    found = ((_number(entry.get("update")), _number(entry.get(name))) for entry in entries)
+    found = ((_number(entry.get("step")), _number(entry.get(name))) for entry in entries)
     return tuple((x, y) for x, y in found if x is not None and y is not None)
 
 

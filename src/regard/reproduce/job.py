@@ -111,7 +111,7 @@ def _score(
         **_training(job, results),
         "search_seconds": round(seconds, 1),
         "device": _device(loaded.device),
-        "threads": torch.get_num_threads(),
+        "num_threads": torch.get_num_threads(),
         "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
     write_atomic(row.path("json"), (json.dumps(figures, indent=2) + "\n").encode())

@@ -191,8 +191,8 @@ def plan(
     def job(model: str, seed: int, models: int) -> TableJob:
         origin = [digest(model), split, text.test_checksums[split]] + ([str(models)] if models > 1 else [])
         own = [row for row in wanted if (row.model_recipe, row.ensemble_size) == (model, models)]
-        row_jobs = (_row_job(row, recipes[row.recipe].get("search", {}), origin, seed, output_dir) for row in own)
-        places: dict[str, Any] = {"seed": seed, "device": device, "threads": num_threads}
+        row_jobs = (_row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own)
+        places: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
         if model in starts:
             places["training"] = {"start": folder(starts[model], seed)}
         members = tuple(folder(model, seed + number) for number in range(models))
@@ -291,7 +291,7 @@ def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText)
     walks = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
     train, valid = (text.actions(split) if walks else text.corpora[split] for split in ("train", "valid"))
     data = _drop_keys(recipe["data"], "test") | {"train": [train], "valid": valid}
-    data["folder"] = str(out / ("prepared-actions" if walks else "prepared"))
+    data["cache_dir"] = str(out / ("prepared-actions" if walks else "prepared"))
     return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
 
 
@@ -309,9 +309,9 @@ def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 
 def _options_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a recipe that the weights depend on, except for the seed."""
-    kept = _drop_keys(config, "folder", "seed", "device", "threads", "search")
-    kept["data"] = _drop_keys(kept["data"], "folder", "train", "valid", "test")
-    kept["training"] = _drop_keys(kept.get("training", {}), "checkpoint", "record")
+    kept = _drop_keys(config, "output_dir", "seed", "device", "num_threads", "generation")
+    kept["data"] = _drop_keys(kept["data"], "cache_dir", "train", "valid", "test")
+    kept["training"] = _drop_keys(kept.get("training", {}), "checkpoint", "logging")
     return kept
 
 

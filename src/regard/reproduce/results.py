@@ -130,7 +130,7 @@ def to_dict(
         "title": table.title,
         "size": size,
         "settings": list(overrides),
-        "data": {key: value for key, value in asdict(text).items() if key not in ("folder", "corpora")},
+        "data": {key: value for key, value in asdict(text).items() if key not in ("directory", "corpora")},
         "rows": [
             {
                 "row": result.row.label,

@@ -148,7 +148,7 @@ def _start(job: TableJob) -> "subprocess.Popen[bytes]":
     description = log.with_suffix(".job.json")
     job.write(description)
     environment = dict(os.environ)
-    threads = job.config["threads"]
+    threads = job.config["num_threads"]
     if threads:
         environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
     with open(log, "ab") as file:

@@ -245,7 +245,7 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         """Return the models and the limits of the server."""
         limits = {
             name: getattr(config, name)
-            for name in ("body", "characters", "sentences", "words", "beam", "seconds", "queue")
+            for name in ("max_request_bytes", "max_characters", "max_sentences", "max_words", "max_beam_size", "request_timeout", "max_queued_sentences")
         }
         facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
         return _json({"models": facts, "limits": limits})

@@ -119,7 +119,7 @@ def save_phrases(
                 "format": FORMAT_VERSION,
                 "bleu": bleu,
                 "fingerprint": fingerprint,
-                "beside": dict(file_checksums or {}),
+                "file_checksums": dict(file_checksums or {}),
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
                 "sha256": compute_checksums(made, sorted(path.name for path in made.iterdir())),
             }

@@ -144,7 +144,7 @@ class Tour:
 
     def translator(self, stop: TourSystem) -> Translator | PhraseTranslator:
         """Return a translator with a trained system."""
-        return load_translator([self.model_dir(stop)], "auto", "float32", {"nbest": 1})
+        return load_translator([self.model_dir(stop)], "auto", "float32", {"num_return": 1})
 
     def aligner(self, kind: str) -> WordAligner:
         """Return a word aligner of a kind; it is trained on the tour's text if it does not exist."""

@@ -154,9 +154,9 @@ class CheckpointManager:
             _log.warning(
                 "%s; the best weights are lost and replaced by the weights of step %d", error, update
             )
-            self.save_model(state.model, {"update": update, "mended": True})
+            self.save_model(state.model, {"step": update, "restored": True})
             return True
-        return "mended" in about
+        return "restored" in about
 
     def save_epoch(self, model: nn.Module, epoch: int, keep_last: int, metadata: dict[str, Any]) -> None:
         """Write the weights at the end of an epoch, and remove all but the last `keep_last` such files."""

@@ -159,7 +159,7 @@ class _TaggerTrainer(Trainer):
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
         entry |= {"accuracy": score.accuracy, "f1": score.f1}
         if best:
-            self.checkpoints.save_model(model, {"update": progress.step, "epoch": epoch, **entry})
+            self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return entry["perplexity"]

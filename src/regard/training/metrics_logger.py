@@ -41,7 +41,7 @@ class MetricsLogger:
         """Remove the lines after `step` and open the file."""
         self.path = output_dir / METRICS_FILE
         self._board = _open_board(output_dir / "tensorboard", step) if tensorboard else None
-        kept = [entry for entry in read_metrics(output_dir) if entry.get("update", 0) <= step]
+        kept = [entry for entry in read_metrics(output_dir) if entry.get("step", 0) <= step]
         try:
             write_atomic(self.path, "".join(_line(entry) for entry in kept).encode())
         except DataError as error:
@@ -60,9 +60,9 @@ class MetricsLogger:
         except OSError as error:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror}") from None
         if self._board is not None:
-            numbers = {k: v for k, v in entry.items() if isinstance(v, int | float) and k != "update"}
+            numbers = {k: v for k, v in entry.items() if isinstance(v, int | float) and k != "step"}
             for name, value in numbers.items():
-                self._board.add_scalar(f"{entry['kind']}/{name}", value, entry["update"])
+                self._board.add_scalar(f"{entry['kind']}/{name}", value, entry["step"])
 
     def sync(self) -> None:
         """Flush the files to disk, so that a checkpoint never refers to lines that are not stored."""

@@ -70,7 +70,7 @@ class ProgressDisplay:
 
 def _train_line(entry: dict[str, Any]) -> str:
     return (
-        f"step {entry['update']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
+        f"step {entry['step']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
         f"perplexity {entry['perplexity']:.2f}, norm {entry['norm']:.2f}, rate {entry['rate']:.2g}, "
         f"{entry['tokens_per_second']:,.0f} tokens/s"
     )
@@ -80,5 +80,5 @@ def _validation_line(entry: dict[str, Any]) -> str:
     names = {"bleu": "BLEU", "accuracy": "accuracy"}
     searched = "".join(f", {name} {entry[key]:.2f}" for key, name in names.items() if key in entry)
     best = " (best so far)" if entry["best"] else ""
-    where = f"step {entry['update']}, epoch {entry['epoch']}"
+    where = f"step {entry['step']}, epoch {entry['epoch']}"
     return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"

@@ -31,21 +31,21 @@ __all__ = [
     "write_weights",
 ]
 
-CHECKSUMS_KEY = "beside"
+CHECKSUMS_KEY = "file_checksums"
 """The key of these checksums in the metadata of a weight file."""
 DEPENDENCY_DIRS = ("predictor", "pretrained")
 """Subdirectories of a model directory with files that the weights depend on."""
 
 RESUMABLE_KEYS = (
-    "folder",
+    "output_dir",
     "device",
-    "threads",
-    "search",
+    "num_threads",
+    "generation",
     "data.cache_dir",
     "guided_alignment.links",
-    "training.epochs",
-    "training.updates",
-    "training.minutes",
+    "training.max_epochs",
+    "training.max_steps",
+    "training.max_minutes",
     "training.checkpoint",
     "training.logging",
     "training.validation.early_stopping_patience",

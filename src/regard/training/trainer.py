@@ -301,7 +301,7 @@ class Trainer:
         if epoch_ended:
             self.state.schedule.on_epoch_end(epoch, found)
             if config.checkpoint.keep_last_epochs and self.processes.is_main:
-                about = {"update": progress.step, "epoch": epoch}
+                about = {"step": progress.step, "epoch": epoch}
                 self.checkpoints.save_epoch(self.state.model, epoch, config.checkpoint.keep_last_epochs, about)
         reason = limit or progress.limit_reached(config, config.validation.early_stopping_patience)
         if reason is None and figures.stop_requested:
@@ -340,7 +340,7 @@ class Trainer:
         best = progress.record_validation(chosen, metric != "perplexity", score.loss)
         self.state.schedule.on_validation(best)
         if best and self.processes.is_main:
-            self.checkpoints.save_model(model, {"update": progress.step, "epoch": epoch, **entry})
+            self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return score.perplexity
@@ -359,8 +359,8 @@ class Trainer:
             entry = {
                 "loss": window.loss / window.tokens,
                 "perplexity": perplexity(window.nll / window.tokens),
-                "norm": window.grad_norm / window.steps,
-                "rate": rate,
+                "grad_norm": window.grad_norm / window.steps,
+                "learning_rate": rate,
                 "tokens": progress.tokens,
                 "tokens_per_second": round(window.tokens / max(1e-9, window.seconds), 1),
                 "seconds": round(progress.seconds, 3),
@@ -372,6 +372,6 @@ class Trainer:
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:
-            entry = {"kind": kind, "update": self.state.progress.step, "epoch": epoch, **entry}
+            entry = {"kind": kind, "step": self.state.progress.step, "epoch": epoch, **entry}
             self.metrics_logger.log(entry)
             self.display.show_metrics(entry)

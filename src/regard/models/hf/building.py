@@ -67,16 +67,16 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
     places = config_dirs(config.folders, model_dir)
     new: list[str] = []
     if config.path is not None:
-        model = load_seq2seq(places["folder"], model_dir is None)
+        model = load_seq2seq(places["path"], model_dir is None)
         start = decoder_prefix(model, target)
     else:
         model, new = _combine(places, model_dir is None)
         start = (target.library_ids[BOS],)
-    given = to_constraints(_generation(places.get("folder")), start, target)
+    given = to_constraints(_generation(places.get("path")), start, target)
     names = config.folders
-    whole = names.get("folder", "")
-    check_tokenizer(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder", whole))
-    check_tokenizer(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder", whole))
+    whole = names.get("path", "")
+    check_tokenizer(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole))
+    check_tokenizer(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole))
     return HfSeq2Seq(model, config, source, target, start, given, new)
 
 
@@ -89,8 +89,8 @@ def _combine(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
     """Combine an encoder and a language model."""
     from transformers import EncoderDecoderModel
 
-    encoder = load_encoder(places["encoder"], weights)
-    decoder, added = load_decoder(places["decoder"], weights)
+    encoder = load_encoder(places["encoder_path"], weights)
+    decoder, added = load_decoder(places["decoder_path"], weights)
     model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
     return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
 

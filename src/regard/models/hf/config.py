@@ -52,7 +52,7 @@ class HfConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        found = {"folder": self.path, "encoder": self.encoder_path, "decoder": self.decoder_path}
+        found = {"path": self.path, "encoder_path": self.encoder_path, "decoder_path": self.decoder_path}
         return {name: path for name, path in found.items() if path is not None}
 
 
@@ -95,7 +95,7 @@ class PretrainedConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        return {"encoder": self.encoder_path}
+        return {"encoder_path": self.encoder_path}
 
     @property
     def transformer(self) -> TransformerConfig:

@@ -77,7 +77,7 @@ def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: P
         ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
     """
     source = pretrained_side(text.source, "source")
-    model = load_encoder(config_dirs(config.folders, model_dir)["encoder"], weights=model_dir is None)
+    model = load_encoder(config_dirs(config.folders, model_dir)["encoder_path"], weights=model_dir is None)
     check_tokenizer(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path)
     reader = HfEncoder(model, source, config.d_model)
     sizes = (len(side.vocabulary) for side in (text.source, text.target))

@@ -88,7 +88,7 @@ async function ask(side) {
   const began = performance.now();
   try {
     await translate({
-      model: state.models[side], texts: places.map((place) => sentences[place].text), nbest: Math.min(NBEST, limits.beam || 1), fertilities,
+      model: state.models[side], texts: places.map((place) => sentences[place].text), nbest: Math.min(NBEST, limits.max_beam_size || 1), fertilities,
       signal: controller.signal,
       each: (number, answer) => {
         if (controller.signal.aborted) return;
@@ -141,8 +141,8 @@ function current(side, place) {
 function draw() {
   keep();
   const length = [...state.text].length;
-  $("count").textContent = limits.characters && length > 0.8 * limits.characters
-    ? `${length} of ${limits.characters} characters` : "";
+  $("count").textContent = limits.max_characters && length > 0.8 * limits.max_characters
+    ? `${length} of ${limits.max_characters} characters` : "";
   $("pane-1").hidden = !state.compare;
   $("compare").setAttribute("aria-pressed", String(state.compare));
   sides().forEach(drawOutput);
