@@ -60,13 +60,13 @@ def succeed(directory: Path, *arguments: str, text: str | None = None) -> subpro
 def run_dir(tmp_path_factory) -> Path:
     """Return a directory with a corpus, a config file and a briefly trained model."""
     directory = tmp_path_factory.mktemp("end-to-end")
-    succeed(directory, "phrasebook", "text", "--train", "600", "--valid", "40", "--test", "30")
+    succeed(directory, "phrasebook", "text", "--num-train", "600", "--num-valid", "40", "--num-test", "30")
     (directory / "run.toml").write_text(CONFIG)
-    succeed(directory, "phrasebook", "other", "--train", "300", "--valid", "20", "--test", "5", "--seed", "2")
+    succeed(directory, "phrasebook", "other", "--num-train", "300", "--num-valid", "20", "--num-test", "5", "--seed", "2")
     (directory / "other.toml").write_text(
         CONFIG.replace("text/", "other/").replace('"prepared"', '"prepared-2"')
     )
-    trained = succeed(directory, "train", "run.toml", "--out", "model", "--json", "trained.json")
+    trained = succeed(directory, "train", "run.toml", "--output-dir", "model", "--json", "trained.json")
     assert "perplexity" in trained.stderr and trained.stdout == ""
     return directory
 
@@ -82,14 +82,14 @@ def test_model_directory_is_complete_and_contains_no_pickle(run_dir) -> None:
 
 def test_training_again_leaves_the_weights_unchanged(run_dir) -> None:
     before = (run_dir / "model" / "model.safetensors").read_bytes()
-    again = succeed(run_dir, "train", "run.toml", "--out", "model")
+    again = succeed(run_dir, "train", "run.toml", "--output-dir", "model")
     assert "Stopped after" in again.stderr
     assert (run_dir / "model" / "model.safetensors").read_bytes() == before
 
 
 def test_translate_writes_one_line_per_sentence_and_all_requested_files(run_dir) -> None:
     source = (run_dir / "text" / "test.de").read_text()
-    arguments = ["--alignment", "links.txt", "--attention", "weights.jsonl", "--svg", "maps.svg"]
+    arguments = ["--links-output", "links.txt", "--attention", "weights.jsonl", "--figures-dir", "maps.svg"]
     done = succeed(run_dir, "translate", "model", *arguments, text=source)
     lines, sources = done.stdout.splitlines(), source.splitlines()
     assert len(lines) == len(sources) == 30
@@ -121,8 +121,8 @@ def test_score_prints_one_log_probability_per_line_and_averaged_model_translates
     scored = succeed(run_dir, "score", "model", "text/test.de", "text/test.en")
     assert all(float(line.split()[0]) < 0 for line in scored.stdout.splitlines())
     assert len(scored.stdout.splitlines()) == 30
-    succeed(run_dir, "average", "averaged", "model", "--last", "2")
-    done = succeed(run_dir, "translate", "averaged", "model", "--show", text="Der Hund schläft .\n\n")
+    succeed(run_dir, "average", "averaged", "model", "--last-epochs", "2")
+    done = succeed(run_dir, "translate", "averaged", "model", "--show-attention", text="Der Hund schläft .\n\n")
     assert "blank 0" in done.stdout  # from the legend of the attention map
 
 
@@ -147,7 +147,7 @@ def test_evaluate_score_and_training_agree_on_perplexity(run_dir) -> None:
 
 
 def test_initializing_from_model_with_other_vocabulary_is_rejected(run_dir) -> None:
-    refused = regard(run_dir, "train", "other.toml", "--from", "model", "--out", "second")
+    refused = regard(run_dir, "train", "other.toml", "--init-from", "model", "--output-dir", "second")
     assert refused.returncode == 2 and "vocabulary" in refused.stderr and "training.init_from" in refused.stderr
     assert not (run_dir / "second" / "config.toml").exists()
 
@@ -158,12 +158,12 @@ def test_modified_data_array_is_named_before_training(run_dir) -> None:
     content = bytearray(path.read_bytes())
     content[8] ^= 1
     path.write_bytes(bytes(content))
-    refused = regard(run_dir, "train", "other.toml", "--out", "third")
+    refused = regard(run_dir, "train", "other.toml", "--output-dir", "third")
     assert refused.returncode == 1 and "train.target.tokens" in refused.stderr
 
 
 def test_changed_config_in_same_directory_is_rejected_by_key(run_dir) -> None:
-    refused = regard(run_dir, "train", "run.toml", "model.embedding_size=16", "--out", "model")
+    refused = regard(run_dir, "train", "run.toml", "model.embedding_size=16", "--output-dir", "model")
     assert (
         refused.returncode == 2 and "model.embedding_size" in refused.stderr and "Traceback" not in refused.stderr
     )

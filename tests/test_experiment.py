@@ -212,7 +212,7 @@ RUN = "import typer; from regard.cli.train import train; typer.run(train)"
 def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
     """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", RUN, str(config), "--out", str(directory)]
+    command = [sys.executable, "-c", RUN, str(config), "--output-dir", str(directory)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 

@@ -279,14 +279,14 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
     exported = tmp_path / "export"
     regard("export", "ctranslate2", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
-    plain = regard("translate", directory, "--scores", text=text)
-    shown = regard("translate", exported, "--engine", "ctranslate2", "--scores", "--batch", "5", text=text)
+    plain = regard("translate", directory, "--with-scores", text=text)
+    shown = regard("translate", exported, "--engine", "ctranslate2", "--with-scores", "--batch-size", "5", text=text)
     for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
         (score, target), (other_score, other_target) = one.split("\t"), other.split("\t")
         assert target == other_target
         if target or score:
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
-    best = regard("translate", exported, "--engine", "ctranslate2", "--nbest", "2", text="s1 s2\n")
+    best = regard("translate", exported, "--engine", "ctranslate2", "--num-return", "2", text="s1 s2\n")
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
 
@@ -294,7 +294,7 @@ def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path
     directory, exported = directories("post-norm")
     other = tmp_path / "export"
     export_ctranslate2(directory, other)
-    with pytest.raises(UsageError, match="contains an exported model; give a new directory, or --force"):
+    with pytest.raises(UsageError, match="contains an exported model; give a new directory, or --overwrite"):
         export_ctranslate2(directory, other)
     export_ctranslate2(directory, other, "int8", force=True)
     assert (other / "model.bin").stat().st_size < (exported / "model.bin").stat().st_size
@@ -309,12 +309,12 @@ def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path
     ("options", "named"),
     [
         (["--show"], "--show"),
-        (["--alignment", "-"], "--alignment"),
+        (["--links-output", "-"], "--links-output"),
         (["--sample"], "--sample"),
         (["--set", "model.dropout=0.1"], "--set"),
         (["--precision", "bfloat16"], "--precision bfloat16"),
         (["--coverage-penalty", "0.2"], "--coverage-penalty"),
-        (["--replace-unknown"], "--replace-unknown"),
+        (["--replace-unk"], "--replace-unk"),
     ],
 )
 def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, options, named) -> None:

@@ -146,6 +146,6 @@ def test_invalid_alignment_link_is_reported_with_its_line(field):
 
 @pytest.mark.parametrize("threads", ["1000000", "-1", "9" * 5000, "1e3", "1025"])
 def test_absurd_number_of_threads_is_rejected(tmp_path, threads):
-    result = CliRunner().invoke(app, ["translate", str(tmp_path), "--threads", threads])
+    result = CliRunner().invoke(app, ["translate", str(tmp_path), "--num-threads", threads])
     assert result.exit_code == 2 and not isinstance(result.exception, RegardError)
     assert "threads" in result.output

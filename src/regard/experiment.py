@@ -393,15 +393,15 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     """Raise an error if the directory belongs to a run with another config, or to another kind of model."""
     if not _has_checkpoint(model_dir):
         if (model_dir / EXPORTED_FILE).exists():
-            raise UsageError(f"{model_dir}: contains an exported model; choose another directory (--out)")
+            raise UsageError(f"{model_dir}: contains an exported model; choose another directory (--output-dir)")
         return
     weights = model_dir / MODEL_FILE
     if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
-        raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--out)")
+        raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--output-dir)")
     shown = config_differences(to_dict(load_config(model_dir)), to_dict(config), is_resumable)
     if shown:
         raise ConfigError(
-            f"{model_dir} contains a run with another config; choose another directory (--out) or restore these "
+            f"{model_dir} contains a run with another config; choose another directory (--output-dir) or restore these "
             "settings:\n" + "\n".join(f"  {line}" for line in shown)
         )
 

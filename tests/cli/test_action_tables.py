@@ -26,7 +26,7 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]
     table = tmp_path / "nouns.tsv"
     table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    result = run(table, "--into", tmp_path / "new", "--columns", "1,3,2", "--threads", 1)
+    result = run(table, "--output-dir", tmp_path / "new", "--columns", "1,3,2", "--num-threads", 1)
     assert result.exit_code == 0, result.output
     new = tmp_path / "new" / "nouns.tsv"
     pairs = list(read_pairs(from_dict(CorpusConfig, {"tsv": str(new), "columns": [1, 2, 3]})))
@@ -77,16 +77,16 @@ def test_tables_are_not_overwritten(tmp_path):
     same_name.parent.mkdir()
     for path in (table, same_name):
         path.write_text("Bad\tSG\tBad\n")
-    result = run(table, "--into", tmp_path)
+    result = run(table, "--output-dir", tmp_path)
     assert isinstance(result.exception, UsageError) and "would overwrite" in str(result.exception)
-    result = run(table, same_name, "--into", tmp_path / "new")
+    result = run(table, same_name, "--output-dir", tmp_path / "new")
     assert isinstance(result.exception, UsageError) and "two tables" in str(result.exception)
     assert table.read_text() == "Bad\tSG\tBad\n" and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("columns", ["lemma", "1", "1,1,3", "0,1,2", "1,,3"])
 def test_invalid_columns_are_rejected(tmp_path, columns):
-    result = run(tmp_path / "x", "--into", tmp_path, "--columns", columns)
+    result = run(tmp_path / "x", "--output-dir", tmp_path, "--columns", columns)
     assert isinstance(result.exception, UsageError) and "--columns" in str(result.exception)
 
 
@@ -94,6 +94,6 @@ def test_invalid_columns_are_rejected(tmp_path, columns):
 def test_lines_that_cannot_be_aligned_are_reported(tmp_path, line):
     table = tmp_path / "nouns.tsv"
     table.write_text(f"Bad\tSG\tBad\n{line}\n", encoding="utf-8")
-    result = run(table, "--into", tmp_path / "new")
+    result = run(table, "--output-dir", tmp_path / "new")
     assert isinstance(result.exception, DataError) and f"{table}: line 2" in str(result.exception)
     assert not (tmp_path / "new").exists()

@@ -62,20 +62,20 @@ def test_prepared_text_is_aligned_by_its_tokens(text, tmp_path):
     pair = {"source": str(text / "de"), "target": str(text / "en")}
     prepare_data(from_dict(DataConfig, {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
     from_files = run(text / "de", text / "en", "--model", "ibm1")
-    result = run("--prepared", tmp_path / "prepared", "--model", "ibm1")
+    result = run("--prepared-dir", tmp_path / "prepared", "--model", "ibm1")
     assert result.exit_code == 0, result.exception
     assert result.stdout == from_files.stdout
-    assert isinstance(run(text / "de", "--prepared", tmp_path / "prepared").exception, UsageError)
+    assert isinstance(run(text / "de", "--prepared-dir", tmp_path / "prepared").exception, UsageError)
 
 
 def test_empty_translations_have_no_links(text, tmp_path):
-    run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept")
+    run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept")
     sources, outputs = tmp_path / "s", tmp_path / "o"
     sources.write_text("".join((text / "de").read_text().splitlines(keepends=True)[:2]))
     outputs.write_text("\n" + (text / "en").read_text().splitlines(keepends=True)[1])
-    lines = run(sources, outputs, "--load", tmp_path / "kept", "--allow-empty").stdout.splitlines()
+    lines = run(sources, outputs, "--aligner", tmp_path / "kept", "--allow-empty").stdout.splitlines()
     assert len(lines) == 2 and not lines[0] and lines[1]
-    for strict in (("--model", "ibm1"), ("--load", tmp_path / "kept")):
+    for strict in (("--model", "ibm1"), ("--aligner", tmp_path / "kept")):
         error = run(sources, outputs, *strict).exception
         assert isinstance(error, DataError) and f"{outputs}:1: the line is empty" in str(error)
     assert isinstance(run(sources, outputs, "--allow-empty").exception, UsageError)
@@ -88,10 +88,10 @@ def test_standard_input_is_rejected_with_several_processes(monkeypatch):
 
 
 def test_joined_lines_and_saved_aligner_give_the_same_links(text, tmp_path):
-    first = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept")
+    first = run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept")
     sides = ((text / name).read_text().splitlines() for name in ("de", "en"))
     joined = "".join(f"{source} ||| {target}\n" for source, target in zip(*sides, strict=True))
-    second = run("--load", tmp_path / "kept", "-o", tmp_path / "links", input=joined)
+    second = run("--aligner", tmp_path / "kept", "-o", tmp_path / "links", input=joined)
     assert second.exit_code == 0 and not second.stdout and not second.stderr
     assert (tmp_path / "links").read_text() == first.stdout
 
@@ -101,14 +101,14 @@ def test_saving_does_not_overwrite_other_files(text, tmp_path):
     (tmp_path / "thesis" / "chapter").write_text("words")
     (tmp_path / "letter").write_text("words")
     for name in ("thesis", "letter"):
-        result = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / name)
+        result = run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / name)
         assert isinstance(result.exception, DataError)
         assert "does not contain an aligner" in str(result.exception)
         assert not result.stderr  # the check runs before training
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
     assert (tmp_path / "letter").read_text() == "words"
     for _ in range(2):  # an existing aligner is replaced
-        assert run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept").exit_code == 0
+        assert run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept").exit_code == 0
 
 
 def test_unwritable_outputs_are_reported_before_training(text, tmp_path):
@@ -119,7 +119,7 @@ def test_unwritable_outputs_are_reported_before_training(text, tmp_path):
 
 
 def test_posteriors_are_links_with_probabilities(text):
-    result = run(text / "de", text / "en", "--model", "ibm1", "--posteriors", "--least", "0.4")
+    result = run(text / "de", text / "en", "--model", "ibm1", "--posteriors", "--min-posterior", "0.4")
     fields = [field for line in result.stdout.splitlines() for field in line.split()]
     assert fields
     for field in fields:
@@ -148,7 +148,7 @@ def test_lowercase_ignores_case():
         (UsageError, ["--symmetrize", "grow"], "grow"),
         (UsageError, ["--model", "ibm1", "--set", "iterations"], "key=value"),
         (ConfigError, ["--model", "ibm1", "--set", "iteration=3"], "iteration"),
-        (UsageError, ["--model", "ibm1", "--load", "x"], "--load"),
+        (UsageError, ["--model", "ibm1", "--aligner", "x"], "--aligner"),
         (DataError, ["nowhere.txt"], "nowhere.txt"),
     ],
 )
@@ -160,6 +160,6 @@ def test_invalid_arguments_are_reported_and_write_nothing(kind, arguments, messa
 
 
 def test_empty_source_line_writes_nothing(tmp_path):
-    result = run("-o", tmp_path / "links", "--save", tmp_path / "kept", input="a ||| b\n ||| c\n")
+    result = run("-o", tmp_path / "links", "--save-aligner", tmp_path / "kept", input="a ||| b\n ||| c\n")
     assert isinstance(result.exception, DataError) and "standard input:2" in str(result.exception)
     assert not list(tmp_path.iterdir())

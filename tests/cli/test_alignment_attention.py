@@ -97,7 +97,7 @@ def test_translate_and_score_link_by_the_selected_attention(
     guided, tmp_path, options, expected
 ) -> None:
     links, again = tmp_path / "links", tmp_path / "again"
-    found = entries(guided, tmp_path / "all.jsonl", "--alignment", links, *options)
+    found = entries(guided, tmp_path / "all.jsonl", "--links-output", links, *options)
     written = links.read_text().splitlines()
     for entry, link in zip(found, written, strict=True):
         layers = [np.array(layer) for layer in entry["posterior"]]
@@ -108,7 +108,7 @@ def test_translate_and_score_link_by_the_selected_attention(
         ("out", (str(entry["text"]) for _, entry in kept)),
     ):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    run("score", guided, tmp_path / "in", tmp_path / "out", "--alignment", again, *options)
+    run("score", guided, tmp_path / "in", tmp_path / "out", "--links-output", again, *options)
     assert again.read_text().splitlines() == [link for line, link in zip(LINES, written, strict=True) if line]
 
 
@@ -149,7 +149,7 @@ def test_plot_uses_the_configured_attention_by_default(guided) -> None:
 def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
     message = "layer 2: .* attends to the source in 2 layers, counted from 0; -1 is the last"
     with pytest.raises(UsageError, match=message):
-        translate(guided, "--layer", 2, "--alignment", "-")
+        translate(guided, "--layer", 2, "--links-output", "-")
     with pytest.raises(UsageError, match=message):
         _ = regard.load(guided, layer=2).translate(LINE).attention_map
     with pytest.raises(UsageError, match=message):
@@ -188,7 +188,7 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
             path = posterior if name == "posterior" else tmp_path / name
             numbers = tmp_path / "numbers.json"
             run(
-                "figures", figure, "--from", path, *given, "-o", tmp_path / "out", "--json", numbers, *options
+                "figures", figure, "--input", path, *given, "-o", tmp_path / "out", "--json", numbers, *options
             )
             (system,) = json.loads(numbers.read_text())["systems"].values()
             np.testing.assert_allclose(system["weights"], expected[0][:-1, 0], atol=1e-6)
@@ -238,7 +238,7 @@ def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
     (tmp_path / "in").write_text(f"{LINE}\na b\n")
     (tmp_path / "ref").write_text("A B C\nB A\n")
     (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")
-    texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref", "--gold", tmp_path / "gold")
+    texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref", "--gold-links", tmp_path / "gold")
     shown = run("analyse", hard, "--attention", *texts, "--json", tmp_path / "numbers.json").stdout
     head, row = (line.split("\t") for line in shown.splitlines()[:2])
     assert head[-3:] == ["AER % (set)", "precision % (set)", "recall % (set)"] and len(row) == len(head)

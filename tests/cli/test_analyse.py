@@ -53,7 +53,7 @@ def files(tmp_path):
 
 
 def run_analysis(model, files, *arguments):
-    options = ("--worst", "--source", files[0], "--reference", files[1], "--threads", 1)
+    options = ("--worst", "--source", files[0], "--reference", files[1], "--num-threads", 1)
     result = run("analyse", *(model if isinstance(model, list) else [model]), *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
@@ -67,9 +67,9 @@ def figures(model, files, tmp_path, *arguments):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files, tmp_path, which):
-    found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam", 2, "--batch", 2)
+    found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam-size", 2, "--batch-size", 2)
     out, weights = tmp_path / "out.txt", tmp_path / "weights.jsonl"
-    options = ("--output", out, "--attention", weights, "--beam", 2)
+    options = ("--output", out, "--attention", weights, "--beam-size", 2)
     run("translate", models[which], "--input", files[0], *options)
     by_line = sorted(found["sentences"], key=lambda sentence: sentence["line"])
     assert [" ".join(sentence["source"]) for sentence in by_line] == SOURCE
@@ -91,12 +91,12 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
     for name, lines in texts.items():
         (tmp_path / name).write_text("".join(f"{lines[line]}\n" for line in kept))
     for side in ("r", "o"):
-        run("align", tmp_path / "s", tmp_path / side, "--load", aligner, "-o", tmp_path / f"{side}.links")
+        run("align", tmp_path / "s", tmp_path / side, "--aligner", aligner, "-o", tmp_path / f"{side}.links")
     for line, links in zip(kept, (tmp_path / "o.links").read_text().splitlines(), strict=True):
         assert by_line[line]["links_output"] == links
-    links = ("--links-reference", tmp_path / "r.links", "--links-output", tmp_path / "o.links")
+    links = ("--reference-links", tmp_path / "r.links", "--hypothesis-links", tmp_path / "o.links")
     scores = tmp_path / "scores.json"
-    options = ("--metric", "rep,drop", "--tokenize", "none", "--resamples", 2, "--json", scores)
+    options = ("--metric", "rep,drop", "--tokenize", "none", "--num-bootstrap-samples", 2, "--json", scores)
     run("evaluate", tmp_path / "o", tmp_path / "r", *options, *links)
     assert len(kept) == len(SOURCE) - 1
     expected = json.loads(scores.read_text())
@@ -110,7 +110,7 @@ def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, file
     for sentence in found["sentences"]:
         assert sentence["badness"] == sentence["sigma"] + len(sentence["dropped"])
     for number, count in ((2, 2), (0, len(SOURCE)), (50, len(SOURCE))):
-        text = run_analysis(models[0], files, "--aligner", aligner, "--number", number).stdout
+        text = run_analysis(models[0], files, "--aligner", aligner, "--num-sentences", number).stdout
         headings = [line for line in text.splitlines() if line.startswith("line ")]
         lines = [sentence["line"] for sentence in found["sentences"][:count]]
         assert [int(head.split()[1].rstrip(":")) for head in headings] == lines
@@ -150,12 +150,12 @@ def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path
 def test_user_specified_links_replace_those_of_the_aligner(models, aligner, files, tmp_path):
     links = tmp_path / "links.txt"
     links.write_text("0-0\n\n\n\n\n\n")
-    found = figures(models[0], files, tmp_path, "--aligner", aligner, "--links-reference", links)
+    found = figures(models[0], files, tmp_path, "--aligner", aligner, "--reference-links", links)
     assert [s["links_reference"] for s in found["sentences"] if s["line"] == 1] == ["0-0"]
     assert sum(len(s["dropped"]) for s in found["sentences"]) <= 1
     links.write_text("0-0\n1-2\n\n\n\n\n")
     with pytest.raises(DataError, match=r"links\.txt:2: link 1-2 points beyond the reference .* 2 words"):
-        run_analysis(models[0], files, "--aligner", aligner, "--links-reference", links)
+        run_analysis(models[0], files, "--aligner", aligner, "--reference-links", links)
 
 
 def test_subword_tokens_are_joined_into_words(tmp_path, files):
@@ -236,7 +236,7 @@ def test_mismatched_text_is_reported(models, files, tmp_path, source, reference,
     ("arguments", "error", "message"),
     [
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
-        (["--links-reference", "links"], UsageError, "needs --aligner"),
+        (["--reference-links", "links"], UsageError, "needs --aligner"),
         (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
         (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
         (["--device", "cuda:99"], UsageError, "cuda:99"),
@@ -253,7 +253,7 @@ def test_mismatched_links_and_invalid_aligners_are_reported(models, aligner, fil
     links = tmp_path / "links.txt"
     links.write_text("0-0\n")
     with pytest.raises(DataError, match=r"links\.txt has 1 lines but .*ref\.txt has 6"):
-        run_analysis(models[0], files, "--aligner", aligner, "--links-reference", links)
+        run_analysis(models[0], files, "--aligner", aligner, "--reference-links", links)
     with pytest.raises(DataError, match=r"aligner\.json"):
         run_analysis(models[0], files, "--aligner", models[0])
 

@@ -71,7 +71,7 @@ def subword_model(directory):
 
 
 def run_analysis(models, files, *arguments):
-    options = ("--attention", "--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
+    options = ("--attention", "--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
     result = run("analyse", *models, *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
@@ -88,7 +88,7 @@ def test_posterior_attention_is_linked_by_its_posterior(files, tmp_path):
     (found,) = figures([directory], files)["models"].values()
     (before,) = figures([directory], files, "--prior")["models"].values()
     links = files / "links.txt"
-    run("score", directory, files / "in.txt", files / "ref.txt", "--alignment", links)
+    run("score", directory, files / "in.txt", files / "ref.txt", "--links-output", links)
     written_links = [line for line in links.read_text().splitlines() if line]
     assert [line["links"] for line in found["lines"]] == written_links
     assert [line["links"] for line in before["lines"]] != written_links
@@ -104,7 +104,7 @@ def test_empty_text_has_no_perplexity(models, files):
 
 @pytest.mark.parametrize("which", [0, 2])
 def test_output_agrees_with_score_and_evaluate(models, files, which):
-    found = figures([models[which]], files, "--gold", files / "gold.talp")["models"]
+    found = figures([models[which]], files, "--gold-links", files / "gold.talp")["models"]
     (found,) = found.values()
     links, scores = files / "links.txt", files / "scores.json"
     run(
@@ -112,7 +112,7 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
         models[which],
         files / "in.txt",
         files / "ref.txt",
-        "--alignment",
+        "--links-output",
         links,
         "--json",
         scores,
@@ -122,7 +122,7 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
     written_links = links.read_text().splitlines()
     expected = [written_links[line["line"] - 1] for line in found["lines"]]
     assert [line["links"] for line in found["lines"]] == expected
-    run("evaluate", "--gold", files / "gold.talp", "--links", links, "--json", scores, "--resamples", 2)
+    run("evaluate", "--gold-links", files / "gold.talp", "--predicted-links", links, "--json", scores, "--num-bootstrap-samples", 2)
     expected = json.loads(scores.read_text())
     for name in ("aer", "precision", "recall"):
         assert found[name] == pytest.approx(expected[name])
@@ -142,10 +142,10 @@ def test_totals_equal_the_sums_over_sentences(models, files):
 
 
 def test_results_do_not_depend_on_the_other_models(models, files):
-    together = figures(models, files, "--gold", files / "gold.talp", "--batch", 2)["models"]
+    together = figures(models, files, "--gold-links", files / "gold.talp", "--batch-size", 2)["models"]
     assert list(together) == ["soft", "other", "bound"]
     for directory in models:
-        (alone,) = figures([directory], files, "--gold", files / "gold.talp")["models"].values()
+        (alone,) = figures([directory], files, "--gold-links", files / "gold.talp")["models"].values()
         in_comparison = together[directory.name]
         for name in ("perplexity", "accuracy", "entropy", "support", "coverage", "aer"):
             assert in_comparison[name] == pytest.approx(alone[name], abs=1e-5)
@@ -153,8 +153,8 @@ def test_results_do_not_depend_on_the_other_models(models, files):
 
 
 def test_tables_agree_with_the_json_file(models, files):
-    found = figures(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5")["models"]
-    text = run_analysis(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5").stdout
+    found = figures(models[:2], files, "--gold-links", files / "gold.talp", "--bin-width", "0.5")["models"]
+    text = run_analysis(models[:2], files, "--gold-links", files / "gold.talp", "--bin-width", "0.5").stdout
     single, entropies, coverages = (
         [line.split("\t") for line in table.splitlines()] for table in text.split("\n\n")
     )
@@ -186,7 +186,7 @@ def test_soft_attention_has_equal_prior_and_posterior(models, files):
 
 def test_figures_are_written_as_files(models, files):
     directory = files / "new" / "figures"
-    options = ("--svg", directory, "--line", 1, "--line", 4, "--gold", files / "gold.talp")
+    options = ("--figures-dir", directory, "--line", 1, "--line", 4, "--gold-links", files / "gold.talp")
     result = run_analysis(models, files, *options)
     maps = [
         f"{name}.svg"
@@ -203,7 +203,7 @@ def test_figures_are_written_as_files(models, files):
 
 
 def test_default_plotted_line_has_the_largest_difference(models, files):
-    found = figures(models[:2], files, "--svg", files / "figures")["models"]
+    found = figures(models[:2], files, "--figures-dir", files / "figures")["models"]
     sums = [[sum(line["entropy"]) for line in one["lines"]] for one in found.values()]
     differences = [abs(a - b) for a, b in zip(*sums, strict=True)]
     line = found["soft"]["lines"][differences.index(max(differences))]["line"]
@@ -212,7 +212,7 @@ def test_default_plotted_line_has_the_largest_difference(models, files):
 
 
 def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
-    result = run_analysis([models[0], models[2]], files, "--svg", files / "figures", "--line", 1)
+    result = run_analysis([models[0], models[2]], files, "--figures-dir", files / "figures", "--line", 1)
     assert "is not plotted" not in result.stderr
     for name in ("maps-1.svg", "difference-1.svg"):
         assert "&lt;sink&gt;" in (files / "figures" / name).read_text()
@@ -221,7 +221,7 @@ def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
 def test_maps_show_words_instead_of_subword_tokens(models, files, tmp_path):
     subwords = subword_model(tmp_path / "subwords")
     (files / "in.txt").write_text("ab c\n" * len(SOURCE))
-    result = run_analysis([subwords, models[0]], files, "--svg", files / "figures", "--line", 1)
+    result = run_analysis([subwords, models[0]], files, "--figures-dir", files / "figures", "--line", 1)
     assert "is not plotted" not in result.stderr and (files / "figures" / "difference-1.svg").is_file()
     root = ET.fromstring((files / "figures" / "maps-1.svg").read_text())
     assert {"ab", "c"} <= {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
@@ -250,8 +250,8 @@ def test_terminal_output_has_tables(models, files, monkeypatch):
         (["--line", 7], "--line 7: .*in.txt has only 6 lines"),
         (["--names", "a,b"], "2 names but there are 1 models"),
         (["--names", ""], "names of the models must be different"),
-        (["--number", 2], "--number cannot be used with --attention, only with --worst"),
-        (["--bucket", 2], "--bucket cannot be used with --attention, only with --by-length"),
+        (["--num-sentences", 2], "--num-sentences cannot be used with --attention, only with --worst"),
+        (["--bucket-width", 2], "--bucket-width cannot be used with --attention, only with --by-length"),
         (["--lowercase"], "--lowercase cannot be used with --attention, only with --worst"),
         (["--worst"], "only one analysis"),
     ],
@@ -263,20 +263,20 @@ def test_inconsistent_options_are_reported(models, files, arguments, message):
 
 def test_attention_options_are_rejected_with_worst(models, files):
     texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
-    with pytest.raises(UsageError, match="--gold cannot be used with --worst, only with --attention"):
-        run("analyse", models[0], "--worst", *texts, "--gold", "g")
+    with pytest.raises(UsageError, match="--gold-links cannot be used with --worst, only with --attention"):
+        run("analyse", models[0], "--worst", *texts, "--gold-links", "g")
 
 
 def test_mismatched_gold_links_are_reported(models, files):
     gold = files / "gold.talp"
     gold.write_text("0-0\n")
     with pytest.raises(DataError, match=r"gold\.talp has 1 lines but .*in\.txt has 6"):
-        run_analysis(models[:1], files, "--gold", gold)
+        run_analysis(models[:1], files, "--gold-links", gold)
     gold.write_text("0-0\n0p5\n\n\n\n\n")
     with pytest.raises(
         DataError, match=r"gold\.talp:2: link 0-5 points .* reference .* 2 words with .* of soft"
     ):
-        run_analysis(models[:1], files, "--gold", gold)
+        run_analysis(models[:1], files, "--gold-links", gold)
 
 
 def test_models_without_attention_are_rejected(files, tmp_path):
@@ -292,7 +292,7 @@ def test_figures_command_equals_analysis_plots(models, files):
         path = files / f"{directory.name}.json"
         found[directory.name] = ("--from", path)
         run_analysis([directory], files, "--json", path)
-    run_analysis(models[:2], files, "--svg", files / "plotted")
+    run_analysis(models[:2], files, "--figures-dir", files / "plotted")
     plots = files / "again"
     result = run("figures", "attention", "-o", plots, "--table", *found["soft"], *found["other"])
     assert sorted(path.name for path in plots.iterdir()) == ["coverage.svg", "entropy.svg"]
@@ -305,7 +305,7 @@ def test_invalid_input_of_figures_is_reported(models, files):
     with pytest.raises(UsageError, match="--from"):
         run("figures", "attention", "-o", files / "out")
     with pytest.raises(UsageError, match="simplex"):
-        run("figures", "simplex", "-o", files / "out", "--from", files / "gold.talp")
+        run("figures", "simplex", "-o", files / "out", "--input", files / "gold.talp")
     with pytest.raises(DataError, match=r"gold\.talp"):
         run("figures", "attention", "-o", files / "out", "--from", files / "gold.talp")
     (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')

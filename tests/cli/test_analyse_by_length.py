@@ -47,7 +47,7 @@ def write(path, lines):
 
 
 def run_analysis(systems, files, *arguments):
-    options = ("--by-length", "--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
+    options = ("--by-length", "--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
     result = run("analyse", *systems, *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
@@ -61,12 +61,12 @@ def figures(systems, files, *arguments):
 def evaluate(files, lines, rows, *arguments):
     """Return the scores that `evaluate` computes on some of the lines."""
     paths = [write(files / name, [text[r] for r in rows]) for name, text in (("o", lines), ("r", REFERENCE))]
-    run("evaluate", *paths, "--metric", "bleu,rep", "--json", files / "scores.json", *arguments)
+    run("evaluate", *paths, "--metrics", "bleu,rep", "--json", files / "scores.json", *arguments)
     return json.loads((files / "scores.json").read_text(encoding="utf-8"))
 
 
 def test_buckets_agree_with_translate_and_evaluate(models, files):
-    found = figures(models, files, "--bucket", 3, "--beam", 2, "--batch", 2)
+    found = figures(models, files, "--bucket-width", 3, "--beam-size", 2, "--batch-size", 2)
     assert [bucket["sentences"] for bucket in found["buckets"]] == [3, 3, 0, 0, 0, 0, 0]
     assert found["buckets"][0] == {"low": 0, "high": 3, "sentences": 3}
     assert found["buckets"][-1] == {"low": 19, "high": None, "sentences": 0}
@@ -74,7 +74,7 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
     assert list(found["systems"]) == ["soft", "hard"]
     for directory in models:
         system = found["systems"][directory.name]
-        run("translate", directory, "--input", files / "in.txt", "--output", files / "out.txt", "--beam", 2)
+        run("translate", directory, "--input", files / "in.txt", "--output", files / "out.txt", "--beam-size", 2)
         lines = (files / "out.txt").read_text(encoding="utf-8").splitlines()
         assert system["translations"] == lines
         for metric in ("bleu", "rep"):
@@ -89,7 +89,7 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
 
 def test_dropped_words_agree_with_worst(models, aligner, files):
     found = figures(models[:1], files, "--aligner", aligner)["systems"]["soft"]["drop"]
-    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
+    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
     run("analyse", models[0], "--worst", *options, "--aligner", aligner, "--json", files / "worst.json")
     worst = json.loads((files / "worst.json").read_text(encoding="utf-8"))
     assert found["all"]["value"] == pytest.approx(worst["drop"])
@@ -110,12 +110,12 @@ def test_translation_files_are_scored_like_their_model(models, aligner, files):
 def test_buckets_do_not_depend_on_subword_tokens(models, files, tmp_path):
     subwords = subword_model(tmp_path / "subwords")
     write(files / "in.txt", ["ab c", "ab ab", "b", "c c c c", "c", "e e"])
-    one, other = (figures([model], files, "--bucket", 2) for model in (models[0], subwords))
+    one, other = (figures([model], files, "--bucket-width", 2) for model in (models[0], subwords))
     assert one["buckets"] == other["buckets"] and one["lengths"] == other["lengths"] == [2, 2, 1, 4, 1, 2]
 
 
 def test_tables_agree_with_the_json_file(models, aligner, files):
-    options = ("--bucket", 3, "--aligner", aligner, "--names", "Soft,Hard")
+    options = ("--bucket-width", 3, "--aligner", aligner, "--names", "Soft,Hard")
     found = figures(models, files, *options)["systems"]
     tables = [
         [line.split("\t") for line in table.splitlines()]
@@ -135,7 +135,7 @@ def test_tables_agree_with_the_json_file(models, aligner, files):
 
 
 def test_figure_is_written_as_a_file(models, files):
-    result = run_analysis(models, files, "--svg", files / "new", "--bucket", 3)
+    result = run_analysis(models, files, "--figures-dir", files / "new", "--bucket-width", 3)
     assert "wrote " in result.stderr
     (path,) = (files / "new").iterdir()
     assert path.name == "by-length.svg"
@@ -165,8 +165,8 @@ def test_terminal_output_has_a_table(models, files, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--gold", "g"], UsageError, "--gold cannot be used with --by-length, only with --attention"),
-        (["--number", 2], UsageError, "--number cannot be used with --by-length, only with --worst"),
+        (["--gold-links", "g"], UsageError, "--gold-links cannot be used with --by-length, only with --attention"),
+        (["--num-sentences", 2], UsageError, "--num-sentences cannot be used with --by-length, only with --worst"),
         (["--worst"], UsageError, "only one analysis"),
         (["--names", "a,b"], UsageError, "2 names but there are 1 models"),
         (["--tokenize", "moses"], UsageError, "--tokenize 'moses'"),

@@ -64,7 +64,7 @@ def test_scores_and_signatures_equal_sacrebleu(files, tmp_path):
 
 def test_piped_output_is_tab_separated(files):
     lines = run(
-        files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "chrf,bleu"
+        files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metrics", "chrf,bleu"
     ).stdout.splitlines()
     table = [line.split("\t") for line in lines]
     assert table[0] == ["metric", "score", "95 %", "signature"]
@@ -75,9 +75,9 @@ def test_piped_output_is_tab_separated(files):
 def test_tables_fit_80_columns(files, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
-    arguments = ("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"]))
+    arguments = ("--gold-links", files("gold.talp", ["0-0"]), "--predicted-links", files("links", ["0-0"]))
     hyp, ref = files("hyp", HYPOTHESIS), files("ref", REFERENCE)
-    text = re.sub("\x1b\\[[0-9;]*m", "", run(hyp, ref, "--other", ref, *arguments).stdout)
+    text = re.sub("\x1b\\[[0-9;]*m", "", run(hyp, ref, "--baseline", ref, *arguments).stdout)
     table, signatures = text.splitlines()[:7], text.splitlines()[7:]
     assert all(len(line) <= 80 and "…" not in line for line in table)
     header = ["metric", "score", "95 %", "other", "diff.", "95 % of diff.", "p"]
@@ -90,7 +90,7 @@ def test_tokenizer_and_case_options_change_the_score(files):
     arguments = (
         files("hyp", [line.upper() for line in REFERENCE]),
         files("ref", REFERENCE),
-        "--metric",
+        "--metrics",
         "bleu",
     )
     result = run(*arguments, "--tokenize", "none", "--lowercase")
@@ -101,7 +101,7 @@ def test_tokenizer_and_case_options_change_the_score(files):
 def test_multiple_references_and_gzip_are_supported(files, tmp_path):
     zipped = tmp_path / "hyp.gz"
     zipped.write_bytes(gzip.compress("\n".join(HYPOTHESIS).encode()))
-    result = run(zipped, files("a", REFERENCE), files("b", HYPOTHESIS), "--metric", "bleu")
+    result = run(zipped, files("a", REFERENCE), files("b", HYPOTHESIS), "--metrics", "bleu")
     assert "BLEU\t100.00" in result.stdout and "nrefs:2" in result.stdout
 
 
@@ -110,10 +110,10 @@ def test_second_output_is_compared(files, tmp_path):
         *(
             files("hyp", HYPOTHESIS * 5),
             files("ref", REFERENCE * 5),
-            "--other",
+            "--baseline",
             files("other", REFERENCE * 5),
         ),
-        *("--resamples", 100, "--json", tmp_path / "out.json", "--tokenize", "none"),
+        *("--num-bootstrap-samples", 100, "--json", tmp_path / "out.json", "--tokenize", "none"),
     )
     assert result.exit_code == 0
     compared = json.loads((tmp_path / "out.json").read_text())["comparison"]
@@ -127,8 +127,8 @@ def test_accuracy_and_edit_distance_of_forms(files, tmp_path):
     reference = ["Klöße", "Eiern", "Eis", "Häuser"] * 10
     hypothesis, better = ["Klosse", "Eier", "Eis", "Hauses"] * 10, ["Klöße", "Eiern", "Eis", "Hauses"] * 10
     result = run(
-        *(files("hyp", hypothesis), files("ref", reference), "--other", files("other", better)),
-        *("--metric", "accuracy,edits", "--json", tmp_path / "out.json"),
+        *(files("hyp", hypothesis), files("ref", reference), "--baseline", files("other", better)),
+        *("--metrics", "accuracy,edits", "--json", tmp_path / "out.json"),
     )
     figures = json.loads((tmp_path / "out.json").read_text())
     compared = figures["comparison"]
@@ -140,14 +140,14 @@ def test_accuracy_and_edit_distance_of_forms(files, tmp_path):
 
 
 def test_same_seed_gives_the_same_output(files):
-    arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metric", "bleu")
+    arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metrics", "bleu")
     assert run(*arguments, "--seed", 1).stdout == run(*arguments, "--seed", 1).stdout
     assert run(*arguments, "--seed", 1).stdout != run(*arguments, "--seed", 2).stdout
 
 
 def test_links_are_scored_without_text(files, tmp_path):
     gold, links = files("gold.talp", ["0-0 1-1 2-2 3p2", ""]), files("links", ["0-0 1-1 3-2 3-3", ""])
-    result = run("--gold", gold, "--links", links, "--json", tmp_path / "out.json")
+    result = run("--gold-links", gold, "--predicted-links", links, "--json", tmp_path / "out.json")
     figures = json.loads((tmp_path / "out.json").read_text())
     # The derivation is in tests/metrics/test_alignment.py.
     assert (figures["precision"], figures["recall"], figures["aer"]) == (3 / 4, 2 / 3, pytest.approx(2 / 7))
@@ -165,14 +165,14 @@ def test_links_beyond_the_text_are_rejected_if_text_is_given(files, bad, part):
     gold = files("gold", ["0-0", "2-0" if bad == "gold" else "0p0"])
     links = files("links", ["0-0", "0-1" if bad == "links" else "0-0"])
     texts = "--source", files("s", ["x", "y z"]), "--target", files("t", ["x", "y"])
-    assert run("--gold", gold, "--links", links).exit_code == 0
-    assert part in error_message(DataError, "--gold", gold, "--links", links, *texts)
+    assert run("--gold-links", gold, "--predicted-links", links).exit_code == 0
+    assert part in error_message(DataError, "--gold-links", gold, "--predicted-links", links, *texts)
 
 
 def test_text_and_link_scores_share_a_table(files):
     result = run(
-        *(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "ter"),
-        *("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"])),
+        *(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metrics", "ter"),
+        *("--gold-links", files("gold.talp", ["0-0"]), "--predicted-links", files("links", ["0-0"])),
     )
     table = [line.split("\t") for line in result.stdout.splitlines()]
     assert [row[0] for row in table] == ["metric", "TER", "precision %", "recall %", "AER %"]
@@ -184,9 +184,9 @@ def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
     reference, source = files("ref", ["a a b c", "d"]), files("src", ["x y z", "w"])
     hyp, other = files("hyp", ["a a a c", "d"]), files("other", ["a a b c", ""])
     result = run(
-        *(hyp, reference, "--other", other, "--metric", "rep,drop", "--tokenize", "none", "--source", source),
-        *("--links-reference", files("r", ["0-0 0-1 1-2 2-3", "0-0"]), "--links-output"),
-        *(files("o", ["0-0 0-1 2-3", "0-0"]), "--links-other", files("p", ["0-0", ""]), "--resamples", 50),
+        *(hyp, reference, "--baseline", other, "--metrics", "rep,drop", "--tokenize", "none", "--source", source),
+        *("--reference-links", files("r", ["0-0 0-1 1-2 2-3", "0-0"]), "--hypothesis-links"),
+        *(files("o", ["0-0 0-1 2-3", "0-0"]), "--baseline-links", files("p", ["0-0", ""]), "--num-bootstrap-samples", 50),
         *("--json", tmp_path / "out.json"),
     )
     assert result.exit_code == 0, result.exception
@@ -203,10 +203,10 @@ def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
 
 
 def test_rep_uses_the_tokenization_of_bleu(files):
-    arguments = (files("hyp", ["Yes, yes."]), files("ref", ["Yes, no."]), "--metric", "rep")
+    arguments = (files("hyp", ["Yes, yes."]), files("ref", ["Yes, no."]), "--metrics", "rep")
     assert "REP\t0.00" in run(*arguments).stdout
     assert "REP\t0.00" in run(*arguments, "--lowercase").stdout
-    arguments = (files("hyp", ["No. No."]), files("ref", ["Yes, no."]), "--metric", "rep")
+    arguments = (files("hyp", ["No. No."]), files("ref", ["Yes, no."]), "--metrics", "rep")
     # Untokenized, `No.` is repeated directly (2 words); tokenized as for BLEU, `No .` occurs twice (4 words).
     assert "REP\t100.00" in run(*arguments, "--tokenize", "none").stdout
     assert "REP\t50.00" in run(*arguments).stdout
@@ -215,20 +215,20 @@ def test_rep_uses_the_tokenization_of_bleu(files):
 def test_rep_weights_are_configurable(files, tmp_path):
     # `a b` occurs 3 times, `b a` and `b a b` twice, `a` 3 times, `b` 4 times; `b` is once repeated directly.
     hyp, ref = files("hyp", ["a b a b b a b", "c"]), files("ref", ["x y z w", "c"])
-    arguments = (hyp, ref, "--metric", "rep", "--tokenize", "none", "--json", tmp_path / "out.json")
+    arguments = (hyp, ref, "--metrics", "rep", "--tokenize", "none", "--json", tmp_path / "out.json")
     for weights, sigma in (("2,1,2", 5 + 2), ("2,0.5,0", 2.5), ("1,1,0", 3 + 4), ("3,1,0", 2)):
-        assert run(*arguments, "--repetition", weights).exit_code == 0
+        assert run(*arguments, "--rep-parameters", weights).exit_code == 0
         figures = json.loads((tmp_path / "out.json").read_text())
         assert figures["rep"] == pytest.approx(100 * sigma / 5)
     assert figures["signatures"]["rep"].startswith("n:3|lambda1:1|lambda2:0|")
     for invalid in ("2", "a,1,2", "1,2,3,4"):
-        assert "three numbers" in error_message(UsageError, *arguments, "--repetition", invalid)
-    assert "n is 0" in error_message(UsageError, *arguments, "--repetition", "0,1,2")
+        assert "three numbers" in error_message(UsageError, *arguments, "--rep-parameters", invalid)
+    assert "n is 0" in error_message(UsageError, *arguments, "--rep-parameters", "0,1,2")
 
 
 def test_sentence_scores_are_written(files, tmp_path):
     arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
-    run(*arguments, "--metric", "bleu,edits", "--tokenize", "none", "--sentences", tmp_path / "each.tsv")
+    run(*arguments, "--metrics", "bleu,edits", "--tokenize", "none", "--sentence-scores", tmp_path / "each.tsv")
     rows = [line.split("\t") for line in (tmp_path / "each.tsv").read_text().splitlines()]
     assert rows[0] == ["sentence", "bleu", "edits"]
     assert rows[1] == ["1", "100.0000", "0.0000"] and rows[2] == ["2", "0.0000", "3.0000"]
@@ -237,25 +237,25 @@ def test_sentence_scores_are_written(files, tmp_path):
 @pytest.mark.parametrize(
     ("option", "lines", "part"),
     [
-        ("--links-output", ["0-0"], "has 1 lines but there are 2 sentences"),
-        ("--links-reference", ["0-0", "0-0", ""], "has 3 lines but there are 2 sentences"),
-        ("--links-other", ["0-0", "0_0"], ":2: '0_0' is not a link"),
+        ("--hypothesis-links", ["0-0"], "has 1 lines but there are 2 sentences"),
+        ("--reference-links", ["0-0", "0-0", ""], "has 3 lines but there are 2 sentences"),
+        ("--baseline-links", ["0-0", "0_0"], ":2: '0_0' is not a link"),
         (
-            "--links-other",
+            "--baseline-links",
             ["0-0", "0-3"],
             ":2: link 0-3 points beyond the target sentence, which has 1 words",
         ),
-        ("--links-output", ["2-0", ""], ":1: link 2-0 points beyond the source sentence, which has 2 words"),
+        ("--hypothesis-links", ["2-0", ""], ":1: link 2-0 points beyond the source sentence, which has 2 words"),
         ("--source", ["x"], "has 1 lines but there are 2 sentences"),
     ],
 )
 def test_mismatched_links_are_rejected_and_nothing_is_written(files, tmp_path, option, lines, part):
     text, good = files("text", ["a b", "c"]), files("good", ["0-0", "0-0"])
-    given = dict.fromkeys(("--links-reference", "--links-output", "--links-other"), good) | {"--source": text}
+    given = dict.fromkeys(("--reference-links", "--hypothesis-links", "--baseline-links"), good) | {"--source": text}
     given[option] = files("bad", lines)
     arguments = [part for pair in given.items() for part in pair]
     message = error_message(
-        *(DataError, text, text, "--other", text, "--metric", "drop", "--tokenize", "none", *arguments),
+        *(DataError, text, text, "--baseline", text, "--metrics", "drop", "--tokenize", "none", *arguments),
         *("--json", tmp_path / "out.json"),
     )
     assert message.startswith(str(tmp_path / "bad")) and part in message
@@ -265,16 +265,16 @@ def test_mismatched_links_are_rejected_and_nothing_is_written(files, tmp_path, o
 def test_missing_java_is_reported(files, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    message = error_message(UsageError, files("hyp", ["a"]), files("ref", ["a"]), "--metric", "meteor")
+    message = error_message(UsageError, files("hyp", ["a"]), files("ref", ["a"]), "--metrics", "meteor")
     assert "install a Java runtime" in message
 
 
 def test_tokenized_text_is_reported_on_stderr(files):
     hyp, ref = files("hyp", HYPOTHESIS * 13), files("ref", REFERENCE * 13)
-    result = run(hyp, ref, "--metric", "bleu")
+    result = run(hyp, ref, "--metrics", "bleu")
     assert result.exit_code == 0 and "--tokenize none" in result.stderr and "hyp" in result.stderr
-    assert not run(hyp, ref, "--metric", "bleu", "--tokenize", "none").stderr
-    assert not run(hyp, ref, "--metric", "chrf").stderr
+    assert not run(hyp, ref, "--metrics", "bleu", "--tokenize", "none").stderr
+    assert not run(hyp, ref, "--metrics", "chrf").stderr
 
 
 def test_mismatched_files_are_reported(files, tmp_path):
@@ -282,11 +282,11 @@ def test_mismatched_files_are_reported(files, tmp_path):
     assert error_message(DataError, hyp, ref) == (
         f"{ref} has 1 lines but {hyp} has 2: parallel files must have the same number of lines"
     )
-    assert str(ref) in error_message(DataError, hyp, hyp, "--other", ref)
+    assert str(ref) in error_message(DataError, hyp, hyp, "--baseline", ref)
     assert str(empty) in error_message(DataError, empty, ref)
     assert str(tmp_path / "absent") in error_message(DataError, tmp_path / "absent", ref)
     assert str(tmp_path) in error_message(DataError, tmp_path, ref)
-    assert str(ref) in error_message(DataError, "--gold", hyp.with_name("ref"), "--links", hyp)
+    assert str(ref) in error_message(DataError, "--gold-links", hyp.with_name("ref"), "--predicted-links", hyp)
 
 
 def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
@@ -298,7 +298,7 @@ def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
 
 def test_invalid_links_are_reported_with_the_line(files):
     message = error_message(
-        DataError, "--gold", files("gold", ["0-0", "0-0"]), "--links", files("links", ["0-0", "0_0"])
+        DataError, "--gold-links", files("gold", ["0-0", "0-0"]), "--predicted-links", files("links", ["0-0", "0_0"])
     )
     assert message.startswith(f"{files('links', [''])}:2") and "'0_0'" in message
 
@@ -308,18 +308,18 @@ def test_invalid_links_are_reported_with_the_line(files):
     [
         ([], "nothing to evaluate"),
         (["hyp"], "no reference"),
-        (["--gold", "x"], "--gold and --links"),
-        (["--gold", "x", "--links", "y", "--other", "z"], "--other"),
-        (["hyp", "ref", "--metric", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
-        (["hyp", "ref", "--metric", ","], "bleu, chrf, ter, rep, drop, meteor"),
-        (["hyp", "ref", "ref2", "--metric", "rep"], "exactly one reference, but 2 are given"),
-        (["hyp", "ref", "--metric", "drop", "--links-output", "x"], "needs --links-reference"),
-        (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
-        (["hyp", "ref", "--links-output", "x"], "--links-output has no effect without --metric drop"),
-        (["hyp", "ref", "--source", "x"], "--source has no effect without --metric drop"),
-        (["hyp", "ref", "--repetition", "3,1,2"], "--repetition has no effect without --metric rep"),
-        (["hyp", "ref", "--target", "x"], "--target has no effect without --gold"),
-        (["--log-probs", "x", "--sentences", "y"], "--sentences needs HYPOTHESIS"),
+        (["--gold-links", "x"], "--gold-links and --predicted-links"),
+        (["--gold-links", "x", "--predicted-links", "y", "--baseline", "z"], "--baseline"),
+        (["hyp", "ref", "--metrics", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
+        (["hyp", "ref", "--metrics", ","], "bleu, chrf, ter, rep, drop, meteor"),
+        (["hyp", "ref", "ref2", "--metrics", "rep"], "exactly one reference, but 2 are given"),
+        (["hyp", "ref", "--metrics", "drop", "--hypothesis-links", "x"], "needs --reference-links"),
+        (["hyp", "ref", "--metrics", "drop", "--reference-links", "x"], "needs --hypothesis-links"),
+        (["hyp", "ref", "--hypothesis-links", "x"], "--hypothesis-links has no effect without --metrics drop"),
+        (["hyp", "ref", "--source", "x"], "--source has no effect without --metrics drop"),
+        (["hyp", "ref", "--rep-parameters", "3,1,2"], "--rep-parameters has no effect without --metrics rep"),
+        (["hyp", "ref", "--target", "x"], "--target has no effect without --gold-links"),
+        (["--log-probs", "x", "--sentence-scores", "y"], "--sentence-scores needs HYPOTHESIS"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
 )
@@ -329,7 +329,7 @@ def test_inconsistent_arguments_are_usage_errors(arguments, part):
 
 def test_unwritable_json_files_are_reported(files, tmp_path):
     target = tmp_path / "no" / "such" / "out.json"
-    result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metric", "bleu", "--json", target)
+    result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metrics", "bleu", "--json", target)
     assert isinstance(result.exception, DataError) and str(target) in str(result.exception)
 
 
@@ -357,10 +357,10 @@ def test_unicode_spaces_do_not_separate_words(files):
     """Japanese tokens of KFTT contain U+3000; aligners treat such a token as one word."""
     gold, links = files("gold.talp", ["1-1"]), files("links", ["1-1"])
     source, target = files("source", ["1\u3000章 目次"]), files("target", ["contents of"])
-    assert run("--gold", gold, "--links", links, "--source", source, "--target", target).exit_code == 0
+    assert run("--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target).exit_code == 0
     target = files("target", ["chapter\u20031"])
     assert "which has 1 words" in error_message(
-        DataError, "--gold", gold, "--links", links, "--source", source, "--target", target
+        DataError, "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
     )
     scores = files("scores", ["1\u3000章|-1.0 </s>|-1.0"])
     assert "2.718" in run("--log-probs", scores).stdout

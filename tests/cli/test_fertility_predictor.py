@@ -44,11 +44,11 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
     directory = tmp_path_factory.mktemp("trained")
-    links = ("--links", corpus / "train.talp", "--valid", corpus / "valid.de", corpus / "valid.talp")
+    links = ("--links", corpus / "train.talp", "--validation", corpus / "valid.de", corpus / "valid.talp")
     result = run(
         corpus / "train.de",
         *links,
-        *("--train-predictor", directory / "p", "--threads", 1, "--json", directory / "out.json"),
+        *("--save-predictor", directory / "p", "--num-threads", 1, "--json", directory / "out.json"),
     )
     assert result.exit_code == 0, result.exception
     assert "accuracy" in result.stderr and "other than 1" in result.stderr and not result.stdout
@@ -70,7 +70,7 @@ def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
 
 
 def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
-    result = run(corpus / "test.de", "--predict", trained / "p", "--add", 1, "-o", tmp_path / "f")
+    result = run(corpus / "test.de", "--predictor", trained / "p", "--slack", 1, "-o", tmp_path / "f")
     assert result.exit_code == 0, result.exception
     sentences = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     lines = (tmp_path / "f").read_text().splitlines()
@@ -81,8 +81,8 @@ def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
 
 def test_fertilities_come_from_an_aligner_without_links(corpus, tmp_path):
     result = run(
-        *(corpus / "train.de", corpus / "train.en", "--valid", corpus / "valid.de", corpus / "valid.en"),
-        *("--train-predictor", tmp_path / "p", "--threads", 1),
+        *(corpus / "train.de", corpus / "train.en", "--validation", corpus / "valid.de", corpus / "valid.en"),
+        *("--save-predictor", tmp_path / "p", "--num-threads", 1),
     )
     assert result.exit_code == 0, result.exception
     assert (tmp_path / "p" / "model.safetensors").is_file()
@@ -97,8 +97,8 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     lengths = [len(text.source.tokenize(line)) for line in sentences]
     assert sum(lengths) > 2 * sum(len(line.split()) for line in sentences)
     model = "--model", tmp_path / "prepared"
-    for options in ((corpus / "train.en",), ("--predict", trained / "p")):
-        result = run(corpus / "train.de", *options, *model, "-o", tmp_path / "f", "--threads", 1)
+    for options in ((corpus / "train.en",), ("--predictor", trained / "p")):
+        result = run(corpus / "train.de", *options, *model, "-o", tmp_path / "f", "--num-threads", 1)
         assert result.exit_code == 0, result.exception
         lines = (tmp_path / "f").read_text().splitlines()
         assert [len(line.split()) for line in lines] == lengths
@@ -108,10 +108,10 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     ("options", "message"),
     [
         (("--links", "l", "--model", "m"), "cannot be used with --model"),
-        (("x.en", "--train-predictor", "p"), "--valid"),
+        (("x.en", "--save-predictor", "p"), "--valid"),
         (("x.en", "--valid", "v.de", "v.en"), "--valid"),
-        (("x.en", "--predict", "p"), "only source text"),
-        (("x.en", "--train-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
+        (("x.en", "--predictor", "p"), "only source text"),
+        (("x.en", "--save-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
     ],
 )
 def test_inconsistent_options_are_rejected(options, message):

@@ -92,7 +92,7 @@ def test_figures_are_valid_small_and_described(simplex_figure) -> None:
 
 
 def test_figure_paths_are_on_stderr_and_the_table_is_optional(tmp_path) -> None:
-    result = run("simplex", "--output", tmp_path)
+    result = run("simplex", "--output-dir", tmp_path)
     assert result.exit_code == 0 and result.stdout == ""
     assert str(tmp_path / "simplex.svg") in result.stderr
 
@@ -131,7 +131,7 @@ def test_missing_name_lists_the_figures_and_their_inputs() -> None:
 
 def test_png_has_300_dots_per_inch(simplex_figure, tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
-    assert run("history", "--from", file, "-o", tmp_path, "--png").exit_code == 0
+    assert run("history", "--input", file, "-o", tmp_path, "--png").exit_code == 0
     data = (tmp_path / "history-1.png").read_bytes()
     root = ET.parse(tmp_path / "history-1.svg").getroot()
     sides = tuple(round(int(root.get(side, "")) * 300 / 96) for side in ("width", "height"))
@@ -163,9 +163,9 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
         write_file(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run(
         "training",
-        "--from",
+        "--init-from",
         tmp_path / "one",
-        "--from",
+        "--init-from",
         tmp_path / "two" / "record.jsonl",
         "-o",
         tmp_path,
@@ -179,7 +179,7 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
     assert "one" in labels and "two" in labels and "Validation: BLEU" in labels
     empty_dir = tmp_path / "bare"
     empty_dir.mkdir()
-    assert "bare" in str(run("training", "--from", empty_dir, "-o", tmp_path).exception)
+    assert "bare" in str(run("training", "--init-from", empty_dir, "-o", tmp_path).exception)
 
 
 def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
@@ -187,7 +187,7 @@ def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
         {"kind": "validation", "step": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
     ]
     write_file(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    result = run("training", "--from", tmp_path / "record.jsonl", "-o", tmp_path, "--table")
+    result = run("training", "--input", tmp_path / "record.jsonl", "-o", tmp_path, "--table")
     row = dict(zip(*(line.split("\t") for line in result.stdout.splitlines()), strict=True))
     assert float(row["best"]) == pytest.approx(math.log(4), abs=1e-4)
 
@@ -207,7 +207,7 @@ def test_scores_by_length_combine_several_files(tmp_path) -> None:
         write_file(tmp_path / f"{name}.json", analysis_result(name, value))
         for name, value in (("a", 20.0), ("b", 30.0))
     ]
-    result = run("by-length", "--from", files[0], "--from", files[1], "-o", tmp_path, "--table")
+    result = run("by-length", "--input", files[0], "--input", files[1], "-o", tmp_path, "--table")
     assert result.stdout.splitlines() == [
         "system\tmetric\t1-10\t11+\tall",
         "a\tBLEU\t20.00\t\t20.00",
@@ -215,9 +215,9 @@ def test_scores_by_length_combine_several_files(tmp_path) -> None:
     ]
     assert "sentences" in texts(tmp_path / "by-length.svg")
     other = write_file(tmp_path / "other.json", analysis_result("c", sentences=6))
-    assert run("by-length", "--from", files[0], "--from", other, "-o", tmp_path).exit_code == 0
+    assert run("by-length", "--input", files[0], "--input", other, "-o", tmp_path).exit_code == 0
     assert "sentences" not in texts(tmp_path / "by-length.svg")
-    assert "twice" in str(run("by-length", "--from", files[0], "--from", files[0], "-o", tmp_path).exception)
+    assert "twice" in str(run("by-length", "--input", files[0], "--input", files[0], "-o", tmp_path).exception)
 
 
 def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
@@ -242,7 +242,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
 
 
 def attention_file(path, target, line=2):
-    """Write a file in the format of `regard translate --attention`, with all attention on the first word."""
+    """Write a file in the format of `regard translate --attention-output`, with all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
     entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
@@ -255,19 +255,19 @@ def test_repeated_words_are_underlined(tmp_path) -> None:
         attention_file(tmp_path / "sparse.jsonl", ["a", "dog", "runs"]),
     ]
     result = run(
-        "translations", "--from", files[0], "--from", files[1], "--line", 2, "-o", tmp_path, "--table"
+        "translations", "--input", files[0], "--input", files[1], "--line", 2, "-o", tmp_path, "--table"
     )
     assert result.stdout.splitlines()[1:] == ["soft\ta dog a dog\ta dog", "sparse\ta dog runs\t"]
     root = ET.parse(tmp_path / "translations-2.svg")
     labels = root.iter(f"{SVG}text")
     underlined = [label.text for label in labels if label.get("text-decoration") == "underline"]
     assert underlined == ["a", "dog"]
-    assert "no line 7" in str(run("translations", "--from", files[0], "--line", 7, "-o", tmp_path).exception)
+    assert "no line 7" in str(run("translations", "--input", files[0], "--line", 7, "-o", tmp_path).exception)
 
 
 def test_history_has_one_row_per_word_and_white_cells_for_zero(tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
-    assert run("history", "--from", file, "-o", tmp_path).exit_code == 0
+    assert run("history", "--input", file, "-o", tmp_path).exit_code == 0
     root = ET.parse(tmp_path / "history-1.svg")
     boxes = [element.get("fill") for element in root.iter(f"{SVG}rect") if element.get("rx")]
     assert len(boxes) == 6
@@ -280,7 +280,7 @@ def test_history_has_one_row_per_word_and_white_cells_for_zero(tmp_path) -> None
 @pytest.mark.parametrize("content", ["no JSON", "[1]", "{}", '{"rows": [1]}', '{"models": 3}'])
 def test_invalid_input_files_are_reported(tmp_path, name, content) -> None:
     path = write_file(tmp_path / "wrong.json", content)
-    result = run(name, "--from", path, "-o", tmp_path / "new")
+    result = run(name, "--input", path, "-o", tmp_path / "new")
     assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
@@ -290,7 +290,7 @@ def test_invalid_input_files_are_reported(tmp_path, name, content) -> None:
 )
 def test_missing_input_option_is_reported(tmp_path, name) -> None:
     result = run(name, "-o", tmp_path)
-    assert isinstance(result.exception, UsageError) and "--from" in str(result.exception)
+    assert isinstance(result.exception, UsageError) and "--input" in str(result.exception)
 
 
 @pytest.fixture(scope="module")
@@ -320,7 +320,7 @@ def plot(models_dir, name, *arguments):
 
 
 def test_models_are_plotted_on_own_and_given_translations(models_dir) -> None:
-    two = ("--from", models_dir / "one", "--from", models_dir / "two")
+    two = ("--input", models_dir / "one", "--input", models_dir / "two")
     assert plot(models_dir, "translations", *two).exit_code == 0
     result = plot(models_dir, "difference", *two, "--reference", models_dir / "ref.txt", "--table")
     assert result.stdout.splitlines()[1].startswith("two\tone\t")
@@ -335,7 +335,7 @@ def test_models_are_plotted_on_own_and_given_translations(models_dir) -> None:
 
 
 def test_difference_of_models_with_and_without_a_sink(models_dir) -> None:
-    two = ("--from", models_dir / "one", "--from", models_dir / "bound")
+    two = ("--input", models_dir / "one", "--input", models_dir / "bound")
     two += ("--reference", models_dir / "ref.txt")
     result = plot(models_dir, "difference", *two, "--json", models_dir / "difference.json", "--table")
     assert result.exit_code == 0, result.exception
@@ -357,7 +357,7 @@ def test_difference_of_models_with_and_without_a_sink(models_dir) -> None:
 
 
 def test_self_attention_has_one_row_per_head(models_dir) -> None:
-    result = plot(models_dir, "self-attention", "--from", models_dir / "transformer", "--word", 2, "--table")
+    result = plot(models_dir, "self-attention", "--input", models_dir / "transformer", "--token", 2, "--table")
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head == ["head", "a", "b", "c", "d"] and len(rows) == 2
     assert all(sum(map(float, row[1:])) == pytest.approx(1, abs=1e-3) for row in rows)
@@ -368,6 +368,6 @@ def test_self_attention_has_one_row_per_head(models_dir) -> None:
     ]
     assert bold == ["Encoder, layer 1: self-attention of 'c'", "c"]
     assert [row[0] for row in rows] == ["0", "1"]
-    assert "Transformers" in str(plot(models_dir, "self-attention", "--from", models_dir / "one").exception)
-    beyond = ("--from", models_dir / "transformer", "--word", 4)
-    assert "--word 4" in str(plot(models_dir, "self-attention", *beyond).exception)
+    assert "Transformers" in str(plot(models_dir, "self-attention", "--input", models_dir / "one").exception)
+    beyond = ("--input", models_dir / "transformer", "--token", 4)
+    assert "--token 4" in str(plot(models_dir, "self-attention", *beyond).exception)

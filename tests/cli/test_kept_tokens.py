@@ -87,7 +87,7 @@ def files(directory: Path, tmp_path: Path) -> dict[str, Path]:
         paths["attention"],
         "--length-penalty",
         0,
-        "--scores",
+        "--with-scores",
     ]
     lines = run("translate", directory, "--input", paths["source"], *options).stdout.splitlines()
     scores, texts = zip(*(line.split("\t") for line in lines), strict=True)

@@ -43,7 +43,7 @@ def files(tmp_path):
 def report(models, files, *arguments):
     """Return the data of the report page."""
     page = files / "report.html"
-    options = ("--test", files / "in.txt", files / "ref.txt", "--threads", 1, "--no-meteor", "-o", page)
+    options = ("--test", files / "in.txt", files / "ref.txt", "--num-threads", 1, "--no-meteor", "-o", page)
     result = run("report", *models, *options, *arguments)
     assert result.exit_code == 0, result.output
     assert result.stdout == "" and "report.html" in result.stderr
@@ -57,7 +57,7 @@ def read(page):
 
 
 def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
-    data = report(models, files, "--aligner", aligner, "--gold", files / "gold.talp", "--tokenize", "none")
+    data = report(models, files, "--aligner", aligner, "--gold-links", files / "gold.talp", "--tokenize", "none")
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     out, scores = files / "out.txt", files / "scores.json"
     texts = (files / "in.txt", files / "ref.txt")
@@ -65,13 +65,13 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
         run("translate", model, "--input", texts[0], "--output", out)
         outputs = [" ".join(sentence["systems"][index]["output"]) for sentence in data["sentences"]]
         assert outputs == out.read_text().splitlines()
-        run("evaluate", out, texts[1], "--metric", "bleu,chrf,rep", "--tokenize", "none", "--json", scores)
+        run("evaluate", out, texts[1], "--metrics", "bleu,chrf,rep", "--tokenize", "none", "--json", scores)
         expected = json.loads(scores.read_text())
         for key in ("bleu", "chrf", "rep"):
             assert table[key][index]["value"] == pytest.approx(expected[key], abs=1e-4)
             if index == 0:
                 assert table[key][0]["interval"] == pytest.approx(expected["intervals"][key], abs=1e-4)
-        options = ("--source", texts[0], "--reference", texts[1], "--json", scores, "--threads", 1)
+        options = ("--source", texts[0], "--reference", texts[1], "--json", scores, "--num-threads", 1)
         run("analyse", model, "--worst", "--aligner", aligner, *options)
         expected = json.loads(scores.read_text())
         assert table["drop"][index]["value"] == pytest.approx(expected["drop"], abs=1e-4)
@@ -82,7 +82,7 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
             assert own.get("received") == (
                 None if sentence["attention"] is None else pytest.approx(sentence["attention"], abs=1e-3)
             )
-        run("analyse", model, "--attention", "--gold", files / "gold.talp", *options)
+        run("analyse", model, "--attention", "--gold-links", files / "gold.talp", *options)
         (expected,) = json.loads(scores.read_text())["models"].values()
         assert table["aer"][index]["value"] == pytest.approx(100 * expected["aer"], abs=1e-3)
         assert data["systems"][index]["perplexity"] == pytest.approx(expected["perplexity"], abs=1e-3)
@@ -101,10 +101,10 @@ def test_translation_files_are_compared_with_models(models, files):
 
 
 def test_line_limit_and_omissions_are_noted(models, files):
-    data = report(models[:1], files, "--lines", 2, "--gold", files / "gold.talp", "--title", "Mine")
+    data = report(models[:1], files, "--max-lines", 2, "--gold-links", files / "gold.talp", "--title", "Mine")
     assert len(data["sentences"]) == 2 and data["title"] == "Mine"
     notes = " ".join(data["notes"])
-    assert "first 2 of 6 lines" in notes and "--aligner" in notes and "--gold" not in notes
+    assert "first 2 of 6 lines" in notes and "--aligner" in notes and "--gold-links" not in notes
     assert "1 lines of record.jsonl" in notes
     assert data["systems"][0]["curves"]["train"] == [[50.0, 9.5]]
 
@@ -114,23 +114,23 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
     # These are the files that the configuration of the model refers to.
     for name in ("s", "t"):
         (files / name).write_text("a b\nc\n")
-    with pytest.raises(UsageError, match="--own-test"):
-        run("report", models[0], "--threads", 1, "--no-meteor")
+    with pytest.raises(UsageError, match="--config-test"):
+        run("report", models[0], "--num-threads", 1, "--no-meteor")
     assert not (files / "report.html").exists()
     with pytest.raises(UsageError, match="either"):
-        run("report", models[0], "--own-test", "--test", "in.txt", "ref.txt", "--threads", 1)
-    result = run("report", models[0], "--own-test", "--threads", 1, "--no-meteor")
+        run("report", models[0], "--config-test", "--test", "in.txt", "ref.txt", "--num-threads", 1)
+    result = run("report", models[0], "--config-test", "--num-threads", 1, "--no-meteor")
     assert result.exit_code == 0 and len(read(files / "report.html")["sentences"]) == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--maps", "some"], UsageError, "--maps 'some': expected links or all"),
+        (["--attention-maps", "some"], UsageError, "--attention-maps 'some': expected links or all"),
         (["--tokenize", "blanks"], UsageError, "blanks"),
         (["--names", "one,two"], UsageError, "2 names but there are 1 models"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
-        (["--gold", "no.talp"], DataError, r"no\.talp"),
+        (["--gold-links", "no.talp"], DataError, r"no\.talp"),
         (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
     ],
 )
@@ -138,7 +138,7 @@ def test_invalid_arguments_write_nothing(models, files, monkeypatch, arguments, 
     monkeypatch.chdir(files)
     before = sorted(files.iterdir())
     with pytest.raises(error, match=message):
-        run("report", models[0], "--test", "in.txt", "ref.txt", "--threads", 1, *arguments)
+        run("report", models[0], "--test", "in.txt", "ref.txt", "--num-threads", 1, *arguments)
     assert sorted(files.iterdir()) == before
 
 
@@ -149,10 +149,10 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([models[0], files / "short.txt"], files)
     (files / "short.talp").write_text("0-0\n")
     with pytest.raises(DataError, match=r"short\.talp has 1 lines but .*in\.txt and .*ref\.txt has 6"):
-        report([models[0]], files, "--gold", files / "short.talp")
+        report([models[0]], files, "--gold-links", files / "short.talp")
     with pytest.raises(DataError, match=r"beyond\.talp:1: link 0-9 points beyond the reference"):
-        report([models[0]], files, "--gold", files / "beyond.talp")
+        report([models[0]], files, "--gold-links", files / "beyond.talp")
     with pytest.raises(UsageError, match="no such model directory or file"):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="give --test"):
-        run("report", files / "short.txt", "--own-test")
+        run("report", files / "short.txt", "--config-test")

@@ -40,7 +40,7 @@ def data(tmp_path_factory) -> Path:
 
 
 def _reproduce(data: Path, out: Path, *more):
-    arguments = ("malaviya2018-table1", "--data", data, "--out", out, "--jobs", "2", *SETTINGS)
+    arguments = ("malaviya2018-table1", "--data-dir", data, "--output-dir", out, "--num-jobs", "2", *SETTINGS)
     return run("reproduce", *arguments, *more)
 
 
@@ -81,7 +81,7 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
     settings = [part for setting in SMALL if "search" not in setting for part in ("--set", setting)]
     settings += ["--set", "generation.beam_size=1", "--set", "generation.max_length_ratio=1"]
     figures = tmp_path / "figures.json"
-    arguments = ("sutskever2014", "--data", data, "--out", tmp_path / "out", "--jobs", "3", *settings)
+    arguments = ("sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", "--num-jobs", "3", *settings)
     done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
     assert done.exit_code == 0, done.output
     (row,) = json.loads(figures.read_text())["rows"]
@@ -101,7 +101,7 @@ def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None
     out, figures = tmp_path / "out", tmp_path / "figures.json"
 
     def reproduce(table: str, *more):
-        arguments = (table, "--data", data, "--out", out, "--jobs", "2", *settings)
+        arguments = (table, "--data-dir", data, "--output-dir", out, "--num-jobs", "2", *settings)
         done = run("reproduce", *arguments, *more, "--json", figures)
         assert done.exit_code == 0, done.output
         return {row["recipe"]: row["metrics"] for row in json.loads(figures.read_text())["rows"]}
@@ -111,9 +111,9 @@ def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None
     lengths = reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft")
     assert set(lengths["soft"]) == set(lengths["hard-soft"]) > {"sacrebleu:1-10"}
     assert sum(own["sentences"] for own in lengths["soft"].values()) == 10
-    again = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft", "--show")
+    again = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft", "--no-train")
     assert again == table1
-    assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--show") == lengths
+    assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--no-train") == lengths
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
     for path in data.glob("test.*"):
         shutil.copy(path, directory / f"gold-{path.name}")
     figures = tmp_path / "figures.json"
-    arguments = ("--data", directory, "--out", tmp_path / "out", "--jobs", "2", *SETTINGS, "--json", figures)
+    arguments = ("--data-dir", directory, "--output-dir", tmp_path / "out", "--num-jobs", "2", *SETTINGS, "--json", figures)
     done = run("reproduce", "shankar2019-table3", *arguments, "--rows", "soft,prior")
     assert done.exit_code == 0, done.output
     for row in json.loads(figures.read_text())["rows"]:
@@ -144,7 +144,7 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
 def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
     with pytest.raises(JobsFailed, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
-            *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
+            *("reproduce", "sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", *SETTINGS),
             *("--rows", "ensemble2-beam12", "--set", "training.init_from=nowhere"),
         )
 
@@ -166,8 +166,8 @@ def _no_java() -> str:
 def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     settings = ["--set", "training.max_epochs=400", *SETTINGS[2:]]
-    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
-    command += ["--out", str(out), "--rows", "softmax", *settings]
+    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
+    command += ["--output-dir", str(out), "--rows", "softmax", *settings]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list(out.glob("runs/*/record.jsonl")) and time.monotonic() < deadline:
@@ -183,8 +183,8 @@ def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_training_runs_end_when_the_command_is_killed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
-    command += ["--out", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.max_epochs=4000"]
+    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
+    command += ["--output-dir", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.max_epochs=4000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (found := list(out.glob("runs/*/record.jsonl"))) and time.monotonic() < deadline:
@@ -235,5 +235,5 @@ def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> 
 )
 def test_invalid_arguments_are_reported(data: Path, tmp_path: Path, arguments, message) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
-        run("reproduce", *arguments, "--data", data, "--out", tmp_path / "out")
+        run("reproduce", *arguments, "--data-dir", data, "--output-dir", tmp_path / "out")
     assert not (tmp_path / "out").exists()

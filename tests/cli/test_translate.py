@@ -105,7 +105,7 @@ def test_number_of_unknown_tokens_is_reported(model):
 
     words, shares = report()
     assert shares == [(words.count("<unk>"), len(words))]
-    words, shares = report("--forbid-unknown")
+    words, shares = report("--suppress-unk")
     assert "<unk>" not in words and shares == []
 
 
@@ -128,7 +128,7 @@ def test_symbolic_links_and_devices_are_not_replaced(model, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
-@pytest.mark.parametrize("option", ["--output", "--attention", "--alignment"])
+@pytest.mark.parametrize("option", ["--output", "--attention-output", "--links-output"])
 def test_full_disk_is_reported(model, option):
     with pytest.raises(DataError, match=r"/dev/full: cannot be written: No space left"):
         translate(model, option, "/dev/full")
@@ -141,15 +141,15 @@ def test_windows_line_ends_and_bom_are_accepted(model):
 
 
 def test_nbest_lists_have_moses_format(model):
-    rows = [line.split(" ||| ") for line in translate(model, "--nbest", 3)]
+    rows = [line.split(" ||| ") for line in translate(model, "--num-return", 3)]
     numbers = [int(row[0]) for row in rows]
     assert numbers == [n for n, line in enumerate(LINES) if line for _ in range(3)]
     assert all(len(row) == 3 and float(row[2]) < 0 for row in rows)
-    assert len(translate(model, "--nbest", 5)) == 5 * sum(map(bool, LINES))
+    assert len(translate(model, "--num-return", 5)) == 5 * sum(map(bool, LINES))
 
 
 def test_scores_equal_forced_decoding(model, text, tmp_path):
-    scored = [line.split("\t") for line in translate(model, "--scores", "--length-penalty", 0)]
+    scored = [line.split("\t") for line in translate(model, "--with-scores", "--length-penalty", 0)]
     assert scored[1] == ["", ""]
     found = tmp_path / "out.txt"
     found.write_text("".join(f"{line[1]}\n" for line in scored), encoding="utf-8")
@@ -173,7 +173,7 @@ def test_token_scores_sum_to_the_sentence_score(model, text, tmp_path):
     found = tmp_path / "out.txt"
     found.write_text("".join(f"{line}\n" for line in translate(model)), encoding="utf-8")
     whole = run("score", model, text, found).stdout.splitlines()
-    parts = run("score", model, text, found, "--tokens").stdout.splitlines()
+    parts = run("score", model, text, found, "--token-scores").stdout.splitlines()
     for line, fields in zip(whole, parts, strict=True):
         if fields:
             values = [field.rpartition("|") for field in fields.split()]
@@ -183,7 +183,7 @@ def test_token_scores_sum_to_the_sentence_score(model, text, tmp_path):
 
 def test_links_are_the_most_attended_words(model, tmp_path):
     links, weights = tmp_path / "links.txt", tmp_path / "weights.jsonl"
-    lines = translate(model, "--alignment", links, "--attention", weights)
+    lines = translate(model, "--links-output", links, "--attention-output", weights)
     written = links.read_text().splitlines()
     rows = [json.loads(line) for line in weights.read_text(encoding="utf-8").splitlines()]
     assert len(written) == len(rows) == len(LINES)
@@ -201,13 +201,13 @@ def test_links_are_the_most_attended_words(model, tmp_path):
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
         best = layer[:-1, 0].argmax(axis=1)
         assert set(link.split()) == {f"{s}-{t}" for t, s in enumerate(best)}
-    appended = [line.split("\t") for line in translate(model, "--alignment", "-")]
+    appended = [line.split("\t") for line in translate(model, "--links-output", "-")]
     assert [row[0] for row in appended] == lines
     assert [row[1] for row in appended] == written
 
 
 def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
-    shown = run("translate", model, "--show", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
+    shown = run("translate", model, "--show-attention", "--figures-dir", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
@@ -217,13 +217,13 @@ def test_samples_depend_on_the_seed(model):
     options = "--sample", "--temperature", 3
     assert translate(model, *options) == translate(model, *options)
     assert translate(model, *options) != translate(model, *options, "--seed", 2)
-    assert translate(model, "--sample", "--top-k", 1) == translate(model, "--beam", 1)
+    assert translate(model, "--sample", "--top-k", 1) == translate(model, "--beam-size", 1)
 
 
 def test_translations_start_with_their_prefix(model, tmp_path):
     prefixes = tmp_path / "prefix.txt"
     prefixes.write_text("A B\n\nC\n\nnew D\nA\n", encoding="utf-8")
-    lines = translate(model, "--prefix", prefixes)
+    lines = translate(model, "--prefixes", prefixes)
     assert [line.startswith(p) for line, p in zip(lines, ["A B", "", "C", "", "new D", "A"], strict=True)]
 
 
@@ -238,7 +238,7 @@ def test_mismatched_prefix_files_are_reported(model, tmp_path, prefixes, message
     path = tmp_path / "prefix.txt"
     path.write_text(prefixes)
     with pytest.raises(DataError, match=message):
-        translate(model, "--prefix", path)
+        translate(model, "--prefixes", path)
 
 
 def test_control_characters_in_stdin_are_counted(model, caplog):
@@ -249,9 +249,9 @@ def test_control_characters_in_stdin_are_counted(model, caplog):
 
 def test_several_models_form_an_ensemble(model, tmp_path):
     other = save_model(tmp_path / "other", seed=1)
-    both = translate(model, other, "--scores")
-    assert translate(model, model, "--scores") == translate(model, "--scores")
-    assert both != translate(model, "--scores")
+    both = translate(model, other, "--with-scores")
+    assert translate(model, model, "--with-scores") == translate(model, "--with-scores")
+    assert both != translate(model, "--with-scores")
 
 
 def test_models_with_different_budgets_cannot_form_an_ensemble(model, tmp_path):
@@ -263,7 +263,7 @@ def test_models_with_different_budgets_cannot_form_an_ensemble(model, tmp_path):
 def total_attention(directory: Path, tmp_path: Path, *options) -> np.ndarray:
     """Return the total attention of each token of the line `a b c` and of the sink."""
     path = tmp_path / "attention.jsonl"
-    translate(directory, "--attention", path, *options, input="a b c\n")
+    translate(directory, "--attention-output", path, *options, input="a b c\n")
     found = json.loads(path.read_text())
     assert found["source"] == ["a", "b", "c", "<sink>"]
     return np.array(found["posterior"][0]).sum((0, 1))
@@ -274,7 +274,7 @@ def test_all_fertility_sources_bound_the_attention(tmp_path):
     assert (total_attention(bounded, tmp_path)[:3] <= 0.5 + 1e-5).all()
     lines = tmp_path / "fertilities.txt"
     lines.write_text("0 - 0.25\n")
-    model_limit, received, tolerance = 0.5, total_attention(bounded, tmp_path, "--fertility", lines), 1e-5
+    model_limit, received, tolerance = 0.5, total_attention(bounded, tmp_path, "--fertilities", lines), 1e-5
     assert received[0] == 0 and received[1] <= model_limit + tolerance and received[2] <= 0.25 + tolerance
     assert total_attention(bounded, tmp_path, "--word-fertility", "b=0")[1] == 0
 
@@ -292,7 +292,7 @@ def test_mismatched_fertilities_are_reported(tmp_path, line, message):
     lines = tmp_path / "fertilities.txt"
     lines.write_text(line)
     with pytest.raises(DataError, match=message):
-        translate(bounded, "--fertility", lines, input="a b c\n")
+        translate(bounded, "--fertilities", lines, input="a b c\n")
 
 
 def test_fertility_of_a_missing_word_is_reported(tmp_path):
@@ -306,7 +306,7 @@ def test_fertility_of_a_missing_word_is_reported(tmp_path):
 
 def test_minimum_fertility_that_is_not_reached_is_logged(tmp_path, caplog):
     bounded = save_model(tmp_path / "bounded", fertility=9.0)
-    short = "--max-length-ratio", 0, "--max-length-extra", 1
+    short = "--max-length-ratio", 0, "--max-length-offset", 1
     with caplog.at_level("WARNING"):
         translate(bounded, "--word-fertility", "b=1:", input="a b c\n")
         assert not caplog.text
@@ -326,7 +326,7 @@ def test_fertilities_below_one_unit_are_rejected_without_a_sink(tmp_path):
     lines, out = tmp_path / "fertilities.txt", tmp_path / "out.txt"
     lines.write_text("- - -\n0 0.5 0\n")
     with pytest.raises(DataError, match=r"line 2: the fertilities sum to 0\.5"):
-        translate(bounded, "--fertility", lines, "--output", out, input="a b c\na b c\n")
+        translate(bounded, "--fertilities", lines, "--output", out, input="a b c\na b c\n")
     assert not out.exists()
 
 
@@ -341,15 +341,15 @@ def test_reduced_precisions_translate(model, precision, request):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
-        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest_size = 3 .* a beam of 2$"),
-        (["--beam", "0"], ConfigError, "search options: beam"),
+        (["--beam-size", "2", "--num-return", "3"], ConfigError, "nbest_size = 3 .* a beam of 2$"),
+        (["--beam-size", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
         (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),
         (["--word-fertility", "a"], UsageError, "WORD=MAX"),
         (["--input", "nowhere.txt"], DataError, "nowhere.txt"),
         (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
-        (["--alignment", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
+        (["--links-output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
         (["--device", "cuda:99"], UsageError, "cuda:99"),
     ],
 )

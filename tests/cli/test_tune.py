@@ -33,10 +33,10 @@ def tune(model, files, *arguments):
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("extra", [[], ["--beam", "2", "--tokenize", "none", "--lowercase", "--batch", "2"]])
+@pytest.mark.parametrize("extra", [[], ["--beam-size", "2", "--tokenize", "none", "--lowercase", "--batch-size", "2"]])
 def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tmp_path, extra):
     figures = tmp_path / "figures.json"
-    lines = tune(model, files, "--alpha", "0,1.5", "--beta", "0,2", "--json", figures, *extra)
+    lines = tune(model, files, "--length-penalties", "0,1.5", "--coverage-penalties", "0,2", "--json", figures, *extra)
     content = json.loads(figures.read_text())
     assert content["sentences"] == len(SOURCE)
     pairs = []
@@ -46,7 +46,7 @@ def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tm
         options = ["--length-penalty", alpha, "--coverage-penalty", beta]
         shared = [extra[i] for i in (0, 1, 5, 6)] if extra else []
         run("translate", model, "--input", files[0], "--output", out, *options, *shared)
-        run("evaluate", out, files[1], "--metric", "bleu", "--json", scores, *extra[2:5])
+        run("evaluate", out, files[1], "--metrics", "bleu", "--json", scores, *extra[2:5])
         expected = json.loads(scores.read_text())["bleu"]
         assert trial["bleu"] == pytest.approx(expected)
         assert line == f"{alpha:g}\t{beta:g}\t{expected:.2f}"
@@ -58,18 +58,18 @@ def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tm
 
 
 def test_ties_are_won_by_the_smallest_penalties(model, files):
-    lines = tune(model, files, "--alpha", "1,0", "--beta", "0", "--beam", "1")
+    lines = tune(model, files, "--length-penalties", "1,0", "--coverage-penalties", "0", "--beam-size", "1")
     assert lines[-1].startswith("best: --length-penalty 0 --coverage-penalty 0 ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--alpha", "0,x"], UsageError, "--alpha '0,x': expected numbers"),
-        (["--beta", "-1"], UsageError, "--beta '-1'"),
-        (["--beta", ""], UsageError, "--beta ''"),
+        (["--length-penalties", "0,x"], UsageError, "--length-penalties '0,x': expected numbers"),
+        (["--coverage-penalties", "-1"], UsageError, "--coverage-penalties '-1'"),
+        (["--coverage-penalties", ""], UsageError, "--coverage-penalties ''"),
         (["--tokenize", "words"], UsageError, "--tokenize 'words'"),
-        (["--coverage-floor", "0"], ConfigError, "floor"),
+        (["--coverage-epsilon", "0"], ConfigError, "floor"),
         (["--reference", "nowhere"], DataError, "nowhere"),
     ],
 )
@@ -85,9 +85,9 @@ def test_different_line_counts_are_rejected(model, files):
 
 
 def test_penalties_of_translate_and_score_agree(model, files, tmp_path):
-    options = ["--length-penalty", 0.7, "--coverage-penalty", 0.8, "--coverage-floor", 0.2]
+    options = ["--length-penalty", 0.7, "--coverage-penalty", 0.8, "--coverage-epsilon", 0.2]
     out = tmp_path / "out.txt"
-    run("translate", model, "--input", files[0], "--output", out, "--scores", *options)
+    run("translate", model, "--input", files[0], "--output", out, "--with-scores", *options)
     lines = [line.split("\t") for line in out.read_text().splitlines()]
     out.write_text("".join(f"{text}\n" for _, text in lines))
     scored = run("score", model, files[0], out, *options).stdout.splitlines()
@@ -99,8 +99,8 @@ def test_penalties_of_translate_and_score_agree(model, files, tmp_path):
 
 def test_score_gives_the_same_links_as_translate(model, files, tmp_path):
     out, own, given = (tmp_path / name for name in ("out.txt", "own", "given"))
-    run("translate", model, "--input", files[0], "--output", out, "--alignment", own)
-    run("score", model, files[0], out, "--alignment", given)
+    run("translate", model, "--input", files[0], "--output", out, "--links-output", own)
+    run("score", model, files[0], out, "--links-output", given)
     assert given.read_text() == own.read_text() and "-" in own.read_text()
 
 

@@ -81,22 +81,22 @@ TABLE = "".join(
 )
 
 BASE = (
-    "phrasebook corpus --train 60 --valid 8 --test 6",
+    "phrasebook corpus --num-train 60 --num-valid 8 --num-test 6",
     "prepare lstm.toml data.min_frequency=2",
-    "train lstm.toml --out model",
-    "train transformer.toml --out transformer",
+    "train lstm.toml --output-dir model",
+    "train transformer.toml --output-dir transformer",
     "export ctranslate2 transformer -o exported",
-    "align corpus/train.de corpus/train.en --model ibm1 --save aligner -o links.txt --threads 1",
+    "align corpus/train.de corpus/train.en --model ibm1 --save-aligner aligner -o links.txt --num-threads 1",
     "lm corpus/train.en --order 2 -o old.arpa",
     "lm corpus/train.en --order 2 -o old.arpa.gz",
-    "translate model --input corpus/test.de --output out.txt --threads 1",
+    "translate model --input corpus/test.de --output out.txt --num-threads 1",
     "report model --test corpus/test.de corpus/test.en --lines 2 --no-meteor -o page.html",
 )
 """The commands that create the base, in order."""
 
 _TEST = "corpus/test.de corpus/test.en"
 COMMANDS = (
-    Command("phrasebook", "phrasebook made --train 9 --valid 3 --test 3", ("made",), whole=False),
+    Command("phrasebook", "phrasebook made --num-train 9 --num-valid 3 --num-test 3", ("made",), whole=False),
     Command("prepare", "prepare lstm.toml data.cache_dir=prepared-new", ("prepared-new",)),
     Command(
         "prepare again",
@@ -113,69 +113,69 @@ COMMANDS = (
     ),
     Command(
         "align",
-        "align corpus/train.de corpus/train.en --model ibm2 --save aligner -o links.txt --json pass.json "
-        "--threads 1",
+        "align corpus/train.de corpus/train.en --model ibm2 --save-aligner aligner -o links.txt --json pass.json "
+        "--num-threads 1",
         ("aligner", "links.txt", "pass.json"),
         needs=("corpus", "aligner", "links.txt"),
     ),
-    Command("actions", "actions table.tsv --into actions --threads 1", ("actions",), whole=False),
+    Command("actions", "actions table.tsv --output-dir actions --num-threads 1", ("actions",), whole=False),
     Command(
         "fertility",
         "fertility corpus/train.de --links corpus/train.talp -o f.txt --json f.json",
         ("f.txt", "f.json"),
     ),
     Command(
-        "fertility --train-predictor",
-        "fertility corpus/train.de --links corpus/train.talp --valid corpus/valid.de corpus/valid.talp "
-        "--train-predictor predictor --threads 1",
+        "fertility --save-predictor",
+        "fertility corpus/train.de --links corpus/train.talp --validation corpus/valid.de corpus/valid.talp "
+        "--save-predictor predictor --num-threads 1",
         ("predictor",),
         whole=False,
     ),
     Command(
-        "train", "train lstm.toml --out trained", ("trained",), whole=False, needs=("corpus", "prepared")
+        "train", "train lstm.toml --output-dir trained", ("trained",), whole=False, needs=("corpus", "prepared")
     ),
-    Command("train, fertilities", "train fertile.toml --out trained", ("trained",), whole=False),
-    Command("train, guided", "train guided.toml --out trained", ("trained",), whole=False),
-    Command("train, phrases", "train phrase.toml --out trained", ("trained",), whole=False),
-    Command("pretrain", "pretrain pretrain.toml --out pretrained", ("pretrained",), whole=False),
-    Command("average", "average mean model --last 2", ("mean",), once=True, needs=("model",)),
+    Command("train, fertilities", "train fertile.toml --output-dir trained", ("trained",), whole=False),
+    Command("train, guided", "train guided.toml --output-dir trained", ("trained",), whole=False),
+    Command("train, phrases", "train phrase.toml --output-dir trained", ("trained",), whole=False),
+    Command("pretrain", "pretrain pretrain.toml --output-dir pretrained", ("pretrained",), whole=False),
+    Command("average", "average mean model --last-epochs 2", ("mean",), once=True, needs=("model",)),
     Command(
         "export",
-        "export ctranslate2 transformer -o exported --force --quantization int8",
+        "export ctranslate2 transformer -o exported --overwrite --quantization int8",
         ("exported",),
         needs=("transformer", "exported"),
     ),
     Command(
         "translate",
-        "translate model --input corpus/test.de --output out.txt --alignment links.txt --attention a.jsonl "
-        "--beam 2 --threads 1",
+        "translate model --input corpus/test.de --output out.txt --links-output links.txt --attention-output a.jsonl "
+        "--beam-size 2 --num-threads 1",
         ("out.txt", "links.txt", "a.jsonl"),
         needs=("corpus", "model", "out.txt", "links.txt"),
     ),
     Command(
-        "score", f"score model {_TEST} --output s.txt --threads 1", ("s.txt",), needs=("corpus", "model")
+        "score", f"score model {_TEST} --output s.txt --num-threads 1", ("s.txt",), needs=("corpus", "model")
     ),
     Command(
         "evaluate",
-        "evaluate corpus/test.en corpus/test.en --metric chrf --resamples 2 --json e.json",
+        "evaluate corpus/test.en corpus/test.en --metrics chrf --num-bootstrap-samples 2 --json e.json",
         ("e.json",),
     ),
     Command(
         "report",
-        f"report model --test {_TEST} --no-meteor --lines 3 -o page.html",
+        f"report model --test {_TEST} --no-meteor --max-lines 3 -o page.html",
         ("page.html",),
         needs=("corpus", "model", "page.html"),
     ),
     Command(
         "tune",
-        "tune model --source corpus/valid.de --reference corpus/valid.en --alpha 0 --beta 0 --json t.json "
-        "--threads 1",
+        "tune model --source corpus/valid.de --reference corpus/valid.en --length-penalties 0 --coverage-penalties 0 --json t.json "
+        "--num-threads 1",
         ("t.json",),
         needs=("corpus", "model"),
     ),
     Command(
         "figures",
-        "figures simplex --output pictures --json p.json",
+        "figures simplex --output-dir pictures --json p.json",
         ("pictures", "p.json"),
         whole=False,
     ),

@@ -8,15 +8,15 @@ from pathlib import Path
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
-_ANALYZE = "analyse model --source corpus/test.de --reference corpus/test.en --threads 1"
+_ANALYZE = "analyse model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
-    "phrasebook corpus --train 60 --valid 8 --test 4",
+    "phrasebook corpus --num-train 60 --num-valid 8 --num-test 4",
     "prepare lstm.toml",
-    "train lstm.toml --out model",
-    "train phrase.toml --out phrased",
-    "align corpus/train.de corpus/train.en --model hmm --save aligner -o links.txt --threads 1",
+    "train lstm.toml --output-dir model",
+    "train phrase.toml --output-dir phrased",
+    "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "lm corpus/train.en --order 2 -o lm.arpa",
-    "translate model --input corpus/test.de --attention attention.jsonl --output o.txt --threads 1",
+    "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt --num-threads 1",
     f"{_ANALYZE} --attention --json figures.json",
     f"{_ANALYZE} --by-length --json length.json",
 )
@@ -40,28 +40,28 @@ class Target:
     sealed: bool = False
 
 
-_TRANSLATE = "translate {} --input corpus/test.de --threads 1"
+_TRANSLATE = "translate {} --input corpus/test.de --num-threads 1"
 TARGETS = (
     Target("config", "lstm.toml", "config lstm.toml"),
     Target("text", "corpus/test.de", _TRANSLATE.format("model")),
-    Target("packed text", "packed.gz", "translate model --input packed.gz --threads 1"),
-    Target("pairs", "corpus/test.*n", "score model corpus/test.de corpus/test.en --threads 1"),
+    Target("packed text", "packed.gz", "translate model --input packed.gz --num-threads 1"),
+    Target("pairs", "corpus/test.*n", "score model corpus/test.de corpus/test.en --num-threads 1"),
     Target(
         "references",
         "corpus/valid.en",
-        "evaluate corpus/valid.en corpus/valid.en --metric chrf --resamples 2",
+        "evaluate corpus/valid.en corpus/valid.en --metrics chrf --num-bootstrap-samples 2",
     ),
     Target("table", "pairs.tsv", "prepare tsv.toml"),
     Target("links", "corpus/valid.talp", "fertility corpus/valid.de --links corpus/valid.talp -o f.txt"),
     Target(
         "gold links",
         "corpus/test.talp",
-        "align corpus/test.de corpus/test.en --load aligner --threads 1 -o l.txt",
+        "align corpus/test.de corpus/test.en --aligner aligner --num-threads 1 -o l.txt",
     ),
-    Target("language model", "lm.arpa", "lm --load lm.arpa --perplexity corpus/test.en"),
-    Target("terms", "terms.txt", _TRANSLATE.format("model") + " --terms terms.txt"),
-    Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefix prefix.txt"),
-    Target("fertilities", "fertility.txt", _TRANSLATE.format("model") + " --fertility fertility.txt"),
+    Target("language model", "lm.arpa", "lm --model lm.arpa --perplexity corpus/test.en"),
+    Target("terms", "terms.txt", _TRANSLATE.format("model") + " --required-terms terms.txt"),
+    Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefixes prefix.txt"),
+    Target("fertilities", "fertility.txt", _TRANSLATE.format("model") + " --fertilities fertility.txt"),
     Target("attention", "attention.jsonl", "figures translations --from attention.jsonl -o pictures"),
     Target("analysis", "figures.json", "figures attention --from figures.json -o pictures"),
     Target("lengths", "length.json", "figures by-length --from length.json -o pictures"),
@@ -70,9 +70,9 @@ TARGETS = (
     Target("model's config", "model/config.toml", _TRANSLATE.format("model")),
     Target("phrase table", "phrased/phrase/*", _TRANSLATE.format("phrased"), sealed=True),
     Target(
-        "aligner", "aligner/*", "align corpus/test.de corpus/test.en --load aligner --threads 1", sealed=True
+        "aligner", "aligner/*", "align corpus/test.de corpus/test.en --aligner aligner --num-threads 1", sealed=True
     ),
-    Target("prepared", "prepared/*", "align --prepared prepared --model ibm1 --threads 1 -o l.txt"),
+    Target("prepared", "prepared/*", "align --prepared-dir prepared --model ibm1 --num-threads 1 -o l.txt"),
 )
 
 

@@ -70,7 +70,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(
-            _command("phrasebook corpus --train 60 --valid 8 --test 6"), cwd=folder, check=True,
+            _command("phrasebook corpus --num-train 60 --num-valid 8 --num-test 6"), cwd=folder, check=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         config = CONFIG.format(data="prepared", min_count=1, more="") + CONFIGS["lstm"]
@@ -82,7 +82,7 @@ def main() -> int:
         )
         kills = 0
         while kills < options.kills:
-            arguments = f"train run.toml --out killed {settings}"
+            arguments = f"train run.toml --output-dir killed {settings}"
             if not kill_once(arguments, folder, moments.uniform(0.0, 0.1)):
                 break
             kills += 1
@@ -90,7 +90,7 @@ def main() -> int:
                 print(f"{kills} kills, {_line_count(folder / 'killed' / 'record.jsonl')} lines recorded", flush=True)
         for run in ("killed", "whole"):
             subprocess.run(
-                _command(f"train run.toml --out {run} {settings}"), cwd=folder, check=True,
+                _command(f"train run.toml --output-dir {run} {settings}"), cwd=folder, check=True,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         digests = [

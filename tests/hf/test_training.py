@@ -132,7 +132,7 @@ def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: P
     write_config(config, tmp_path / "settings")
     command = "import sys; from regard.cli.main import main; sys.exit(main())"
     launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    training = ("train", tmp_path / "settings" / "config.toml", "--out", tmp_path / "run")
+    training = ("train", tmp_path / "settings" / "config.toml", "--output-dir", tmp_path / "run")
     done = subprocess.run(
         [*launcher, "--no-python", sys.executable, "-c", command, *training],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -151,7 +151,7 @@ def test_scores_equal_the_metrics(soft):
     assert {key: scores.table[key][0].estimate.value for key in expected} == pytest.approx(expected)
     assert set(expected) == {"rep", "drop"}
     assert scores.attention[1] is None and scores.attention[0].sentences == 3
-    assert len(scores.missing_reasons) == 1 and "--gold" in scores.missing_reasons[0]
+    assert len(scores.missing_reasons) == 1 and "--gold-links" in scores.missing_reasons[0]
 
 
 def test_translations_from_a_file_are_tokenized_like_the_model(soft):

@@ -67,7 +67,7 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     answer = post(directory, "/translate", {"text": PLAIN, "tokenized": True})["sentences"][0]
     assert answer["source_words"] == words
     attention = tmp_path / "attention.jsonl"
-    command("translate", str(directory), "--tokenized", "--attention", str(attention), text=PLAIN + "\n")
+    command("translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n")
     assert [word for word in json.loads(attention.read_text())["source"]] == words
     assert list(regard.load(directory, tokenized=True).translate(PLAIN).source_tokens) == words
     pairs = [{"source": PLAIN, "target": "A."}]
@@ -76,7 +76,7 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     (tmp_path / "source").write_text(PLAIN + "\n")
     (tmp_path / "target").write_text("A.\n")
     files = [str(tmp_path / name) for name in ("source", "target")]
-    tokens = command("score", str(directory), *files, "--tokenized", "--tokens").split()
+    tokens = command("score", str(directory), *files, "--tokenized", "--token-scores").split()
     assert [token.rpartition("|")[0] for token in tokens] == ["A.", "</s>"]
 
 

@@ -217,7 +217,7 @@ def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None
     assert shown == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
     assert "1 unknown words" in run.output
     assert gzip.decompress(out.read_bytes()).startswith(b"\\data\\\n")
-    again = CliRunner().invoke(app, ["lm", "--load", str(out), "--perplexity", str(valid)])
+    again = CliRunner().invoke(app, ["lm", "--model", str(out), "--perplexity", str(valid)])
     assert f"perplexity {shown:.2f}" in again.output
     with pytest.raises(UsageError, match="nothing to do"):
         CliRunner().invoke(app, ["lm", str(train)], catch_exceptions=False)

@@ -56,7 +56,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("phrases")
     write_splits(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
     (directory / "run.toml").write_text(SETTINGS.format(folder=directory))
-    trained = run("train", directory / "run.toml", "num_threads=1", "--out", directory / "model")
+    trained = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
     assert "Best validation BLEU" in trained.output
     return directory
 
@@ -70,7 +70,7 @@ def translator(directory: Path) -> PhraseTranslator:
 
 def test_trained_system_produces_most_reference_words(directory: Path) -> None:
     out = directory / "out.en"
-    run("translate", directory / "model", "--input", directory / "test.de", "--output", out, "--threads", 1)
+    run("translate", directory / "model", "--input", directory / "test.de", "--output", out, "--num-threads", 1)
     texts = (path.read_text().splitlines() for path in (out, directory / "test.en"))
     output, wanted = ([set(line.split()) for line in lines] for lines in texts)
     assert len(output) == len(wanted) == 30
@@ -82,10 +82,10 @@ def test_changed_training_data_is_detected(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
     for words in ("Best validation BLEU", "an earlier run had finished"):
-        assert words in run("train", tmp_path / "run.toml", "num_threads=1", "--out", tmp_path / "model").output
+        assert words in run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model").output
     write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
-        run("train", tmp_path / "run.toml", "num_threads=1", "--out", tmp_path / "model")
+        run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model")
 
 
 def trained_table(directory: Path, weights: list[float], **data: object) -> PhraseTable:
@@ -115,7 +115,7 @@ def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
 
 
 def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:
-    command = ("translate", directory / "model", "--nbest", 10, "--threads", 1)
+    command = ("translate", directory / "model", "--num-return", 10, "--num-threads", 1)
     shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
     lines = [line.split(" ||| ")[1] for line in shown]
     assert len(lines) == len(set(lines)) == 3  # the three positions of Quork
@@ -126,7 +126,7 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
     links, maps = directory / "links", directory / "maps"
     source = (directory / "test.de").read_text().splitlines()[:5]
     lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
-    options = ("--alignment", links, "--attention", maps, "--threads", 1)
+    options = ("--links-output", links, "--attention", maps, "--num-threads", 1)
     shown = run("translate", directory / "model", *options, input=lines).stdout.splitlines()
     assert shown[5] == ""
     assert shown[6] == "Unbekanntes"  # an unknown word is copied
@@ -142,7 +142,7 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
 
 def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
     line = (directory / "test.de").read_text().splitlines()[0]
-    options = ("--nbest", 5, "--threads", 1)
+    options = ("--num-return", 5, "--num-threads", 1)
     rows = run("translate", directory / "model", *options, input=line + "\n").stdout.splitlines()
     fields = [row.split(" ||| ") for row in rows]
     scores = [float(field[2]) for field in fields]
@@ -151,16 +151,16 @@ def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
 
 
 def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
-    texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--threads", 1)
+    texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--num-threads", 1)
     assert "REP" in run("analyse", directory / "model", "--worst", *texts).output
     assert "BLEU" in run("analyse", directory / "model", "--by-length", "--tokenize", "none", *texts).output
 
 
 def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
-    again = run("train", directory / "run.toml", "num_threads=1", "--out", directory / "model")
+    again = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
     assert "an earlier run had finished" in again.output
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", directory / "run.toml", "model.lm_order=2", "--out", directory / "model")
+        run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", directory / "model")
 
 
 def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path, monkeypatch) -> None:
@@ -176,11 +176,11 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
     (kept,) = (tmp_path / "model" / "training").iterdir()
     made = (kept / "phrase" / "about.json").stat().st_mtime_ns
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", directory / "run.toml", "model.lm_order=2", "--out", tmp_path / "model")
+        run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
     monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # fails if the corpus is aligned again
-    run("train", directory / "run.toml", "--out", tmp_path / "model")
+    run("train", directory / "run.toml", "--output-dir", tmp_path / "model")
     own, other = (
         {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}
         for one in (tmp_path / "model", directory / "model")
@@ -190,7 +190,7 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
 
     kept.mkdir()  # as if the run was stopped before it removed the directory
     (kept.parent / "phrases-ofanothertext").mkdir()
-    run("train", directory / "run.toml", "--out", tmp_path / "model")
+    run("train", directory / "run.toml", "--output-dir", tmp_path / "model")
     assert not list(kept.parent.glob("phrases-*"))
 
 
@@ -245,7 +245,7 @@ def test_damaged_model_is_rejected(directory: Path) -> None:
 
 def test_python_api_equals_command_line(directory: Path) -> None:
     lines = (directory / "test.de").read_text().splitlines()[:4]
-    output = run("translate", directory / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
+    output = run("translate", directory / "model", "--num-threads", 1, input="\n".join(lines) + "\n").stdout
     model = regard.load(directory / "model")
     results = model.translate(lines, nbest=3)
     assert [result.text for result in results] == output.splitlines()
@@ -306,7 +306,7 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
 def test_report_compares_system_with_its_own_output_file(directory: Path) -> None:
     output, page = directory / "output.en", directory / "report.html"
     run(
-        "translate", directory / "model", "--input", directory / "test.de", "--output", output, "--threads", 1
+        "translate", directory / "model", "--input", directory / "test.de", "--output", output, "--num-threads", 1
     )
     texts = ("--test", directory / "test.de", directory / "test.en")
     run("report", directory / "model", output, *texts, "--names", "phrases,file", "--output", page)

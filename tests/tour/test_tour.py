@@ -124,7 +124,7 @@ def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path
     monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
     monkeypatch.setattr(report, "show_all", None)  # fails if anything is translated again
     names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
-    options = ("--folder", tour.output_dir, "--stops", names, "--pairs", 200, "--json", kept)
+    options = ("--folder", tour.output_dir, "--systems", names, "--pairs", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
     assert json.loads(kept.read_text()) == figures
@@ -134,5 +134,5 @@ def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path
 
 
 def test_unknown_stop_is_rejected_by_name() -> None:
-    result = CliRunner().invoke(app, ["tour", "--stops", "soft,steam"])
+    result = CliRunner().invoke(app, ["tour", "--systems", "soft,steam"])
     assert isinstance(result.exception, UsageError) and "steam" in str(result.exception)

@@ -40,7 +40,7 @@ def actions(
     each lemma are aligned with those of its form, monotonically. The new tables have the columns lemma,
     features and actions.
 
-    Example: regard actions train.tsv dev.tsv --into actions
+    Example: regard actions train.tsv dev.tsv --output-dir actions
     """
     from regard.alignment.pointer_actions import write_action_tables
     from regard.alignment.base import TrainingSetup
@@ -58,7 +58,7 @@ def actions(
         # `samefile` also detects links to a table, which a comparison of paths would miss.
         if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
             raise UsageError(
-                f"{path}: the output would overwrite the table {table}. Choose another directory with --into."
+                f"{path}: the output would overwrite the table {table}. Choose another directory with --output-dir."
             )
     counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):

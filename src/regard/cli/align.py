@@ -96,7 +96,7 @@ def align(
         bool,
         typer.Option(
             "--allow-empty",
-            help="With --load and two files: accept pairs with an empty side. They get no links.",
+            help="With --aligner and two files: accept pairs with an empty side. They get no links.",
         ),
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
@@ -117,7 +117,7 @@ def align(
     it is the perplexity of the words given the sampled links, followed by the number of links that changed.
     Under `torchrun`, the processes share the sentence pairs of each pass and sum their counts.
 
-    Example: regard align corpus.de corpus.en -o links.txt --save aligner
+    Example: regard align corpus.de corpus.en -o links.txt --save-aligner aligner
     """
     from regard.alignment import WordAligner
     from regard.cli.output import open_output, write_json
@@ -125,16 +125,16 @@ def align(
     method: Any = _method(symmetrize)
     if aligner_dir is not None and (model is not None or settings or save_dir is not None):
         raise UsageError(
-            "--load uses a trained aligner, so it cannot be combined with --model, --set or --save"
+            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
         )
     if prepared_dir is not None and (source is not None or aligner_dir is not None or lowercase):
         raise UsageError(
-            "--prepared uses text that is already tokenized, so it cannot be combined with text files, "
-            "--load or --lowercase"
+            "--prepared-dir uses text that is already tokenized, so it cannot be combined with text files, "
+            "--aligner or --lowercase"
         )
     if allow_empty and (aligner_dir is None or target is None):
         raise UsageError(
-            "--allow-empty needs --load and two text files: an aligner cannot be trained on empty lines"
+            "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
         )
     if source is None and prepared_dir is None and _process_count() > 1:
         raise UsageError(

@@ -56,7 +56,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
 
     if options.reference_links is not None and options.aligner_dir is None:
         raise UsageError(
-            "--links-reference needs --aligner as well, for the links between source and translations"
+            "--reference-links needs --aligner as well, for the links between source and translations"
         )
     linking = _LinkSource.read(options)
     pairs = inputs.read_pairs()

@@ -31,7 +31,7 @@ def average(
 
     The average of the last epochs of a run often translates better than any single epoch.
 
-    Example: regard average runs/averaged runs/first --last 5
+    Example: regard average runs/averaged runs/first --last-epochs 5
     """
     from rich.console import Console
 

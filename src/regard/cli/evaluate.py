@@ -63,7 +63,7 @@ def evaluate(
         Path | None, typer.Option(help="For DROP: file with word links of source and HYPOTHESIS.")
     ] = None,
     baseline_links: Annotated[
-        Path | None, typer.Option(help="For DROP: file with word links of source and --other.")
+        Path | None, typer.Option(help="For DROP: file with word links of source and --baseline.")
     ] = None,
     source: Annotated[
         Path | None,
@@ -72,7 +72,7 @@ def evaluate(
     target: Annotated[
         Path | None,
         typer.Option(
-            help="With --gold: target text of the word links. Links beyond the words of a line are an error."
+            help="With --gold-links: target text of the word links. Links beyond the words of a line are an error."
         ),
     ] = None,
     rep_parameters: Annotated[
@@ -86,12 +86,12 @@ def evaluate(
         Path | None, typer.Option(help="File with gold word links (.talp: i-j sure, ipj possible).")
     ] = None,
     predicted_links: Annotated[
-        Path | None, typer.Option(help="File with word links (i-j) to score against --gold.")
+        Path | None, typer.Option(help="File with word links (i-j) to score against --gold-links.")
     ] = None,
     log_probs: Annotated[
         Path | None,
         typer.Option(
-            help="File with token log-probabilities, from `regard score --tokens`, to compute the perplexity."
+            help="File with token log-probabilities, from `regard score --token-scores`, to compute the perplexity."
         ),
     ] = None,
     num_bootstrap_samples: Annotated[int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)] = 1000,
@@ -109,26 +109,26 @@ def evaluate(
     REP is the number of repetitions per 100 words of the reference. DROP is the share of source words that
     are covered by the reference but not by the output (Malaviya et al. 2018).
 
-    Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
+    Example: regard evaluate output.txt reference.txt --baseline baseline.txt --json scores.json
     """
     if hypothesis is None and gold_links is None and predicted_links is None and log_probs is None:
         raise UsageError(
-            "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold and --links, or --log-probs"
+            "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold-links and --predicted-links, or --log-probs"
         )
     if (gold_links is None) != (predicted_links is None):
-        raise UsageError("--gold and --links need each other: give both or neither")
+        raise UsageError("--gold-links and --predicted-links need each other: give both or neither")
     if baseline is not None and hypothesis is None:
-        raise UsageError("--other needs HYPOTHESIS and REFERENCE for a comparison")
+        raise UsageError("--baseline needs HYPOTHESIS and REFERENCE for a comparison")
     linked = LinkFiles(reference_links, hypothesis_links, baseline_links, source)
     if hypothesis is None:
         linked.check(False, False)
         if sentence_scores is not None:
-            raise UsageError("--sentences needs HYPOTHESIS and REFERENCE")
+            raise UsageError("--sentence-scores needs HYPOTHESIS and REFERENCE")
     # An option without effect is an error: otherwise a typing mistake could go unnoticed.
     if target is not None and gold_links is None:
-        raise UsageError("--target has no effect without --gold")
+        raise UsageError("--target has no effect without --gold-links")
     if source is not None and gold_links is None and "drop" not in _metrics(metrics):
-        raise UsageError("--source has no effect without --metric drop or --gold")
+        raise UsageError("--source has no effect without --metrics drop or --gold-links")
     figures: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
@@ -141,11 +141,11 @@ def evaluate(
         check_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
-                f"--metric {metrics}: REP and DROP need exactly one reference, but {len(reference)} are given"
+                f"--metrics {metrics}: REP and DROP need exactly one reference, but {len(reference)} are given"
             )
         linked.check("drop" in names, baseline is not None)
         if rep_parameters != REP_PARAMETERS and "rep" not in names:
-            raise UsageError("--repetition has no effect without --metric rep")
+            raise UsageError("--rep-parameters has no effect without --metrics rep")
         score = partial(
             score_systems,
             names,
@@ -173,7 +173,7 @@ def _metrics(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(LABELS):
         raise UsageError(
-            f"--metric {text!r}: expected one or more of {', '.join(LABELS)}, separated by commas"
+            f"--metrics {text!r}: expected one or more of {', '.join(LABELS)}, separated by commas"
         )
     return names
 
@@ -185,7 +185,7 @@ def _repetition(text: str) -> tuple[int, float, float]:
         n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
     except ValueError:
         raise UsageError(
-            f"--repetition {text!r}: expected three numbers separated by commas, for example 2,1,2"
+            f"--rep-parameters {text!r}: expected three numbers separated by commas, for example 2,1,2"
         ) from None
     return n, lambda1, lambda2
 
@@ -328,7 +328,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
                 message = (
                     f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by"
                 )
-                raise DataError(message + " `regard score --tokens`") from None
+                raise DataError(message + " `regard score --token-scores`") from None
             tokens += 1
     if not tokens:
         raise DataError(f"{path}: the file contains no tokens")

@@ -14,7 +14,7 @@ def export(
     engine: Annotated[str, typer.Argument(help="Inference engine: ctranslate2.", show_default=False)],
     model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
     output_dir: Annotated[
-        Path, typer.Option("--output", "-o", help="Directory for the exported model.", show_default=False)
+        Path, typer.Option("--output-dir", "-o", help="Directory for the exported model.", show_default=False)
     ],
     quantization: Annotated[
         str,
@@ -23,7 +23,7 @@ def export(
             "int8_bfloat16 or int16."
         ),
     ] = "float32",
-    overwrite: Annotated[bool, typer.Option("--force", help="Overwrite an existing exported model.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")] = False,
 ) -> None:
     """Convert a model for another inference engine.
 

@@ -33,7 +33,7 @@ def fertility(
     per_word: Annotated[
         bool,
         typer.Option(
-            "--words",
+            "--per-word",
             help="Write one line per word instead of one per sentence: WORD, maximum, mean, count.",
         ),
     ] = False,
@@ -51,7 +51,7 @@ def fertility(
         Path | None,
         typer.Option(
             help="Directory for a sequence tagger, which is trained to predict fertilities from source text. "
-            "Needs --valid.",
+            "Needs --validation.",
             show_default=False,
         ),
     ] = None,
@@ -88,13 +88,13 @@ def fertility(
 ) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
-    The output has the fertilities of one sentence per line, in the format of `regard translate --fertility`.
+    The output has the fertilities of one sentence per line, in the format of `regard translate --fertilities`.
     The links are those of the forward direction, which links each target word to at most one source word. For
     text without translations, a tagger trained with --train-predictor predicts the expected fertilities. Use
     --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
     refer to the tokens of this model.
 
-    Example: regard fertility train.de train.en --words -o fertility.tsv
+    Example: regard fertility train.de train.en --per-word -o fertility.tsv
     """
     from regard.cli.output import write_json
 
@@ -103,16 +103,16 @@ def fertility(
     if predictor is not None:
         if not (target is links is save_predictor is validation is None):
             raise UsageError(
-                "--predict needs only source text: it cannot be used with translations, --links, "
-                "--train-predictor or --valid"
+                "--predictor needs only source text: it cannot be used with translations, --links, "
+                "--save-predictor or --validation"
             )
     elif (target is None) == (links is None):
         raise UsageError("give either the translations or --links with the word links of each line")
     if (save_predictor is None) != (validation is None):
-        raise UsageError("--train-predictor and --valid need each other: give both or neither")
+        raise UsageError("--save-predictor and --validation need each other: give both or neither")
     if save_predictor is not None and (per_word or slack or output is not None):
         raise UsageError(
-            "--train-predictor writes no fertilities, so it cannot be used with --words, --add or --output"
+            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack or --output"
         )
     split = _tokenizers(model)
     sentences = _sentences(source, split[0])

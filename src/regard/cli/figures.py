@@ -48,7 +48,7 @@ _FIGURES = {
     ),
     "translations": _FigureKind(
         "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
-        "model directories and --source, or files of `regard translate --attention`",
+        "model directories and --source, or files of `regard translate --attention-output`",
         ("looked", "draw_translations"),
     ),
     "difference": _FigureKind(
@@ -95,19 +95,19 @@ def figures(
     output_dir: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="Directory for the image files. It is created if it does not exist."
+            "--output-dir", "-o", help="Directory for the image files. It is created if it does not exist."
         ),
     ] = Path("figures"),
     input_paths: Annotated[
         list[Path] | None,
         typer.Option(
-            "--from",
+            "--input",
             help="Model directory or file that the figure is plotted from. The option may be repeated.",
             show_default=False,
         ),
     ] = None,
     names: Annotated[
-        str | None, typer.Option(help="Display names of the inputs of --from, separated by commas.")
+        str | None, typer.Option(help="Display names of the inputs of --input, separated by commas.")
     ] = None,
     png: Annotated[
         bool, typer.Option("--png", help="Also write each image as PNG, with 300 dots per inch.")
@@ -159,7 +159,7 @@ def figures(
 
     Example: regard figures simplex -o figures --table
 
-    Two systems: regard figures translations --from runs/soft --from runs/sparse --source test.de --png
+    Two systems: regard figures translations --input runs/soft --input runs/sparse --source test.de --png
     """
     from regard.cli.drawing.figure import AttentionSelection, FigureInput
     from regard.cli.output import open_output, write_json, write_images, write_table
@@ -167,7 +167,7 @@ def figures(
 
     if name is None:
         if input_paths:
-            raise UsageError(f"--from needs the name of a figure: give one of {', '.join(_FIGURES)}")
+            raise UsageError(f"--input needs the name of a figure: give one of {', '.join(_FIGURES)}")
         with open_output(None) as file:
             rows = [[key, kind.description, kind.inputs] for key, kind in _FIGURES.items()]
             write_table(file, [["figure", "shows", "input files"], *rows])

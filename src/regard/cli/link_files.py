@@ -41,9 +41,9 @@ class LinkFiles:
             UsageError: If a file is missing or not used.
         """
         options = {
-            "--links-reference": (self.reference, required),
-            "--links-output": (self.hypothesis, required),
-            "--links-other": (self.baseline, required and has_baseline),
+            "--reference-links": (self.reference, required),
+            "--hypothesis-links": (self.hypothesis, required),
+            "--baseline-links": (self.baseline, required and has_baseline),
         }
         for option, (path, needed) in options.items():
             if needed and path is None:

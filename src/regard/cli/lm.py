@@ -31,7 +31,7 @@ def lm(
     model_path: Annotated[
         Path | None,
         typer.Option(
-            "--load",
+            "--model",
             help="ARPA file with a language model, which is used instead of a new one.",
             show_default=False,
         ),
@@ -48,7 +48,7 @@ def lm(
 
     Example: regard lm train.en --order 5 -o train.arpa.gz --perplexity valid.en
 
-    Example: regard lm --load train.arpa.gz --perplexity valid.en
+    Example: regard lm --model train.arpa.gz --perplexity valid.en
     """
     from itertools import pairwise
 
@@ -59,7 +59,7 @@ def lm(
     from regard.smt.language_model import read_sentences
 
     if (text is None) == (model_path is None):
-        raise UsageError("regard lm: give either a training text or --load with an ARPA file")
+        raise UsageError("regard lm: give either a training text or --model with an ARPA file")
     if output is None and perplexity is None:
         raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:

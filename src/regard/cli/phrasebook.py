@@ -30,7 +30,7 @@ def phrasebook(
     separated by spaces), .talp (gold links `i-j` of German word i and English word j, counted from 0) and
     .fertility (number of English words linked to each German word). The three parts share no sentences.
 
-    Example: regard phrasebook corpus --train 60000 --seed 7
+    Example: regard phrasebook corpus --num-train 60000 --seed 7
     """
     from regard.data.phrasebook import write_splits
 

@@ -30,7 +30,7 @@ def pretrain(
     train` with model.kind = "pretrained" or "hf". Run the same command again to resume a run that was
     stopped. The command needs the package transformers (extra: hf).
 
-    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --out encoders/de
+    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir encoders/de
     """
     from rich.console import Console
 

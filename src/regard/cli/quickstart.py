@@ -17,7 +17,7 @@ __all__ = ["quickstart"]
 
 CONFIG = """\
 # The configuration of `regard quickstart`. After a change, train another model with:
-# regard train {folder}/quickstart.toml --out another-directory
+# regard train {folder}/quickstart.toml --output-dir another-directory
 # All options: regard config
 
 seed = 1
@@ -69,7 +69,7 @@ def quickstart(
     The model translates from German to English. Training takes a few minutes on two CPU cores. Run the same
     command again to resume after an interruption.
 
-    Example: regard quickstart --folder first
+    Example: regard quickstart --output-dir first
     """
     from regard.cli.output import write_json
     from regard.cli.progress import preparation_progress
@@ -185,13 +185,13 @@ def _print_next_steps(talk: Console, folder: Path) -> None:
     model, corpus = folder / "model", folder / "corpus"
     talk.rule("Next", align="left")
     for line in (
-        f"echo 'Der Hund schläft .' | regard translate {model} --show",
+        f"echo 'Der Hund schläft .' | regard translate {model} --show-attention",
         f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map-1.svg, map-2.svg...",
-        f"regard translate {model} --input {corpus}/test.de --alignment links.txt > out.en",
+        f"regard translate {model} --input {corpus}/test.de --links-output links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
-        f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold {corpus}/test.talp "
+        f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold-links {corpus}/test.talp "
         f"--tokenize none -o {folder}/report.html        # open this file in a browser",
-        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --out {folder}/sparse",
+        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --output-dir {folder}/sparse",
         "regard config          # all options; recipes/ has configurations for real data",
     ):
         talk.print("  " + line, markup=False, soft_wrap=True)

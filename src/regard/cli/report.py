@@ -41,7 +41,7 @@ def report(
     config_test: Annotated[
         bool,
         typer.Option(
-            "--own-test",
+            "--config-test",
             help="Instead of --test: use the test text in the configuration of the first model, or else its "
             "validation text. The configuration may name any file on this machine, so use this option only "
             "with your own models.",
@@ -71,7 +71,7 @@ def report(
     aligner: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of a word aligner (`regard align --save`), needed to find dropped words. Its "
+            help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words. Its "
             "links are also shown on the attention maps.",
             show_default=False,
         ),
@@ -138,7 +138,7 @@ def report(
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
     if attention_maps not in ("links", "all"):
-        raise UsageError(f"--maps {attention_maps!r}: expected links or all")
+        raise UsageError(f"--attention-maps {attention_maps!r}: expected links or all")
     from regard.cli.analysis_input import AnalysisInput
     from regard.cli.output import open_output
     from regard.metrics.translation import check_tokenizer
@@ -150,7 +150,7 @@ def report(
     check_tokenizer(tokenize)
     if (test is None) == (not config_test):
         raise UsageError(
-            "give either --test SOURCE REFERENCE or --own-test, which uses the files in the configuration of "
+            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration of "
             "the first model"
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)

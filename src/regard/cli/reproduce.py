@@ -82,7 +82,7 @@ def reproduce(
         ),
     ] = None,
     no_train: Annotated[
-        bool, typer.Option("--show", help="Do not train; show the finished results.")
+        bool, typer.Option("--no-train", help="Do not train; show the finished results.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     output: Annotated[
@@ -100,7 +100,7 @@ def reproduce(
     Finished models are reused. Run the same command again to resume after an interruption. The log of each
     run is in the directory `runs`.
 
-    Example: regard reproduce malaviya2018-table1 --data multi30k --size small --jobs 2
+    Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
     chosen = _table(table)
     numbers = _seeds(seeds)

@@ -21,7 +21,7 @@ def score(
     ],
     other_models: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="Directory of another model of an ensemble. The option may be repeated."),
+        typer.Option("--ensemble-with", help="Directory of another model of an ensemble. The option may be repeated."),
     ] = None,
     tokenized: Annotated[
         bool,
@@ -35,12 +35,12 @@ def score(
         Path | None, typer.Option(help="Output file for the scores. Default: standard output.")
     ] = None,
     token_scores: Annotated[
-        bool, typer.Option("--tokens", help="Write the log-probability of each token, as TOKEN|VALUE.")
+        bool, typer.Option("--token-scores", help="Write the log-probability of each token, as TOKEN|VALUE.")
     ] = False,
     tokens_from: Annotated[
         Path | None,
         typer.Option(
-            help="File with the tokens of the pairs, written by `regard translate` with --tokens or "
+            help="File with the tokens of the pairs, written by `regard translate` with --token-scores or "
             "--attention. By default, the text is tokenized again, and its tokens may differ from the "
             "generated ones.",
         ),
@@ -89,7 +89,7 @@ def score(
 
     The output has one log-probability per line, in nats and including the end symbol. A line that is too long
     or has an empty source scores `nan` and does not count for the perplexity. Word links are derived in the
-    same way as by `regard translate`; `regard evaluate --gold` scores them.
+    same way as by `regard translate`; `regard evaluate --gold-links` scores them.
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """

@@ -1,4 +1,4 @@
-"""Reader for the tokens of translations in files of `regard translate --tokens` or `--attention`.
+"""Reader for the tokens of translations in files of `regard translate --tokens-output` or `--attention-output`.
 
 Tokens cannot be recovered from text. A model may generate the tokens `a@@ b`, but the tokenizer may segment
 the same word as `ab`. The actions of pointer attention do not appear in the text at all.
@@ -34,7 +34,7 @@ def read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcess
     """Yield sentence pairs together with their tokens from a file.
 
     Args:
-        path: File written by `regard translate --tokens` or `--attention`.
+        path: File written by `regard translate --tokens-output` or `--attention-output`.
         pairs: Source lines and their translations.
         text: Tokenizers and vocabularies of the two sides.
 
@@ -57,7 +57,7 @@ def read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcess
             kept = parse_json(line, _Line)
         except InvalidJsonError as error:
             raise DataError(
-                f"{path}:{number}: the line was not written by `regard translate --tokens`: {error}"
+                f"{path}:{number}: the line was not written by `regard translate --tokens-output`: {error}"
             ) from None
         if kept.text != target:
             raise DataError(

@@ -41,7 +41,7 @@ def tour(
 
     Example: regard tour
 
-    Example: regard tour --stops soft,sparse,constrained --folder three
+    Example: regard tour --systems soft,sparse,constrained --output-dir three
     """
     from rich.console import Console
 
@@ -54,7 +54,7 @@ def tour(
     names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
     known = {stop.name: stop for stop in SYSTEMS}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"--stops {unknown[0]!r}: expected one or more of {', '.join(known)}")
+        raise UsageError(f"--systems {unknown[0]!r}: expected one or more of {', '.join(known)}")
     chosen = [stop for stop in SYSTEMS if stop.name in names]
     talk = Console(stderr=True, highlight=False)
     walked = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))

@@ -20,7 +20,7 @@ def train(
     init_from: Annotated[
         str | None,
         typer.Option(
-            "--from",
+            "--init-from",
             help="Model directory whose weights initialize the model (training.init_from).",
             show_default=False,
         ),
@@ -43,7 +43,7 @@ def train(
     identical to those of an uninterrupted run. Ctrl-C and SIGTERM save the state, then exit with status 130
     or 143. A second Ctrl-C stops at once. Under `torchrun`, each process computes a share of every batch.
 
-    Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --out runs/first
+    Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
     from rich.console import Console
 

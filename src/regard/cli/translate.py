@@ -47,7 +47,7 @@ def translate(
         ),
     ] = 1,
     with_scores: Annotated[
-        bool, typer.Option("--scores", help="Write the score and a tab before each translation.")
+        bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
     ] = False,
     links_output: Annotated[
         str | None,
@@ -75,7 +75,7 @@ def translate(
         ),
     ] = None,
     show_attention: Annotated[
-        bool, typer.Option("--show", help="Print the attention map of each line to the terminal.")
+        bool, typer.Option("--show-attention", help="Print the attention map of each line to the terminal.")
     ] = False,
     svg: Annotated[
         Path | None,
@@ -175,7 +175,7 @@ def translate(
     max_length_ratio: Annotated[
         float | None,
         typer.Option(
-            help="Maximum number of tokens of a translation per source token; --max-length-extra is added."
+            help="Maximum number of tokens of a translation per source token; --max-length-offset is added."
         ),
     ] = None,
     max_length_offset: Annotated[
@@ -185,7 +185,7 @@ def translate(
     suppress_unk: Annotated[
         bool | None,
         typer.Option(
-            "--forbid-unknown/--allow-unknown",
+            "--suppress-unk/--allow-unk",
             help="Whether the unknown token is excluded from translations. Default: the model's setting.",
             show_default=False,
         ),
@@ -193,7 +193,7 @@ def translate(
     replace_unk: Annotated[
         bool | None,
         typer.Option(
-            "--replace-unknown",
+            "--replace-unk",
             help="Replace each unknown token by the source word with the highest attention.",
             show_default=False,
         ),
@@ -226,11 +226,11 @@ def translate(
     Options that are not given have the values in the configuration of the model. Under `torchrun`, each
     process translates a share of the lines.
 
-    Example: regard translate runs/first --beam 5 --show < input.txt
+    Example: regard translate runs/first --beam-size 5 --show-attention < input.txt
 
-    Best of 64 samples: regard translate runs/first --sample --mbr chrf --candidates 64 < input.txt
+    Best of 64 samples: regard translate runs/first --sample --mbr chrf --mbr-candidates 64 < input.txt
 
-    Required terms: regard translate runs/first --terms terms.txt < input.txt
+    Required terms: regard translate runs/first --required-terms terms.txt < input.txt
     """
     options = {
         "beam_size": beam_size,
@@ -254,9 +254,9 @@ def translate(
     if not sample and sampled != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
         raise UsageError("--temperature, --top-k, --top-p and --seed need --sample")
     if mbr is None and (mbr_candidates or mbr_weighting != "auto"):
-        raise UsageError("--candidates and --mbr-weights need --mbr")
+        raise UsageError("--mbr-candidates and --mbr-weighting need --mbr")
     if sample and required_terms is not None:
-        raise UsageError("--terms needs beam search, so it cannot be used with --sample")
+        raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
     if engine not in ("regard", "ctranslate2"):
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
@@ -280,16 +280,16 @@ def translate(
         interactive = input is None and sys.stdin.isatty()
         if engine == "ctranslate2":
             others = {
-                "--alignment": links_output,
-                "--attention": attention_output,
-                "--tokens": tokens_output,
-                "--show": show_attention,
-                "--svg": svg,
+                "--links-output": links_output,
+                "--attention-output": attention_output,
+                "--tokens-output": tokens_output,
+                "--show-attention": show_attention,
+                "--figures-dir": svg,
                 "--sample": sample,
-                "--prefix": prefixes,
-                "--fertility": fertilities,
+                "--prefixes": prefixes,
+                "--fertilities": fertilities,
                 "--word-fertility": word_fertility,
-                "--terms": required_terms,
+                "--required-terms": required_terms,
                 "--mbr": mbr,
                 "--set": settings,
                 f"--precision {precision}": precision != "float32",
@@ -298,10 +298,10 @@ def translate(
         elif is_phrase_based(models):
             others = {
                 "--sample": sample,
-                "--prefix": prefixes,
-                "--fertility": fertilities,
+                "--prefixes": prefixes,
+                "--fertilities": fertilities,
                 "--word-fertility": word_fertility,
-                "--terms": required_terms,
+                "--required-terms": required_terms,
                 "--mbr": mbr,
                 "--set": settings,
             }

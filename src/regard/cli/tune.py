@@ -65,7 +65,7 @@ def tune(
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = {"alpha": _numbers("--alpha", length_penalties), "beta": _numbers("--beta", coverage_penalties)}
+    grid = {"alpha": _numbers("--length-penalties", length_penalties), "beta": _numbers("--coverage-penalties", coverage_penalties)}
 
     from dataclasses import asdict
 

@@ -139,7 +139,7 @@ class ExportedTranslator:
             )
         if search.alignment.replace_unk:
             raise UsageError(
-                f"--replace-unknown (generation.alignment.replace_unk): not {plain}, "
+                f"--replace-unk (generation.alignment.replace_unk): not {plain}, "
                 "because it needs attention"
             )
         if search.scheme.hf_compatible:

@@ -118,7 +118,7 @@ def compute_scores(
     if gold is not None:
         table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
     else:
-        missing.append("AER is omitted: it needs gold word links (--gold).")
+        missing.append("AER is omitted: it needs gold word links (--gold-links).")
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return Scores(
         names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),

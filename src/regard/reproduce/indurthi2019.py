@@ -41,7 +41,7 @@ FIGURE2 = Table(
         Row("hard, from soft", "hard-soft", init_from="soft"),  # not in the paper
     ),
     text_kind="raw",
-    plot_command="--json FILE, then regard figures by-length --from FILE",
+    plot_command="--json FILE, then regard figures by-length --input FILE",
 )
 
 TABLES = (TABLE1, FIGURE2)

@@ -276,13 +276,13 @@ def test_invalid_arguments_raise_clear_errors(tmp_path):
 def test_command_writes_and_reports_the_files(tmp_path):
     app = typer.Typer()
     app.command()(phrasebook)
-    arguments = [str(tmp_path), "--train", "30", "--valid", "4", "--test", "6", "--seed", "2"]
+    arguments = [str(tmp_path), "--num-train", "30", "--num-valid", "4", "--num-test", "6", "--seed", "2"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
     assert "30 training, 4 validation and 6 test pairs (seed 2)" in done.stderr
     assert done.stdout == ""
     assert len((tmp_path / "test.en").read_text("utf-8").splitlines()) == 6
-    assert CliRunner().invoke(app, [str(tmp_path), "--train", "-1"]).exit_code == 2
+    assert CliRunner().invoke(app, [str(tmp_path), "--num-train", "-1"]).exit_code == 2
 
 
 def test_phrasebook_imports_no_torch():

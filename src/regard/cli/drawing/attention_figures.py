@@ -38,7 +38,7 @@ def plot_translations(inputs: FigureInput) -> Figure:
     The figure is that of Malaviya et al. (2018), Figure 2.
 
     Args:
-        inputs: Model directories with a source text, or files of `regard translate --attention`.
+        inputs: Model directories with a source text, or files of `regard translate --attention-output`.
 
     Raises:
         UsageError: If a required option is missing.
@@ -69,7 +69,7 @@ def plot_history(inputs: FigureInput) -> Figure:
     The figure is that of the lecture by Martins (2020).
 
     Args:
-        inputs: Model directories with a source text, or files of `regard translate --attention`.
+        inputs: Model directories with a source text, or files of `regard translate --attention-output`.
 
     Raises:
         UsageError: If a required option is missing.
@@ -109,7 +109,7 @@ def plot_difference(inputs: FigureInput) -> Figure:
     from regard.report.difference import plot_maps_and_differences
 
     if not inputs.files:
-        raise UsageError("figure difference needs model directories (--from), --source and --reference")
+        raise UsageError("figure difference needs model directories (--input), --source and --reference")
     source, reference = inputs.read_line()
     if reference is None:
         raise UsageError("figure difference uses forced decoding of reference translations: give --reference")
@@ -146,7 +146,7 @@ def plot_self_attention(inputs: FigureInput) -> Figure:
     from regard.report.heatmap import plot_attention
 
     if len(inputs.files) != 1:
-        raise UsageError("figure self-attention needs exactly one model directory (--from) and --source")
+        raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
     folder = inputs.files[0]
     result = load(folder, device=inputs.device).translate(inputs.read_line()[0], output_attentions="all")
     layers, words = result.encoder_attention, result.source_tokens
@@ -157,7 +157,7 @@ def plot_self_attention(inputs: FigureInput) -> Figure:
             f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
         )
     layer = _resolve_position("--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}")
-    word = _resolve_position("--word", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}")
+    word = _resolve_position("--token", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}")
     weights = layers[layer]  # (H, S, S)
     title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
     pictures = {
@@ -174,7 +174,7 @@ def _translation_maps(given: FigureInput) -> dict[str, _Map]:
     """Return the attention maps of the translations of all systems, by display name."""
     if not given.files:
         raise UsageError(
-            f"this figure needs model directories (--from) and --source, or files of `{_ATTENTION}` (--from)"
+            f"this figure needs model directories (--input) and --source, or files of `{_ATTENTION}` (--input)"
         )
     systems = given.named_files()
     return {
@@ -197,7 +197,7 @@ def _map_from_model(given: FigureInput, folder: Path) -> _Map:
 
 
 def _map_from_file(given: FigureInput, path: Path) -> _Map:
-    """Return the map of the best translation of the line in a file of `regard translate --attention`."""
+    """Return the map of the best translation of the line in a file of `regard translate --attention-output`."""
     import numpy as np
 
     from regard.api.loading import search_settings

@@ -32,7 +32,7 @@ def plot_attention(inputs: FigureInput) -> Figure:
 
     what = "regard analyze attention --json"
     if not inputs.files:
-        raise UsageError(f"figure attention needs files written by `{what}` (--from)")
+        raise UsageError(f"figure attention needs files written by `{what}` (--input)")
     records: dict[str, Any] = {}
     models: dict[str, AttentionStatistics] = {}
     for path in inputs.files:
@@ -71,7 +71,7 @@ def plot_by_length(inputs: FigureInput) -> Figure:
     from regard.report.length_charts import plot_length_groups
 
     if not inputs.files:
-        raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--from)")
+        raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--input)")
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
     for path in inputs.files:
@@ -195,7 +195,7 @@ def plot_training(inputs: FigureInput) -> Figure:
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
-        raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--from)")
+        raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
     folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
     runs: dict[str, dict[str, Points]] = {}
     for name, folder in FigureInput(folders, names=inputs.names).named_files().items():

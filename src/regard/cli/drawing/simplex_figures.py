@@ -25,7 +25,7 @@ def plot_simplex(inputs: FigureInput) -> Figure:
         UsageError: If a file is given.
     """
     if inputs.files:
-        raise UsageError("figure simplex needs no input files, so it cannot be used with --from")
+        raise UsageError("figure simplex needs no input files, so it cannot be used with --input")
     import torch
 
     from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
