@@ -26,7 +26,7 @@ __all__ = [
     "train",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "RunConfig": "regard.experiment",

@@ -16,11 +16,12 @@ from typing import Annotated
 
 import torch
 
+from regard import __version__
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, apply_override, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guided_alignment import GuidedSplit
-from regard.data.hf import HF_CONFIG, is_hf_directory, read_hf_config
+from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
 from regard.data.locking import directory_lock
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.checksums import checked_file
@@ -74,6 +75,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.toml"
+VERSION_MARKER = "# Written by regard "
+"""Start of the first line of a config file; the version follows."""
 END_MARKER = "# end of config\n"
 """Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
 defaults for the missing options."""
@@ -273,7 +276,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
     """
     model_dir = Path(model_dir)
     if not model_dir.is_dir():
-        raise CheckpointError(f"{model_dir}: no such model directory")
+        raise CheckpointError(missing_directory_message(model_dir))
     if is_hf_directory(model_dir):
         return RunConfig(**hf_run_sections(model_dir))
     path = model_dir / CONFIG_FILE
@@ -288,6 +291,12 @@ def load_config(model_dir: Path | str) -> RunConfig:
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
     except ConfigError as error:
+        written_by = _written_by(path)
+        if written_by != __version__ and "it is now called" in str(error):
+            raise CheckpointError(
+                f"{model_dir}: the model was trained with regard {written_by}, whose options and weights had other "
+                f"names than in version {__version__}. Train it again with this version."
+            ) from None
         raise CheckpointError(
             f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
         ) from None
@@ -380,13 +389,20 @@ def _has_checkpoint(model_dir: Path) -> bool:
     return bool(state_files(model_dir)) or (model_dir / MODEL_FILE).exists() or has_phrase_run(model_dir)
 
 
+def _written_by(path: Path) -> str:
+    """Return the version that wrote a config, from its first line. Versions up to 0.1 did not write this line."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first = file.readline(200)
+    return first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
+
+
 def write_config(config: RunConfig, model_dir: Path) -> None:
-    """Write the config into a model directory.
+    """Write the config into a model directory, after a line with the version of regard.
 
     Raises:
         DataError: if the file cannot be written.
     """
-    write_atomic(model_dir / CONFIG_FILE, (dump_toml(config) + "\n" + END_MARKER).encode())
+    write_atomic(model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode())
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:

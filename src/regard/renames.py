@@ -159,8 +159,119 @@ VALUES: dict[str, dict[str, str]] = {
 }
 """For each key, the old values and the values that replaced them."""
 
-FLAGS: dict[str, str] = {}
-"""Old flags of commands and the flags that replaced them."""
+_SHARED_FLAGS = {
+    "--threads": "--num-threads",
+    "--batch": "--batch-size",
+    "--beam": "--beam-size",
+    "--gold": "--gold-links",
+    "--coverage-floor": "--coverage-epsilon",
+}
+
+FLAGS: dict[str, dict[str, str]] = {
+    "actions": {
+        "--into": "--output-dir",
+    },
+    "align": {
+        "--prepared": "--prepared-dir",
+        "--least": "--min-posterior",
+        "--save": "--save-aligner",
+        "--load": "--aligner",
+    },
+    "average": {
+        "--last": "--last-epochs",
+    },
+    "evaluate": {
+        "--other": "--baseline",
+        "--metric": "--metrics",
+        "--links-reference": "--reference-links",
+        "--links-output": "--hypothesis-links",
+        "--links-other": "--baseline-links",
+        "--repetition": "--rep-parameters",
+        "--sentences": "--sentence-scores",
+        "--resamples": "--num-bootstrap-samples",
+        "--links": "--predicted-links",
+    },
+    "export": {
+        "--output": "--output-dir",
+        "--force": "--overwrite",
+    },
+    "fertility": {
+        "--words": "--per-word",
+        "--add": "--slack",
+        "--train-predictor": "--save-predictor",
+        "--predict": "--predictor",
+        "--valid": "--validation",
+    },
+    "figures": {
+        "--output": "--output-dir",
+        "--from": "--input",
+        "--word": "--token",
+    },
+    "lm": {
+        "--load": "--model",
+    },
+    "phrasebook": {
+        "--train": "--num-train",
+        "--valid": "--num-valid",
+        "--test": "--num-test",
+    },
+    "pretrain": {
+        "--out": "--output-dir",
+    },
+    "quickstart": {
+        "--folder": "--output-dir",
+    },
+    "report": {
+        "--own-test": "--config-test",
+        "--lines": "--max-lines",
+        "--maps": "--attention-maps",
+    },
+    "reproduce": {
+        "--data": "--data-dir",
+        "--jobs": "--num-jobs",
+        "--target": "--target-language",
+        "--pairs": "--max-train-pairs",
+        "--out": "--output-dir",
+        "--show": "--no-train",
+    },
+    "score": {
+        "--with": "--ensemble-with",
+        "--tokens": "--token-scores",
+        "--alignment": "--links-output",
+    },
+    "tour": {
+        "--folder": "--output-dir",
+        "--stops": "--systems",
+        "--pairs": "--num-train",
+    },
+    "train": {
+        "--out": "--output-dir",
+        "--from": "--init-from",
+    },
+    "translate": {
+        "--alignment": "--links-output",
+        "--attention": "--attention-output",
+        "--tokens": "--tokens-output",
+        "--show": "--show-attention",
+        "--nbest": "--num-return",
+        "--scores": "--with-scores",
+        "--prefix": "--prefixes",
+        "--terms": "--required-terms",
+        "--fertility": "--fertilities",
+        "--candidates": "--mbr-candidates",
+        "--mbr-weights": "--mbr-weighting",
+        "--no-repeat-ngram": "--no-repeat-ngram-size",
+        "--max-length-extra": "--max-length-offset",
+        "--forbid-unknown": "--suppress-unk",
+        "--allow-unknown": "--allow-unk",
+        "--replace-unknown": "--replace-unk",
+    },
+    "tune": {
+        "--alpha": "--length-penalties",
+        "--beta": "--coverage-penalties",
+    },
+}
+"""For each command, the old flags and the flags that replaced them, in addition to those of all commands."""
 
 
 def new_key(path: Sequence[str]) -> str | None:
@@ -180,6 +291,6 @@ def new_value(key: str, value: object) -> str | None:
     return values.get(value) if isinstance(value, str) else None
 
 
-def new_flag(flag: str) -> str | None:
-    """Return the flag that replaced an old one, or None if the flag was never known."""
-    return FLAGS.get(flag)
+def new_flag(command: str, flag: str) -> str | None:
+    """Return the flag that replaced an old flag of a command, or None if the flag was never known."""
+    return FLAGS.get(command, {}).get(flag) or _SHARED_FLAGS.get(flag)

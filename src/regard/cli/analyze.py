@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.command import Command
 
 __all__ = ["analyze"]
 
@@ -91,7 +92,7 @@ NumThreads = Annotated[
 ]
 
 
-@analyze.command()
+@analyze.command(cls=Command)
 def errors(
     models: Annotated[
         list[Path],
@@ -160,7 +161,7 @@ def errors(
     )
 
 
-@analyze.command()
+@analyze.command(cls=Command)
 def attention(
     models: Annotated[
         list[Path],
@@ -229,7 +230,7 @@ def attention(
     )
 
 
-@analyze.command()
+@analyze.command(cls=Command)
 def length(
     systems: Annotated[
         list[Path],

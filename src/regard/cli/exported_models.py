@@ -18,11 +18,13 @@ def check_not_exported(directories: Sequence[Path]) -> None:
     Raises:
         UsageError: If a directory contains one; the message names the first.
     """
+    from regard.experiment import CONFIG_FILE
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
     for folder in directories:
         # A directory may have both kinds of weights; regard then uses its own.
-        if (folder / EXPORTED_FILE).exists() and not (folder / MODEL_FILE).exists():
+        exported = (folder / EXPORTED_FILE).exists() and (folder / CONFIG_FILE).exists()
+        if exported and not (folder / MODEL_FILE).exists():
             raise UsageError(f"{folder}: this is an exported model. Add --engine ctranslate2.")
 
 

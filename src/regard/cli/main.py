@@ -15,6 +15,7 @@ from regard.cli.actions import actions
 from regard.cli.align import align
 from regard.cli.analyze import analyze
 from regard.cli.average import average
+from regard.cli.command import Command, CommandGroup
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
@@ -40,6 +41,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="regard",
+    cls=CommandGroup,
     help="Neural machine translation with attention mechanisms that you can inspect, constrain and compare.",
     no_args_is_help=True,
     add_completion=False,
@@ -74,7 +76,7 @@ for command in (
     if isinstance(command, typer.Typer):
         app.add_typer(command)
     else:
-        app.command()(command)
+        app.command(cls=Command)(command)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ files only. Other weight files are pickles, which can execute code when they are
 """
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +43,7 @@ _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _MAX_TOKENIZER_BYTES = 64 << 20
 """Maximum total size of the files of a tokenizer in bytes. One with 250,000 tokens has about 40 MB."""
 _FIRST = (1980, 1, 1, 0, 0, 0)
@@ -128,6 +130,17 @@ def is_hf_directory(directory: Path) -> bool:
         return False
 
 
+def missing_directory_message(path: Path | str) -> str:
+    """Return the message about a missing model directory, with the download command for a name on the Hub."""
+    message = f"{path}: no such model directory"
+    if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
+        return message
+    return (
+        f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face Hub, "
+        f"download the model with `hf download {path} --local-dir {Path(path).name}` and give {Path(path).name}"
+    )
+
+
 def read_hf_config(directory: Path) -> dict[str, Any]:
     """Return the content of the file `config.json` of a model directory.
 
@@ -135,9 +148,7 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         CheckpointError: if the directory or the file is missing, or the file is not a model configuration.
     """
     if not directory.is_dir():
-        raise CheckpointError(
-            f"{directory}: no such directory; Hugging Face models are only loaded from local directories"
-        )
+        raise CheckpointError(missing_directory_message(directory))
     path = directory / HF_CONFIG
     try:
         content = read_json(checked_file(directory, HF_CONFIG), dict[str, Any], _MAX_TOKENIZER_BYTES)
@@ -145,6 +156,11 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{error}: not a Hugging Face model directory") from None
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
+    if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
+        raise CheckpointError(
+            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its tokenizers "
+            "are unknown, so it cannot be used. Give the directory of the original Hugging Face model instead"
+        )
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
     _check_settings(content, path)
