@@ -134,9 +134,9 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
             sentences = len(beam_search(model, searched[0].source, GenerationConfig()))
         wait(device)
         found[precision] = {
-            "target tokens a second": round(rate),
+            "target tokens per second": round(rate),
             "peak GiB": peak,
-            "sentences a second, beam 5, batches of 256": round(sentences / (time.perf_counter() - start), 1),
+            "sentences per second, beam 5, batches of 256": round(sentences / (time.perf_counter() - start), 1),
         }
     return found
 

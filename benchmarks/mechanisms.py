@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from measure import KINDS, TRANSFORMER
-from multi30k import Batch as Drawn
+from multi30k import Batch as TokenBatch
 from multi30k import Multi30k
 from ours import Given, ours, sizes, transformer
 from torch import nn
@@ -84,14 +84,14 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
 }
 
 
-def batch(drawn: Drawn, bounded: bool, with_target: bool = True) -> Batch:
+def batch(tokens: TokenBatch, bounded: bool, with_target: bool = True) -> Batch:
     """Return a batch of the comparison, with fertilities of 2 and a sink if attention is constrained."""
-    targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
-    sources = [ours(sentence) for sentence in drawn.source]
+    targets = [[*ours(sentence), EOS] for sentence in tokens.target] if with_target else None
+    sources = [ours(sentence) for sentence in tokens.source]
     if not bounded:
-        return collate(sources, targets, drawn.indices)
+        return collate(sources, targets, tokens.indices)
     upper = [np.array([2.0] * len(one) + [np.inf], dtype=np.float32) for one in sources]
-    return collate([[*one, SINK] for one in sources], targets, drawn.indices, upper)
+    return collate([[*one, SINK] for one in sources], targets, tokens.indices, upper)
 
 
 def timed(step: Callable[[], object]) -> float:
@@ -119,16 +119,18 @@ class Looking(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
-        return self.model(batch, mean_log_probs=average, output_attentions="source")
+        return self.model(batch, mean_log_probs=mean_log_probs, output_attentions="source")
 
 
 class Trained:
     """A model with one mechanism, its optimizer and its training batches."""
 
     def __init__(
-        self, kind: str, name: str, data: Multi30k, drawn: list[Drawn], precision: Precision
+        self, kind: str, name: str, data: Multi30k, token_batches: list[TokenBatch], precision: Precision
     ) -> None:
         """Build the model and the training step."""
         torch.manual_seed(1)
@@ -155,7 +157,7 @@ class Trained:
             build_lr_scheduler(config.lr_scheduler),
             TrainingProgress(),
         )
-        batches = [batch(one, self.bounded) for one in drawn]
+        batches = [batch(one, self.bounded) for one in token_batches]
         self.updater = TrainStep(state, Given(batches), config, SINGLE_PROCESS, 1)
         if attends and name != "softmax-fused":
             self.updater.replica = Looking(self.model)
@@ -165,7 +167,7 @@ class Trained:
         for number in numbers:
             self.updater([np.array([number])])
 
-    def decode(self, tests: list[Drawn]) -> None:
+    def decode(self, tests: list[TokenBatch]) -> None:
         """Run beam search on the batches."""
         # Untrained models stop at arbitrary lengths; a fixed length makes the amount of work equal.
         search = GenerationConfig(beam_size=5, min_length=12, max_length_ratio=0.0, max_length_offset=12)

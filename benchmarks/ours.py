@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from measure import CONV, TRANSFORMER, Clocked, arguments, report, write_translations
 from multi30k import SPECIALS as NEUTRAL
-from multi30k import Batch as Drawn
+from multi30k import Batch as TokenBatch
 from multi30k import Multi30k
 from safetensors.torch import load_model
 
@@ -52,10 +52,10 @@ def ours(ids: list[int]) -> list[int]:
     return [number if number < EOS + 1 else number + 1 for number in ids]
 
 
-def batch(drawn: Drawn, with_target: bool = True) -> Batch:
+def batch(tokens: TokenBatch, with_target: bool = True) -> Batch:
     """Return a batch of the comparison as a `Batch` of this project."""
-    targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
-    return collate([ours(sentence) for sentence in drawn.source], targets, drawn.indices)
+    targets = [[*ours(sentence), EOS] for sentence in tokens.target] if with_target else None
+    return collate([ours(sentence) for sentence in tokens.source], targets, tokens.indices)
 
 
 class Given:

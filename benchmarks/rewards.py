@@ -29,7 +29,7 @@ __all__: list[str] = []
 VOCABULARY = 10_000
 
 
-def drawn(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndarray]:
+def sample_sentences(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndarray]:
     """Return generated sentences and references of shape (sentences, words + 1), with end symbols."""
     generator = np.random.default_rng(1)
     ranks = 1 / np.arange(1, VOCABULARY + 1)
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    produced, reference = drawn(args.sentences, args.words, args.right)
+    produced, reference = sample_sentences(args.sentences, args.words, args.right)
     lengths = np.full(args.sentences, args.words + 1)
     targets = PaddedSequences(torch.from_numpy(reference), torch.from_numpy(lengths))
     tokens = torch.from_numpy(produced)

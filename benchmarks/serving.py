@@ -41,10 +41,10 @@ def main() -> None:
     options = parser.parse_args()
     texts = sentences(options.model, options.sentences)
     found: dict[str, Any] = {}
-    with_batches = ["--set", "batch=32"]
+    with_batches = ["--set", "batch_size=32"]
     for users in (1, 8, 32):
         found[f"{users} users"] = measure(options, texts, users, with_batches)
-    found["32 users, one at a time"] = measure(options, texts, 32, ["--set", "batch=1", "--set", "window=0"])
+    found["32 users, one at a time"] = measure(options, texts, 32, ["--set", "batch_size=1", "--set", "batch_window=0"])
     found["gain"] = found["32 users"]["per second"] / found["32 users, one at a time"]["per second"]
     print(f"{'':26}{'median, ms':>12}{'99 %, ms':>12}{'sentences/s':>14}{'answers':>10}")
     for name, row in found.items():

@@ -25,19 +25,19 @@ def share(output: str, label: str) -> float:
 
 
 def test_entailment_with_sparse_attention_is_above_chance(monkeypatch, capsys) -> None:
-    output = run(monkeypatch, capsys, "entailment.py", "--updates", "150")
+    output = run(monkeypatch, capsys, "entailment.py", "--steps", "150")
     assert share(output, "accuracy on 1,000 new pairs") > 45  # chance level is a third
     assert share(output, "weights that are exactly zero") > 30
 
 
 def test_captions_have_sparse_attention_and_print_pictures(monkeypatch, capsys) -> None:
-    output = run(monkeypatch, capsys, "captions.py", "--updates", "20")
+    output = run(monkeypatch, capsys, "captions.py", "--steps", "20")
     assert share(output, "weights that are exactly zero") > 0
     assert output.count("  . ") > 0
 
 
 def test_constrained_weights_respect_the_bound_in_a_custom_model(monkeypatch, capsys) -> None:
-    lines = run(monkeypatch, capsys, "own_model.py", "--updates", "60").splitlines()
+    lines = run(monkeypatch, capsys, "own_model.py", "--steps", "60").splitlines()
     table = {line.split()[0]: line.split()[1:] for line in lines[1:]}
     assert table.keys() == {"softmax", "sparsemax", "constrained"}
     assert table["softmax"][1] == "14.0" and float(table["sparsemax"][1]) < 14
@@ -47,6 +47,6 @@ def test_constrained_weights_respect_the_bound_in_a_custom_model(monkeypatch, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["transliteration", "sounds"])
 def test_spelling_example_trains_from_a_table(monkeypatch, capsys, tmp_path, task) -> None:
-    arguments = ("--folder", str(tmp_path), "--words", "300", "--epochs", "1")
+    arguments = ("--output-dir", str(tmp_path), "--words", "300", "--epochs", "1")
     output = run(monkeypatch, capsys, "spelling.py", task, *arguments)
     assert "of 200 unseen words" in output

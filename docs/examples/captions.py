@@ -1,6 +1,6 @@
 """Image captioning with attention over an image grid.
 
-    python docs/examples/captions.py [--updates 1800]
+    python docs/examples/captions.py [--steps 1800]
 
 As in Xu et al. (2015), the decoder attends to the cells of a grid that a convolutional network computes from
 an image, instead of source words. The attention mechanism is that of `regard.attention`, with sparsemax: a
@@ -18,15 +18,15 @@ from torch.nn import functional as F
 from regard.attention.base import Memory
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 
-COLOURS = {
+COLORS = {
     "red": (1.0, 0.1, 0.1),
     "green": (0.1, 0.8, 0.1),
     "blue": (0.1, 0.2, 1.0),
     "yellow": (1.0, 0.9, 0.1),
 }
 SHAPES = ["square", "cross", "ring"]
-PLACES = ["above", "beside"]
-WORDS = ["<s>", "a", *COLOURS, *SHAPES, *PLACES]
+PLACES = ["above", "next to"]
+WORDS = ["<s>", "a", *COLORS, *SHAPES, *PLACES]
 GRID, CELL = 4, 6
 
 
@@ -40,17 +40,17 @@ def stamp(shape: str) -> torch.Tensor:
     return mask
 
 
-def draw(generator: random.Random) -> tuple[torch.Tensor, list[str], list[tuple[int, int]]]:
+def make_image(generator: random.Random) -> tuple[torch.Tensor, list[str], list[tuple[int, int]]]:
     """Return an image [3, 24, 24], its caption, and the (row, column) cells of the two shapes."""
     cells = generator.sample([(row, column) for row in range(GRID) for column in range(GRID)], 2)
-    things = [(generator.choice(list(COLOURS)), generator.choice(SHAPES)) for _ in cells]
+    things = [(generator.choice(list(COLORS)), generator.choice(SHAPES)) for _ in cells]
     picture = torch.zeros(3, GRID * CELL, GRID * CELL)
     for (row, column), (color, shape) in zip(cells, things, strict=True):
         there = picture[:, row * CELL : (row + 1) * CELL, column * CELL : (column + 1) * CELL]
-        there += torch.tensor(COLOURS[color])[:, None, None] * stamp(shape)
+        there += torch.tensor(COLORS[color])[:, None, None] * stamp(shape)
     # The caption names the shapes in reading order: by row, then by column.
     (first, one), (second, other) = sorted(zip(cells, things, strict=True))
-    place = "above" if first[0] < second[0] else "beside"
+    place = "above" if first[0] < second[0] else "next to"
     return picture, ["a", *one, place, "a", *other], [first, second]
 
 
@@ -79,16 +79,16 @@ class Captioner(nn.Module):
         memory = self.attention.prepare(Memory(cells, torch.ones(cells.shape[:2], dtype=torch.bool)))
         queries, _ = self.decoder(self.embedding(words), cells.mean(1)[None].contiguous())
         # `read_all` computes all time steps at once, as in teacher forcing.
-        reading = self.attention.read_all(queries, memory, self.attention.start(memory))
-        found = torch.cat([reading.contexts[:, :, 0], queries], -1)
-        return self.output(found), reading.weights[:, :, 0]
+        steps = self.attention.read_all(queries, memory, self.attention.start(memory))
+        found = torch.cat([steps.contexts[:, :, 0], queries], -1)
+        return self.output(found), steps.weights[:, :, 0]
 
 
 def batch(
     generator: random.Random, size: int
 ) -> tuple[torch.Tensor, torch.Tensor, list[list[tuple[int, int]]]]:
     """Return images, captions as token indices after the start symbol, and the cells of the shapes."""
-    pictures, captions, cells = zip(*(draw(generator) for _ in range(size)), strict=True)
+    pictures, captions, cells = zip(*(make_image(generator) for _ in range(size)), strict=True)
     numbers = torch.tensor([[0, *map(WORDS.index, caption)] for caption in captions])
     return torch.stack(pictures), numbers, list(cells)
 
@@ -96,20 +96,20 @@ def batch(
 def main() -> None:
     """Train and test the model, and print the attention of each word of a caption."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--updates", type=int, default=1800)
+    parser.add_argument("--steps", type=int, default=1800)
     arguments = parser.parse_args()
     torch.manual_seed(1)
     generator, model = random.Random(1), Captioner()
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    for update in range(1, arguments.updates + 1):
+    for step in range(1, arguments.steps + 1):
         pictures, words, _ = batch(generator, 32)
         logits, _ = model(pictures, words[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), words[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if update % 100 == 0:
-            print(f"update {update}: loss {loss.item():.3f}")
+        if step % 100 == 0:
+            print(f"step {step}: loss {loss.item():.3f}")
     with torch.no_grad():
         pictures, words, cells = batch(random.Random(2), 500)
         logits, weights = model(pictures, words[:, :-1])

@@ -1,6 +1,6 @@
 """Sparse and constrained attention in your own model: a text classifier that pools a few words.
 
-    python docs/examples/own_model.py [--updates 300]
+    python docs/examples/own_model.py [--steps 300]
 
 Three methods of pooling the words of a sentence differ in one line: `regard.nn.Softmax`, `Sparsemax`, and
 `ConstrainedSparsemax` with an upper bound of 0.5, which gives at least two words a weight. The task is
@@ -27,14 +27,16 @@ class Pool(nn.Module):
         self.embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.score = nn.Linear(WIDTH, 1)
         self.bounded = name == "constrained"
-        self.map = {"softmax": Softmax, "sparsemax": Sparsemax, "constrained": ConstrainedSparsemax}[name]()
+        classes = {"softmax": Softmax, "sparsemax": Sparsemax, "constrained": ConstrainedSparsemax}
+        self.normalizer = classes[name]()
         self.output = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits [B, classes] and weights [B, words]."""
         vectors = self.embedding(words)
         scores = self.score(vectors).squeeze(-1)
-        weights = self.map(scores, upper=torch.full_like(scores, 0.5)) if self.bounded else self.map(scores)
+        bounds = {"upper": torch.full_like(scores, 0.5)} if self.bounded else {}
+        weights = self.normalizer(scores, **bounds)
         return self.output((weights.unsqueeze(1) @ vectors).squeeze(1)), weights
 
 
@@ -51,14 +53,14 @@ def batch(generator: torch.Generator, size: int) -> tuple[torch.Tensor, torch.Te
 def main() -> None:
     """Train a model with each transformation, and print accuracy and sparsity."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=300)
     arguments = parser.parse_args()
     print(f"{'':12}  accuracy  words kept  largest weight")
     for name in ("softmax", "sparsemax", "constrained"):
         torch.manual_seed(1)
         generator, model = torch.Generator().manual_seed(1), Pool(name)
         optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-        for _ in range(arguments.updates):
+        for _ in range(arguments.steps):
             words, label = batch(generator, 64)
             loss = F.cross_entropy(model(words)[0], label)
             optimizer.zero_grad()
