@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.config import config_classes, dump_value, to_dict
+from regard.config import TaggedUnion, config_classes, dump_value, to_dict
 from regard.errors import ConfigError
 
 __all__ = ["Option", "Table", "reference", "render_text", "render_toml", "select"]
@@ -44,7 +44,8 @@ class Table:
 
     Attributes:
         path: The dotted path; empty for the top level. A list of tables ends with `[]`.
-        kinds: The values of its key `kind`; empty if it has none.
+        kinds: The values of its key `kind` with their descriptions; empty if it has no kinds.
+        default_kind: The kind without the key; empty if the key is required or there are no kinds.
         help: The description of the table.
         same_as: The path of an earlier table that has the same options.
         optional: Whether the table is absent by default. A table that is present then changes the run.
@@ -53,7 +54,8 @@ class Table:
     """
 
     path: str
-    kinds: tuple[str, ...] = ()
+    kinds: dict[str, str] = field(default_factory=dict)
+    default_kind: str = ""
     help: str = ""
     same_as: str | None = None
     optional: bool = False
@@ -78,7 +80,7 @@ def reference(cls: type[Any], name: str = "") -> list[Table]:
         cls: A class made by `regard.config.config`.
         name: The path below which the options are shown.
     """
-    return list(_tables([cls], Table(name), {}))
+    return list(_tables([("", cls)], Table(name), {}))
 
 
 def select(tables: Iterable[Table], path: str) -> list[Table]:
@@ -112,59 +114,109 @@ def select(tables: Iterable[Table], path: str) -> list[Table]:
 
 
 def _tables(
-    classes: list[type[Any]], table: Table, seen: dict[tuple[type[Any], ...], str]
+    members: list[tuple[str, type[Any]]], table: Table, seen: dict[tuple[type[Any], ...], str]
 ) -> Iterator[Table]:
-    """Yield the table of some classes (its kinds), with its options filled in, and the tables below it."""
-    kinds = tuple(_kind(cls) for cls in classes if "kind" in typing.get_type_hints(cls))
-    key, path = tuple(classes), table.path
-    table.kinds = tuple(dict.fromkeys(kinds))
+    """Yield a table with its options filled in, and the tables below it.
+
+    Args:
+        members: The classes that the table may have, each with the label of the options that it contributes.
+        table: The table without its options.
+        seen: The paths of the tables before, by their classes. It is updated.
+    """
+    key, path = tuple(cls for _, cls in members), table.path
+    for _, cls in members:
+        if (kind := _kind(cls)) is not None:
+            table.kinds.setdefault(kind, _description(_field(cls, "kind")))
     if key in seen:
         table.same_as = seen[key]
         yield table
         return
     seen[key] = path
-    merged: dict[str, list[tuple[str, Any, Any]]] = {}
-    for cls in classes:
-        hints = typing.get_type_hints(cls)
-        kind = _kind(cls) if "kind" in hints else ""
+    uses: dict[str, list[_Use]] = {}
+    for label, cls in members:
+        hints = typing.get_type_hints(cls, include_extras=True)
         for entry in dataclasses.fields(cls):
-            if not (entry.name == "kind" and len(kinds) > 0):
-                merged.setdefault(entry.name, []).append((kind, entry, hints[entry.name]))
-    below: list[tuple[list[type[Any]], Table]] = []
-    for name, uses in merged.items():
-        scalar = [use for use in uses if not list(config_classes(use[2]))]
-        if scalar:
-            table.options.append(_option(name, scalar))
-        members = list(dict.fromkeys(cls for use in uses for cls in config_classes(use[2])))
-        if members:
-            listed = any(typing.get_origin(use[2]) in (tuple, list) for use in uses)
+            if entry.name != "kind" or _kind(cls) is None:
+                uses.setdefault(entry.name, []).append(_Use(label, entry, hints[entry.name]))
+    below: list[tuple[list[tuple[str, type[Any]]], Table]] = []
+    for name, found in uses.items():
+        scalars = [use for use in found if not list(config_classes(use.hint))]
+        if scalars:
+            table.options.append(_option(name, scalars))
+        tables = [use for use in found if list(config_classes(use.hint))]
+        if tables:
+            labels = tuple(dict.fromkeys(use.label for use in found))
+            having = tuple(dict.fromkeys(use.label for use in tables))
+            listed = any(typing.get_origin(use.hint) in (tuple, list) for use in tables)
             inner = f"{path}.{name}" if path else name
-            optional = any(type(None) in typing.get_args(use[2]) for use in uses)
-            path_below = f"{inner}[]" if listed else inner
-            having = tuple(use[0] for use in uses if list(config_classes(use[2])))
-            only_for = having if len(having) < len(classes) else ()
-            help = _description(uses[0][1])
-            below.append((members, Table(path_below, help=help, optional=optional, only_for=only_for)))
+            below.append(
+                (
+                    list(dict.fromkeys(_labeled(tables))),
+                    Table(
+                        f"{inner}[]" if listed else inner,
+                        default_kind=_default_kind(tables[0].hint),
+                        help=_description(tables[0].entry),
+                        optional=any(type(None) in typing.get_args(use.hint) for use in tables),
+                        only_for=having if len(having) < len(members) or len(labels) > len(having) else (),
+                    ),
+                )
+            )
     yield table
-    for members, inner_table in below:
-        yield from _tables(members, inner_table, seen)
+    for inner_members, inner_table in below:
+        yield from _tables(inner_members, inner_table, seen)
 
 
-def _option(name: str, uses: list[tuple[str, Any, Any]]) -> Option:
-    kind, entry, hint = uses[0]
-    shown = dict.fromkeys(
-        _type_name(hint) + _range(getattr(entry.default, "metadata", ())) for _, entry, hint in uses
+def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
+    """Yield the classes of a table with their labels.
+
+    The label is the kind of the class. If the table has other classes for other kinds of the table above, the
+    label begins with the kind of the table above.
+    """
+    differ = len({tuple(config_classes(use.hint)) for use in uses}) > 1
+    for use in uses:
+        for cls in config_classes(use.hint):
+            parts = (use.label if differ else "", _kind(cls) or "")
+            yield "/".join(part for part in parts if part), cls
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A field of one class of a table."""
+
+    label: str
+    entry: Any
+    hint: Any
+
+
+def _field(cls: type[Any], name: str) -> Any:
+    return next(entry for entry in dataclasses.fields(cls) if entry.name == name)
+
+
+def _default_kind(hint: Any) -> str:
+    """Return the default kind of a union of classes; empty if the hint is not such a union."""
+    if typing.get_origin(hint) is typing.Annotated:
+        found = [one.default for one in hint.__metadata__ if isinstance(one, TaggedUnion)]
+        if found:
+            return found[0]
+    return next((kind for inner in typing.get_args(hint) if (kind := _default_kind(inner))), "")
+
+
+def _option(name: str, uses: list[_Use]) -> Option:
+    types = dict.fromkeys(
+        _type_name(use.hint) + _range(getattr(use.entry.default, "metadata", ())) for use in uses
     )
     return Option(
         name,
-        " or ".join(shown),
-        {kind: _default(entry) for kind, entry, _ in uses},
-        {kind: _description(entry) for kind, entry, _ in uses},
+        " or ".join(types),
+        {use.label: _default(use.entry) for use in uses},
+        {use.label: _description(use.entry) for use in uses},
     )
 
 
-def _kind(cls: type[Any]) -> str:
-    return typing.get_args(typing.get_type_hints(cls)["kind"])[0]
+def _kind(cls: type[Any]) -> str | None:
+    """Return the one value that the field `kind` of a class may have; None if there is no such field."""
+    values = typing.get_args(typing.get_type_hints(cls).get("kind"))
+    return values[0] if len(values) == 1 else None
 
 
 def _description(entry: Any) -> str:
@@ -205,7 +257,7 @@ def _type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def _shown_default(option: Option, kinds: tuple[str, ...]) -> str:
+def _shown_default(option: Option) -> str:
     """Return the default as text, for each kind if they differ."""
     texts = {kind: "required" if d is None else d or "unset" for kind, d in option.defaults.items()}
     if len(set(texts.values())) == 1:
@@ -213,9 +265,10 @@ def _shown_default(option: Option, kinds: tuple[str, ...]) -> str:
     return ", ".join(f"{text} ({kind})" for kind, text in texts.items())
 
 
-def _note(option: Option, kinds: tuple[str, ...]) -> str:
-    """Return the kinds that have an option, if not all of them do."""
-    return f"[{', '.join(option.defaults)}] " if kinds and len(option.defaults) < len(kinds) else ""
+def _note(option: Option, table: Table) -> str:
+    """Return the labels of the classes that have an option, if not all classes of the table do."""
+    labels = {label for other in table.options for label in other.defaults}
+    return f"[{', '.join(option.defaults)}] " if len(option.defaults) < len(labels) else ""
 
 
 def _helps(option: Option) -> str:
@@ -228,11 +281,10 @@ def _helps(option: Option) -> str:
 def _heading(table: Table) -> list[str]:
     name = table.path.replace("[]", "")
     lines = [f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"] if name else []
-    kinds = f"kind = {' | '.join(json.dumps(kind) for kind in table.kinds)}" if len(table.kinds) > 1 else ""
     same = f"Same options as {table.same_as.replace('[]', '')}." if table.same_as is not None else ""
     absent = "Absent by default." if table.optional else ""
     having = f"[{', '.join(table.only_for)}]" if table.only_for else ""
-    parts = (having, table.help, absent, same, f"{kinds}." if kinds else "")
+    parts = (having, table.help, absent, same)
     words = " ".join(part for part in parts if part)
     return [*lines, *([words] if words else [])]
 
@@ -246,14 +298,18 @@ def render_text(tables: Iterable[Table], width: int | None = None) -> list[str]:
     """
     lines: list[str] = []
     for table in tables:
-        if not table.options and table.same_as is None:
+        if not table.options and table.same_as is None and len(table.kinds) < 2:
             continue
         head = _heading(table)
         title = head[0] if table.path else ""
         lines.append(title + ("  " + " ".join(head[1:]) if table.path and head[1:] else ""))
+        for kind, help in table.kinds.items() if table.same_as is None and len(table.kinds) > 1 else ():
+            default = "  (default)" if kind == table.default_kind else ""
+            text = f"  kind = {json.dumps(kind)}{default}  {help}"
+            lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
         for option in table.options:
-            text = f"  {option.name} = {_shown_default(option, table.kinds)}  ({option.type})  "
-            text += _note(option, table.kinds) + _helps(option)
+            text = f"  {option.name} = {_shown_default(option)}  ({option.type})  "
+            text += _note(option, table) + _helps(option)
             lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
     return lines[1:] if lines and not lines[0] else lines
 
@@ -274,10 +330,12 @@ def render_toml(tables: Iterable[Table]) -> str:
             # These tables stay comments: their presence alone would change the run.
             commented = "[]" in path or table.optional or bool(table.only_for) or len(table.kinds) > 1
             lines.append(("# " if commented else "") + (f"[[{name}]]" if path.endswith("[]") else f"[{name}]"))
-        if table.kinds:
-            lines.append(f"# kind = {' or '.join(json.dumps(kind) for kind in table.kinds)}")
+        if len(table.kinds) > 1:
+            for kind, help in table.kinds.items():
+                lines += textwrap.wrap(help, 100, initial_indent="# ", subsequent_indent="# ")
+                lines.append(f"# kind = {json.dumps(kind)}" + ("  # default" if kind == table.default_kind else ""))
         for option in table.options:
-            note = _note(option, table.kinds) + _helps(option)
+            note = _note(option, table) + _helps(option)
             lines += textwrap.wrap(note, 100, initial_indent="# ", subsequent_indent="# ")
             for kind, default in option.defaults.items():
                 mark = f"  # {kind}" if len(set(option.defaults.values())) > 1 else ""
