@@ -68,7 +68,11 @@ class BayesConfig:
         default=4, help="Number of final passes whose distributions are averaged.", ge=1, le=10_000
     )
     alpha: float = option(
-        default=0.0003, help="Concentration of the Dirichlet prior on translations.", gt=0, le=1e6
+        default=0.0003,
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations per "
+        "word.",
+        gt=0,
+        le=1e6
     )
     null_alpha: float = option(
         default=0.0003,

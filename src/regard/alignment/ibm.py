@@ -37,7 +37,8 @@ class IBM1Config:
     null_word: bool = option(default=True, help="Allow target words without a source word.")
     alpha: float = option(
         default=0.0,
-        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
+        "per word. 0 disables the prior.",
         ge=0,
         le=1e6,
     )
@@ -61,7 +62,8 @@ class IBM2Config:
     fit_tension: bool = option(default=True, help="Learn the tension.")
     alpha: float = option(
         default=0.01,
-        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
+        "per word. 0 disables the prior.",
         ge=0,
         le=1e6,
     )

@@ -53,7 +53,8 @@ class IBM3Config:
     )
     alpha: float = option(
         default=0.01,
-        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
+        "per word. 0 disables the prior.",
         ge=0,
         le=1e6,
     )

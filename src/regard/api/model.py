@@ -54,7 +54,7 @@ def load(
             Otherwise plain text is tokenized if the training text is.
         search: Search settings by name, which override those of the model: `beam`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences per batch)...
-            `regard config` lists all of them under `[search]`. `layer`, `head` (or `heads`) and `shift`
+            `regard config` lists all of them under `[generation]`. `layer`, `head` (or `heads`) and `shift`
             select the attention for word links, attention maps and the replacement of unknown words
             (`[generation.alignment]`).
 

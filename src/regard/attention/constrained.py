@@ -73,7 +73,7 @@ class ConstrainedAttentionConfig:
     lower_bound_bonus: float = option(
         default=1.0,
         help="Strength d of the lower bounds: d times the attention that a token lacks to reach its lower "
-        "fertility is added to its score.",
+        "fertility is added to its score. Lower fertilities are given in translation (`--fertilities`).",
         ge=0,
         le=1e6,
     )

@@ -67,7 +67,9 @@ class PosteriorAttentionConfig:
     )
     coupling: Coupling = option(
         default="none",
-        help="Dependence of the prior on the attention of the previous step, in addition to the scores.",
+        help="Dependence of the prior on the previous position a', in addition to the scores. none: no dependence. "
+        "proximity: a learned bias for each distance below 3 (Prox). monotonic: a learned bias that favors "
+        "positions after a' and decays with the distance (Mono). hard_monotonic: never before a'.",
     )
     top_k: int = option(
         default=6,
@@ -78,11 +80,12 @@ class PosteriorAttentionConfig:
     tail: Literal["mean", "renormalize", "drop"] = option(
         default="mean",
         help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
-        "renormalization over the K (renormalise), or omission as in Eq. 7 (drop).",
+        "renormalization over the K (renormalize), or omission as in Eq. 7 (drop).",
     )
     posterior_weight: float = option(
         default=0.5,
-        help="Weight m of the posterior in the distribution passed to the next step; the prior has 1 - m.",
+        help="With state_attention = \"posterior\": weight m of the posterior in the distribution passed to the next "
+        "step; the prior has 1 - m. 1 passes on the posterior alone.",
         ge=0,
         le=1,
     )

@@ -3,7 +3,7 @@
     dot             z_j = q . h_j                        Luong et al. (2015), Eq. 8
     scaled          z_j = q . h_j / sqrt(D)              Vaswani et al. (2017), Eq. 1
     general         z_j = q^T W h_j                      Luong et al. (2015), Eq. 8; "bilinear"
-    scaled_general  z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
+    scaled_bilinear z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
     additive        z_j = v . tanh(W h_j + U q + b)      Bahdanau et al. (2015), Appendix A.1.2
 
 A scorer computes its keys once per sentence, then the scores at every time step.
@@ -43,7 +43,7 @@ __all__ = [
 
 ScorerKind = Literal["dot", "scaled_dot", "bilinear", "scaled_bilinear", "additive"]
 SCORE_FUNCTION_HELP = (
-    "Score function of queries and source states. Default: scaled_general; in multi-head attention scaled; "
+    "Score function of queries and source states. Default: scaled_bilinear; in multi-head attention scaled_dot; "
     "in a convolutional model dot."
 )
 SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
@@ -175,7 +175,7 @@ def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hid
     """Build the scorer with the given name.
 
     Args:
-        kind: Name of the scorer. None means scaled_general.
+        kind: Name of the scorer. None means scaled_bilinear.
         query_size: Width of the query.
         memory_size: Width of the memory's states.
         hidden_size: Width of the additive scorer's tanh layer. None means the width of the query.
@@ -187,7 +187,7 @@ def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hid
         if query_size != memory_size:
             raise ConfigError(
                 f"scorer {kind!r} requires queries and memory of the same width, but their widths are "
-                f"{query_size} and {memory_size}: use scaled_general"
+                f"{query_size} and {memory_size}: use scaled_bilinear"
             )
         return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
     if kind == "additive":

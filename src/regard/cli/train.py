@@ -32,7 +32,7 @@ def train(
     output_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Output directory. Default: `folder` of the configuration, or else runs/NAME.",
+            help="Output directory. Default: `output_dir` of the configuration, or else runs/NAME.",
             show_default=False,
         ),
     ] = None,

@@ -131,7 +131,7 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
 class BatchConfig:
     """Size and bucketing of batches."""
 
-    batch_size: int = option(default=64, help="Batch size, in the unit of `unit`.", ge=1, le=1_000_000)
+    batch_size: int = option(default=64, help="Size of the batch of one step over all processes, in units of `batch_unit`.", ge=1, le=1_000_000)
     batch_unit: Literal["sentences", "tokens"] = option(
         default="sentences",
         help="Unit of the batch size: sentences, or tokens including padding, on the longer side.",

@@ -118,7 +118,7 @@ class DataConfig:
         le=1_000_000_000,
     )
     shared_vocab: bool = option(
-        default=False, help="Use one vocabulary for source and target, as tied embeddings require."
+        default=False, help="Use one vocabulary for source and target, as model.tie_embeddings = \"all\" requires."
     )
     max_length: int = option(
         default=200,
@@ -136,7 +136,7 @@ class DataConfig:
         """Check that the settings of source and target are compatible."""
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
         if self.shared_vocab and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError("joint_vocabulary requires the same value for source_size and target_size")
+            raise ValueError("shared_vocab requires the same value for source_vocab_size and target_vocab_size")
         for side in ("source", "target"):
             given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
             if given and (self.shared_vocab or getattr(self, f"{side}_size") is not None):

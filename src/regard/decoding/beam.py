@@ -11,7 +11,7 @@ scored with its present length;
 further loss of probability;
 - `first_n`: there are n finished hypotheses.
 
-With `scheme.transformers`, search follows `generate` of Hugging Face's transformers: it stores `beam`
+With `scheme.hf_compatible`, search follows `generate` of Hugging Face's transformers: it stores `beam`
 finished hypotheses, and a hypothesis at the maximum length is finished at no cost.
 
 The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with

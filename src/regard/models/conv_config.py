@@ -56,7 +56,7 @@ class ConvConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
         "(all).",
     )
     scale_encoder_gradient: bool = option(

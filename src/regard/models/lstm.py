@@ -130,7 +130,7 @@ class LstmModel(TranslationModel):
         else:
             self.register_parameter("output", None)
         # Overrides the initializations above, for all parameters including embeddings of padding.
-        if config.init_range is not None:
+        if config.init_range:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -config.init_range, config.init_range)
 

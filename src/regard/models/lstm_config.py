@@ -55,20 +55,25 @@ class RnnConfig:
     encoder: LstmEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
     decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
-    dropout: float = option(default=0.3, help="Dropout probability.", ge=0, lt=1)
+    dropout: float = option(
+        default=0.3,
+        help="Dropout probability on the input of each recurrent layer but the first and of the output layer.",
+        ge=0,
+        lt=1,
+    )
     embedding_dropout: float | None = option(
         default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
         "(all).",
     )
-    init_range: float | None = option(
+    init_range: float = option(
         default=0.1,
-        help="Initialize all parameters uniformly from (-u, u), as Malaviya et al. (2018). With None, "
+        help="Range u of the uniform initialization of all parameters from (-u, u), as Malaviya et al. (2018). 0: "
         "each layer uses its standard initialization.",
-        gt=0,
+        ge=0,
         le=1e6,
     )
 

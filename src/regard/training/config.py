@@ -23,7 +23,9 @@ class ValidationConfig:
     )
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity",
-        help="Metric that selects the best model and drives early stopping and the plateau schedule.",
+        help="Metric that selects the best model and drives early stopping and the plateau schedule: perplexity "
+        "per token, BLEU of greedy translations, or accuracy (share of validation outputs of a greedy search that "
+        "equal their reference).",
     )
     early_stopping_patience: int | None = option(
         default=None,
@@ -55,7 +57,7 @@ class StopConfig:
     def __post_init__(self) -> None:
         """Reject a run without a limit."""
         if not (self.max_epochs or self.max_steps or self.max_minutes):
-            raise ValueError("training would never end: set one of epochs, updates and minutes above 0")
+            raise ValueError("training would never end: set one of max_epochs, max_steps and max_minutes above 0")
 
 
 @configclass

@@ -26,7 +26,7 @@ class ConstantConfig:
     kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
         "warm-up.",
         ge=0,
         le=1_000_000_000,
@@ -42,7 +42,7 @@ class InverseSqrtConfig:
     )
     warmup_steps: int = option(
         default=4000,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0.",
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`.",
         ge=1,
         le=1_000_000_000,
     )
@@ -66,7 +66,7 @@ class PlateauConfig:
     )
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
         "warm-up.",
         ge=0,
         le=1_000_000_000,
@@ -92,14 +92,14 @@ class ExponentialConfig:
     )
     start_epoch: int = option(
         default=8,
-        help="First epoch, from 1, after which the learning rate is reduced even if the validation "
-        "perplexity has not increased.",
+        help="First epoch, from 1, after which the learning rate is reduced even if the validation perplexity has "
+        "not increased. Once it has been reduced, it is reduced after every epoch.",
         ge=1,
         le=1_000_000_000,
     )
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
         "warm-up.",
         ge=0,
         le=1_000_000_000,

@@ -37,7 +37,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["Candidate", "CandidateBatch", "SequenceLossConfig", "generate_candidates", "slice_outcome", "sequence_loss"]
 
 MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
-"""The maximum length of a candidate is TALL times the source length plus MORE, in tokens."""
+"""The maximum length of a candidate is MAX_LENGTH_RATIO times the source length plus MAX_LENGTH_OFFSET, in tokens."""
 
 
 @configclass
@@ -45,26 +45,27 @@ class SequenceLossConfig:
     """A sequence-level loss on BLEU in addition to the model's own objective."""
 
     kind: Literal["mrt", "reinforce"] = option(
-        default="mrt", help="Sequence loss: minimum risk training or REINFORCE."
+        default="mrt", help="Sequence loss: minimum risk training (mrt) or REINFORCE (reinforce)."
     )
     candidates: Literal["sample", "beam"] = option(
         default="sample", help="Source of the candidates: samples of the model or the best of a beam."
     )
-    num_candidates: int = option(default=5, help="n: number of candidates per sentence.", ge=1, le=10_000)
+    num_candidates: int = option(default=5, help="Number n of candidates per sentence.", ge=1, le=10_000)
     reward: Literal["terminal", "shaped"] = option(
         default="terminal",
-        help="Reward of a token: BLEU of the whole translation (terminal), or the gain in BLEU from that "
-        "token on (shaped).",
+        help="Reward of a token: BLEU of the whole translation (terminal) or, only with reinforce, the gain in BLEU "
+        "from that token on (shaped).",
     )
     alpha: float = option(
         default=5e-3,
-        help="s: exponent of the candidates' probabilities in minimum risk training.",
+        help="Only with mrt: exponent of the candidates' probabilities before they are normalized. Smaller values "
+        "make them more equal.",
         gt=0,
         le=1e6,
     )
     likelihood_weight: float = option(
         default=0.3,
-        help="m: weight of the model's own objective, in [0, 1]; the sequence loss has the weight 1 - m.",
+        help="Weight m of the model's own objective; the sequence loss has the weight 1 - m.",
         ge=0,
         le=1,
     )
