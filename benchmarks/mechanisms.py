@@ -108,7 +108,7 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
     for name in runs[0]:
         seconds = statistics.median(run[name] for run in runs)
         ratio = statistics.median(run[name] / run["softmax"] for run in runs)
-        found[name] = {"request_timeout": seconds, "ratio": ratio}
+        found[name] = {"seconds": seconds, "ratio": ratio}
         print(f"{title:12} {name:28} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
     return found
 
