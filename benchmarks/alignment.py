@@ -130,7 +130,7 @@ class Runner:
         ways = {"fast_align": self.fast_align, "eflomal": self.eflomal}
         found = ways[system](outputs, seed) if system in ways else self.ours(system, outputs, seed)
         seconds, memory = zip(*found, strict=True)
-        figures = {"system": system, "request_timeout": list(seconds), "total": sum(seconds), "mib": max(memory)}
+        figures = {"system": system, "seconds": list(seconds), "total": sum(seconds), "mib": max(memory)}
         return figures | self.errors(outputs)
 
     def ours(self, model: str, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:

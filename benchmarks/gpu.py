@@ -26,7 +26,7 @@ from regard.decoding.translator import Translator, enumerate_lines
 from regard.experiment import RunConfig, load_model, train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
@@ -54,7 +54,9 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     for name, config in {
         "lstm": RnnConfig(dropout=0.0),
         "gru": RnnConfig(
-            dropout=0.0, encoder=RnnEncoderConfig(rnn_type="gru"), decoder=RnnDecoderConfig(rnn_type="gru", input_feeding="context")
+            dropout=0.0,
+            encoder=RnnEncoderConfig(rnn_type="gru"),
+            decoder=RnnDecoderConfig(rnn_type="gru", input_feeding="context"),
         ),
     }.items():
         for dtype, limit in LIMITS.items():
@@ -136,7 +138,9 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
         found[precision] = {
             "target tokens per second": round(rate),
             "peak GiB": peak,
-            "sentences per second, beam 5, batches of 256": round(sentences / (time.perf_counter() - start), 1),
+            "sentences per second, beam 5, batches of 256": round(
+                sentences / (time.perf_counter() - start), 1
+            ),
         }
     return found
 

@@ -43,24 +43,26 @@ from regard.data.vocabulary import EOS, SINK
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.kernels.products import limit_kernel_caches
-from regard.models.base import OutputAttentions, ForwardOutput, TranslationModel
+from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.transformer import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
 from regard.training.distributed import SINGLE_PROCESS
+from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.train_step import TrainStep
 
 LINEAR = RnnDecoderConfig(output_layer="linear")
 MECHANISMS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "constrained-softmax": {"attention": ConstrainedAttentionConfig(normalizer="softmax", exhaustion=0.2)},
-    "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(normalizer="sparsemax", exhaustion=0.2)},
+    "constrained-sparsemax": {
+        "attention": ConstrainedAttentionConfig(normalizer="sparsemax", exhaustion=0.2)
+    },
     "prior": {"attention": PosteriorAttentionConfig(state_attention="prior", tail="drop")},
     "posterior": {"attention": PosteriorAttentionConfig(tail="drop")},
     "posterior-mean": {"attention": PosteriorAttentionConfig()},
@@ -106,7 +108,7 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
     for name in runs[0]:
         seconds = statistics.median(run[name] for run in runs)
         ratio = statistics.median(run[name] / run["softmax"] for run in runs)
-        found[name] = {"request_timeout": seconds, "ratio": ratio}
+        found[name] = {"seconds": seconds, "ratio": ratio}
         print(f"{title:12} {name:28} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
     return found
 

@@ -37,9 +37,9 @@ from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast
 from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 from regard.training.evaluate import perplexity
+from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.serialization import write_tensors
 from regard.training.train_step import TrainStep
 from regard.training.weights import MODEL_FILE, named_weights
@@ -130,7 +130,7 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
     """Write a model directory."""
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.corpus import CorpusConfig, DataConfig
-    from regard.data.text import TextSide, TextProcessor
+    from regard.data.text import TextProcessor, TextSide
     from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
     from regard.experiment import RunConfig, write_config
     from regard.training.fertility import save_text_processing
@@ -143,7 +143,8 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
     corpus = CorpusConfig(source="train.de", target="train.en")  # a name without a file
     save_text_processing(TextProcessor(source, target), folder)
     write_config(
-        RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, generation=SEARCH), folder
+        RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, generation=SEARCH),
+        folder,
     )
     write_tensors(folder / MODEL_FILE, named_weights(model), {})
 
@@ -167,7 +168,9 @@ def train(args: argparse.Namespace) -> None:
     attends = args.kind == "transformer"
     config = TrainingConfig(
         optimizer=AdamConfig(
-            learning_rate=args.rate, max_grad_norm=args.clip, beta2=TRANSFORMER.beta2 if attends else AdamConfig().beta2
+            learning_rate=args.rate,
+            max_grad_norm=args.clip,
+            beta2=TRANSFORMER.beta2 if attends else AdamConfig().beta2,
         ),
         lr_scheduler=ConstantConfig(),
         precision=precision,

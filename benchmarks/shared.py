@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.cpu_threads import num_available_cpus, configure_threads
+from regard.cpu_threads import configure_threads, num_available_cpus
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
@@ -112,8 +112,8 @@ def prepared(folder: Path) -> None:
     """Write and preprocess the text once for all processes."""
     from regard.cli.quickstart import CONFIG
     from regard.config import read_config
-    from regard.data.phrasebook import write_splits
     from regard.data.dataset import prepare_data
+    from regard.data.phrasebook import write_splits
     from regard.experiment import RunConfig
 
     write_splits(folder / "corpus", PAIRS, seed=1)
@@ -136,9 +136,9 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.training.checkpoint import TrainingState
     from regard.training.device import pick_device
     from regard.training.distributed import SINGLE_PROCESS
+    from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.optimizer import build_optimizer
     from regard.training.progress import TrainingProgress
-    from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.train_step import TrainStep
 
     pick_device("cpu")
@@ -182,8 +182,8 @@ def searching(folder: Path, model: Any) -> Callable[[], int]:
 def aligning(folder: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, TrainingSetup
-    from regard.alignment.word_aligner import train_both
     from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+    from regard.alignment.word_aligner import train_both
     from regard.data.dataset import PreparedData
 
     corpus = Corpus.from_prepared(PreparedData.open(folder / "prepared")).subset(0, ALIGNED)

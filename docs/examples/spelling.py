@@ -55,7 +55,9 @@ HARD = {"b": "p", "d": "t", "g": "k"}
 def spoken(generator: random.Random) -> tuple[str, str]:
     """Return a random word, and its sounds separated by spaces."""
     onsets, nuclei = [*"bdfgklmnprtwvzs", "sch", "st", "sp"], [*"aeiou", "ei", "ie", "eu"]
-    word = "".join(generator.choice(onsets) + generator.choice(nuclei) for _ in range(generator.randint(1, 3)))
+    word = "".join(
+        generator.choice(onsets) + generator.choice(nuclei) for _ in range(generator.randint(1, 3))
+    )
     word += generator.choice(["", "n", "r", "d", "b", "g", "ch", "t", "ß"])
     sounds, at = [], 0
     # Greedy segmentation into the longest known letter groups.
