@@ -40,14 +40,14 @@ class TrainingExamples(Protocol):
 class LocatedExamples(Protocol):
     """The interface of examples that were read from the lines of files."""
 
-    def describe_location(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Return the file and line of a row, for messages."""
         ...
 
 
 @contextmanager
 def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
-    """Add the file and line of the sentence to an `InfeasibleBoundsError` error raised in the context.
+    """Add the file and line of the sentence to an `InfeasibleBoundsError` raised in the context.
 
     The error means that the upper bounds of a sentence's attention weights sum to less than 1.
 
@@ -68,7 +68,7 @@ def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
             ) from None
         if not isinstance(data, LocatedExamples):
             raise
-        where = data.describe_location(int(batch.rows[error.row[0]]))
+        where = data.location(int(batch.rows[error.row[0]]))
         raise InfeasibleBoundsError(f"{where}: {error}", error.row) from None
 
 
