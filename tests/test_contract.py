@@ -36,7 +36,7 @@ CONFIGS = [
     *(
         SoftAttentionConfig(normalizer=name, score_function=scorer)
         for name in ("softmax", "entmax15", "sparsemax")
-        for scorer in ("dot", "general", "scaled_general", "additive")
+        for scorer in ("dot", "bilinear", "scaled_bilinear", "additive")
     ),
     *(
         ConstrainedAttentionConfig(normalizer=name, exhaustion=c)

@@ -16,7 +16,7 @@ every = pytest.mark.parametrize("name", MODELS)
 
 @pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
 def test_every_supported_mechanism_is_tested(wirings) -> None:
-    chosen = [getattr(one, "attentions", None) or (one.attention,) for one in wirings.values()]
+    chosen = [getattr(one, "layer_attention", None) or (one.attention,) for one in wirings.values()]
     taken = {config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance}
     assert {type(config) for own in chosen for config in own} == taken
 

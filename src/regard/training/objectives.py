@@ -45,7 +45,7 @@ def marginal(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     inequality.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     nll = -outcome.log_likelihood.sum()
@@ -67,7 +67,7 @@ def bound(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     where the penalty is KL(q || prior). Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     gained = (outcome.log_weights.exp() * _smoothed(outcome, label_smoothing)).sum(-1) - outcome.penalty
@@ -86,7 +86,7 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
     prediction, or zero if there are none. Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     found = _smoothed(outcome, label_smoothing)
@@ -109,7 +109,7 @@ def _smoothed(outcome: ForwardOutput, smoothing: float) -> Float[Tensor, "B T K"
 
 OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
     "marginal": marginal,
-    "bound": bound,
+    "elbo": bound,
     "reinforce": reinforce_loss,
 }
 
