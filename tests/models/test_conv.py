@@ -45,11 +45,11 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
     ]
     states = [_linear(model.encoder_input_proj, e) for e in embedded]
     for layer in model.encoder:
-        side = layer.kernel_size // 2
+        side = layer.kernel // 2
         zeros = [torch.zeros(depth).double()] * side
         padded = zeros + states + zeros
         found = [
-            _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel_size])) for i in range(len(states))
+            _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel])) for i in range(len(states))
         ]
         states = [half * (h + x) for h, x in zip(found, states, strict=True)]
     keys = torch.stack([_linear(model.encoder_output_proj, z) for z in states])
@@ -61,10 +61,10 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
     ]
     states = [_linear(model.decoder_input_proj, g) for g in embeds]
     for layer in model.decoder:
-        padded = [torch.zeros_like(states[0])] * (layer.kernel_size - 1) + states
+        padded = [torch.zeros_like(states[0])] * (layer.kernel - 1) + states
         outputs = []
         for i, g in enumerate(embeds):
-            h = _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel_size]))
+            h = _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel]))
             query = half * (_linear(layer.query_proj, h) + g)
             weights = torch.softmax(keys @ query, 0)
             # The factor m sqrt(1 / m) preserves the variance (Gehring et al. 2017, Section 3.4).

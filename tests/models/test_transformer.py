@@ -38,16 +38,16 @@ def test_layers_match_pytorch(norm, heads) -> None:
         reference.encoder.norm = reference.decoder.norm = None
     with torch.no_grad():
         for ours, theirs in zip(model.encoder, reference.encoder.layers, strict=True):
-            _copy_attention(ours.attention, theirs.self_attn)
-            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_feed))
+            _copy_attention(ours.self_attention, theirs.self_attn)
+            _copy_rest(ours.feed_forward, theirs, (ours.around_attention, ours.around_feed))
         for ours, theirs in zip(model.decoder, reference.decoder.layers, strict=True):
-            _copy_attention(ours.attention, theirs.self_attn)
-            source = ours.source
+            _copy_attention(ours.self_attention, theirs.self_attn)
+            source = ours.cross_attention
             theirs.multihead_attn.in_proj_weight.copy_(
-                torch.cat([source.query.weight.t(), source.memory.weight.t()])
+                torch.cat([source.query_proj.weight.t(), source.key_value_proj.weight.t()])
             )
-            theirs.multihead_attn.out_proj.weight.copy_(source.output.weight.t())
-            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
+            theirs.multihead_attn.out_proj.weight.copy_(source.out_proj.weight.t())
+            _copy_rest(ours.feed_forward, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
         source = model._embed(model.source_embedding, model.source_positions, data.source.tokens)
         shifted = torch.cat([torch.full((3, 1), BOS), data.target.tokens[:, :-1]], 1)
         target = model._embed(model.target_embedding, model.target_positions, shifted)
