@@ -109,7 +109,7 @@ def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
     readings = []
     for t in range(queries.shape[1]):
         readings.append(mechanism.read(queries[:, t], memory, state))
-        state = readings[-1].observe(likelihood(readings[-1].contexts, t))
+        state = readings[-1].update(likelihood(readings[-1].contexts, t))
     return stack_steps(readings, state)
 
 

@@ -1,7 +1,7 @@
 """Pre-training of a language model on monolingual text, with a Hugging Face directory as the result.
 
     FOLDER/config.json, model.safetensors, tokenizer...   the model, for `transformers` and for the options
-                                                          `encoder` and `decoder` of regard's models
+                                                          `encoder_path` and `decoder_path` of regard's models
     FOLDER/run/                                           files of the trainer: record and checkpoints
 
 The files of the model are written last. A directory with a `config.json` holds a fully trained model.
@@ -78,7 +78,7 @@ class LanguageModelConfig:
         "decoder that predicts the next token).",
     )
     num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
-    d_model: int = option(default=512, help="Hidden size, a multiple of `heads`.", ge=2, le=16_384)
+    d_model: int = option(default=512, help="Hidden size, a multiple of `num_heads`.", ge=2, le=16_384)
     num_heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
     ffn_size: int = option(
         default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536

@@ -22,7 +22,7 @@ class HfConfig:
         default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
     )
     encoder_path: str | None = option(
-        default=None, help="Directory of an encoder (BERT family), used with `decoder` instead of `folder`."
+        default=None, help="Directory of an encoder (BERT family), used with `decoder_path` instead of `path`."
     )
     decoder_path: str | None = option(
         default=None, help="Directory of a language model (GPT-2, ...), to which cross-attention is added."
@@ -40,7 +40,7 @@ class HfConfig:
         """Check that one directory or two are given, and that the mechanism has a single context."""
         pair = self.encoder_path, self.decoder_path
         if (None in pair) == (self.path is None) or (self.path is not None and pair != (None, None)):
-            raise ValueError("set either folder, or both encoder and decoder")
+            raise ValueError("set either path, or both encoder_path and decoder_path")
         kind = attention_class(self.attention)
         if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
             raise ValueError(
@@ -68,7 +68,7 @@ class PretrainedConfig:
     )
     num_layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
     d_model: int = option(
-        default=512, help="Model dimension (d_model) of the decoder, a multiple of `heads`.", ge=2, le=16_384
+        default=512, help="Model dimension (d_model) of the decoder, a multiple of `num_heads`.", ge=2, le=16_384
     )
     num_heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(

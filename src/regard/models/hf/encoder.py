@@ -60,7 +60,7 @@ class HfEncoder(SourceEncoder):
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `Reader.pretrained_layers`."""
-        return layer_groups(self, [self.model], ["bridge."])
+        return layer_groups(self, [self.model], ["output_proj."])
 
 
 def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None) -> TransformerModel:
