@@ -89,7 +89,7 @@ def transformer(tmp_path_factory):
 
 
 def test_result_equals_output_of_translator(model):
-    loaded = regard.load_model(model.folders[0], "cpu")
+    loaded = regard.load_model(model.directories[0], "cpu")
     translator = regard.Translator(loaded.model, loaded.text, loaded.config.generation)
     ((wanted,),) = [found.translations for found in translator.translate(numbered(TEXT))]
     result = model.translate(TEXT)
@@ -97,8 +97,8 @@ def test_result_equals_output_of_translator(model):
     assert result.source_tokens == tuple(TEXT.split())
     assert (result.score, result.log_probability) == (wanted.score, wanted.hypothesis.log_probability)
     assert result.token_log_probs.sum() == pytest.approx(result.log_probability)
-    np.testing.assert_array_equal(result.weights, wanted.weights)
-    assert result.weights.shape == (len(result.tokens), 4)
+    np.testing.assert_array_equal(result.attention_map, wanted.weights)
+    assert result.attention_map.shape == (len(result.tokens), 4)
     assert {tuple(link) for link in result.alignment.tolist()} == set(wanted.links)
     assert result.attention[0].shape == (len(result.tokens) + 1, 1, 4)
     assert result.nbest[0].text == result.text
@@ -117,28 +117,28 @@ def test_list_of_texts_gives_list_of_results_in_order(model):
     assert [result.source for result in results] == texts
     assert [result.text for result in results] == [model.translate(text).text for text in texts]
     assert results[1].text == "" and results[1].error is None and math.isnan(results[1].score)
-    assert results[1].weights.shape == (0, 0) and results[1].alignment.shape == (0, 2)
+    assert results[1].attention_map.shape == (0, 0) and results[1].alignment.shape == (0, 2)
     assert model.translate([]) == []
 
 
 def test_nbest_is_sorted_and_every_entry_has_weights(model):
-    best = model.translate(TEXT, nbest=4)
+    best = model.translate(TEXT, num_return=4)
     assert [one.score for one in best.nbest] == sorted((one.score for one in best.nbest), reverse=True)
     assert len({one.text for one in best.nbest}) == 4
-    assert all(one.weights.shape[0] == len(one.tokens) for one in best.nbest)
+    assert all(one.attention_map.shape[0] == len(one.tokens) for one in best.nbest)
 
 
 def test_search_options_apply_to_model_or_single_call(directories, model):
-    greedy = regard.load(directories[0], device="cpu", beam=1)
+    greedy = regard.load(directories[0], device="cpu", beam_size=1)
     assert greedy.search.beam_size == 1
-    assert greedy.translate(TEXT).text == model.translate(TEXT, beam=1).text
-    assert model.search.beam == 3
+    assert greedy.translate(TEXT).text == model.translate(TEXT, beam_size=1).text
+    assert model.search.beam_size == 3
     with pytest.raises(ConfigError, match="beem"):
         model.translate(TEXT, beem=2)
     with pytest.raises(ConfigError, match="beam"):
-        regard.load(directories[0], beam=0)
-    with pytest.raises(ConfigError, match="nbest_size = 4"):
-        model.translate(TEXT, beam=2, nbest=4)
+        regard.load(directories[0], beam_size=0)
+    with pytest.raises(ConfigError, match="num_return = 4"):
+        model.translate(TEXT, beam_size=2, num_return=4)
 
 
 def test_several_directories_make_an_ensemble(directories, model):
@@ -156,7 +156,7 @@ def test_score_of_translation_equals_its_search_score(model):
     for one, other in zip(found, given, strict=True):
         assert other.text == one.text
         assert other.score == pytest.approx(one.score, abs=1e-4)
-        np.testing.assert_allclose(other.weights, one.weights, atol=1e-5)
+        np.testing.assert_allclose(other.attention_map, one.attention_map, atol=1e-5)
     assert model.score(TEXT, found[0].text).log_probability == pytest.approx(
         found[0].log_probability, abs=1e-4
     )
@@ -167,12 +167,12 @@ def test_too_long_text_raises_alone_but_is_marked_in_a_list(model):
         model.translate("a " * 2000)
     fine, refused = model.translate([TEXT, "a " * 2000])
     assert fine.text and fine.error is None
-    assert refused.text == "" and "2000 tokens" in refused.refused
+    assert refused.text == "" and "2000 tokens" in refused.error
     with pytest.raises(UsageError, match="2000 tokens"):
         refused.plot()
     with pytest.raises(DataError, match="the source is empty"):
         model.score("", "A")
-    assert "empty" in model.score(["", "a"], ["A", "A"])[0].refused
+    assert "empty" in model.score(["", "a"], ["A", "A"])[0].error
 
 
 def test_fertilities_by_word_and_by_position_agree(bounded):
@@ -180,12 +180,12 @@ def test_fertilities_by_word_and_by_position_agree(bounded):
     assert free.source_tokens[-1] == "<sink>" and free.source_words == tuple(TEXT.split())
     for wanted in ({"b": 0}, [None, 0, None, None], [2, (0, 0), 2.0, (None, None)]):
         found = bounded.translate(TEXT, fertilities=wanted)
-        assert not found.weights[:, 1].any()
-    assert free.weights[:, 1].any()
+        assert not found.attention_map[:, 1].any()
+    assert free.attention_map[:, 1].any()
     one, other = bounded.translate([TEXT, "b a"], fertilities=[{"b": 0}, None])
-    assert not one.weights[:, 1].any() and other.weights[:, 0].any()
+    assert not one.attention_map[:, 1].any() and other.attention_map[:, 0].any()
     both = bounded.translate([TEXT, "b a"], fertilities={"b": 0})
-    assert not both[0].weights[:, 1].any() and not both[1].weights[:, 0].any()
+    assert not both[0].attention_map[:, 1].any() and not both[1].attention_map[:, 0].any()
 
 
 @pytest.mark.parametrize(
@@ -213,13 +213,13 @@ def test_prefixes_and_required_terms_appear_in_translation(model):
 
 def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
     sampled, again, other = (
-        [one.text for one in model.translate(TEXT, sample={"seed": seed}, nbest=4).nbest]
+        [one.text for one in model.translate(TEXT, sample={"seed": seed}, num_return=4).nbest]
         for seed in (3, 3, 4)
     )
     assert len(sampled) == 4 and again == sampled and other != sampled
     # MBR returns the hypothesis of the beam with the highest mean utility.
-    beam = model.translate(TEXT, beam=6, nbest=6).nbest
-    best = model.translate(TEXT, beam=6, mbr={"utility": "bleu", "weighting": "uniform"})
+    beam = model.translate(TEXT, beam_size=6, num_return=6).nbest
+    best = model.translate(TEXT, beam_size=6, mbr={"utility": "bleu", "weighting": "uniform"})
     rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
     assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
     assert model.translate(TEXT, sample=True, mbr="chrf").score > 0
@@ -229,7 +229,7 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
     "call",
     [
         lambda m: m.translate(3),
-        lambda m: m.translate(TEXT, beam=1, mbr="chrf"),
+        lambda m: m.translate(TEXT, beam_size=1, mbr="chrf"),
         lambda m: m.translate(TEXT, sample=True, terms=["A"]),
         lambda m: m.translate([TEXT, None]),
         lambda m: m.translate("\ud800"),
@@ -257,17 +257,17 @@ def test_missing_model_directory_is_named(tmp_path):
 def test_transformer_returns_all_attention_on_request(transformer):
     plain, whole = transformer.translate(TEXT), transformer.translate(TEXT, output_attentions="all")
     steps = len(whole.tokens) + 1
-    assert whole.text == plain.text and plain.encoder == plain.decoder == ()
-    assert [layer.shape for layer in whole.encoder] == [(2, 4, 4)] * 2
-    assert [layer.shape for layer in whole.decoder] == [(2, steps, steps)] * 3
-    for layer in (*whole.encoder, *whole.decoder):
+    assert whole.text == plain.text and plain.encoder_attention == plain.decoder_attention == ()
+    assert [layer.shape for layer in whole.encoder_attention] == [(2, 4, 4)] * 2
+    assert [layer.shape for layer in whole.decoder_attention] == [(2, steps, steps)] * 3
+    for layer in (*whole.encoder_attention, *whole.decoder_attention):
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
     # Decoder self-attention is causal.
-    assert not np.triu(whole.decoder[0][0], 1).any()
+    assert not np.triu(whole.decoder_attention[0][0], 1).any()
     for of in ("source", "encoder", "decoder"):
-        assert ET.fromstring(whole.plot(of=of, layer=0, head="all").svg).get("role") == "img"
+        assert ET.fromstring(whole.plot(kind=of, layer=0, head="all").svg).get("role") == "img"
     with pytest.raises(UsageError, match="output_attentions='all'"):
-        plain.plot(of="encoder")
+        plain.plot(kind="encoder")
 
 
 def test_subword_weights_are_summed_to_words(tmp_path):
@@ -284,14 +284,14 @@ def test_subword_weights_are_summed_to_words(tmp_path):
 def test_plot_is_saved_as_svg_or_png(model, tmp_path):
     result = model.translate(TEXT)
     plot = result.plot()
-    assert plot.svg == plot._repr_svg_() == plot_attention(result.weights, result.source_tokens, result.tokens)
+    assert plot.svg == plot._repr_svg_() == plot_attention(result.attention_map, result.source_tokens, result.tokens)
     assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
     assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UsageError, match=r"\.svg or \.png"):
         plot.save(tmp_path / "map.pdf")
     with pytest.raises(DataError, match="nowhere"):
         plot.save(tmp_path / "nowhere" / "map.svg")
-    for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"of": "target"}):
+    for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"kind": "target"}):
         with pytest.raises(UsageError):
             result.plot(**wrong)
 
@@ -302,7 +302,7 @@ def test_models_with_and_without_sink_can_be_subtracted(model, bounded):
     apart = other.difference(one)
     assert apart.columns == ("a", "b", "<sink>") and apart.target == ("A", "B")
     np.testing.assert_allclose(apart.weights[:, :2], other.word_attention - one.word_attention, atol=1e-6)
-    np.testing.assert_allclose(apart.weights[:, 2], other.weights[:, 2], atol=1e-6)
+    np.testing.assert_allclose(apart.weights[:, 2], other.attention_map[:, 2], atol=1e-6)
     np.testing.assert_array_equal(apart.weights, -one.difference(other).weights)
     assert "more in bounded" in other.plot_difference(one, ("bounded", "soft")).svg
     with pytest.raises(
@@ -324,7 +324,7 @@ def test_concurrent_threads_get_same_translations(model):
     found = {}
 
     def work(name):
-        found[name] = [model.translate(text, beam=3).text for text in texts]
+        found[name] = [model.translate(text, beam_size=3).text for text in texts]
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(3)]
     for thread in threads:

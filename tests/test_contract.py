@@ -36,7 +36,7 @@ CONFIGS = [
     *(
         SoftAttentionConfig(normalizer=name, score_function=scorer)
         for name in ("softmax", "entmax15", "sparsemax")
-        for scorer in ("dot", "general", "scaled_general", "additive")
+        for scorer in ("dot", "bilinear", "scaled_bilinear", "additive")
     ),
     *(
         ConstrainedAttentionConfig(normalizer=name, exhaustion=c)
@@ -109,7 +109,7 @@ def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
     readings = []
     for t in range(queries.shape[1]):
         readings.append(mechanism.read(queries[:, t], memory, state))
-        state = readings[-1].observe(likelihood(readings[-1].contexts, t))
+        state = readings[-1].update(likelihood(readings[-1].contexts, t))
     return stack_steps(readings, state)
 
 

@@ -89,7 +89,7 @@ def test_training_again_leaves_the_weights_unchanged(run_dir) -> None:
 
 def test_translate_writes_one_line_per_sentence_and_all_requested_files(run_dir) -> None:
     source = (run_dir / "text" / "test.de").read_text()
-    arguments = ["--links-output", "links.txt", "--attention", "weights.jsonl", "--figures-dir", "maps.svg"]
+    arguments = ["--links-output", "links.txt", "--attention-output", "weights.jsonl", "--figures-dir", "maps.svg"]
     done = succeed(run_dir, "translate", "model", *arguments, text=source)
     lines, sources = done.stdout.splitlines(), source.splitlines()
     assert len(lines) == len(sources) == 30
@@ -111,7 +111,7 @@ def test_translate_writes_one_line_per_sentence_and_all_requested_files(run_dir)
 
 def test_evaluate_accepts_output_of_translate(run_dir) -> None:
     succeed(run_dir, "translate", "model", "--input", "text/test.de", "--output", "out.en")
-    arguments = ["text/test.en", "--tokenize", "none", "--metric", "bleu,chrf", "--json", "scores.json"]
+    arguments = ["text/test.en", "--tokenize", "none", "--metrics", "bleu,chrf", "--json", "scores.json"]
     succeed(run_dir, "evaluate", "out.en", *arguments)
     figures = json.loads((run_dir / "scores.json").read_text())
     assert 0 <= figures["bleu"] <= 100 and "tok:none" in figures["signatures"]["bleu"]
@@ -130,7 +130,7 @@ def test_evaluate_score_and_training_agree_on_perplexity(run_dir) -> None:
     arguments = [
         "text/valid.de",
         "text/valid.en",
-        "--tokens",
+        "--token-scores",
         "--output",
         "tokens.txt",
         "--json",

@@ -137,7 +137,7 @@ def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
 ) -> None:
     directory = tmp_path / "model"
     with pytest.raises(CheckpointError, match="nowhere"):
-        train(from_dict(RunConfig, _plain(corpus, start="nowhere")), directory)
+        train(from_dict(RunConfig, _plain(corpus, init_from="nowhere")), directory)
     train(from_dict(RunConfig, _plain(corpus, max_steps=1)), directory)
     assert load_config(directory).training.init_from is None
 
@@ -234,7 +234,7 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
     plain = _plain(
         corpus,
         batch_size=8,
-        accumulate=2,
+        gradient_accumulation=2,
         label_smoothing=0.1,
         max_epochs=16,
         logging={"every_steps": 2},
@@ -316,7 +316,7 @@ def test_default_directories_are_named_after_the_config_file(tmp_path) -> None:
     )
     found = read_run_config(path)
     assert (found.output_dir, found.data.cache_dir) == ("runs/first", "prepared/first")
-    named = read_run_config(path, ["folder=x", "data.cache_dir=y"])
+    named = read_run_config(path, ["output_dir=x", "data.cache_dir=y"])
     assert (named.output_dir, named.data.cache_dir) == ("x", "y")
 
 

@@ -67,7 +67,7 @@ def run_config(**model: Any) -> RunConfig:
 def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
     """Train a model to sort the words, write its directory as training does, and return it."""
     directory.mkdir()
-    text = ONE_TEXT if getattr(config.model, "tied", None) == "all" else TEXT
+    text = ONE_TEXT if getattr(config.model, "tie_embeddings", None) == "all" else TEXT
     text.save(directory)
     torch.manual_seed(0)
     rng = random.Random(1)
@@ -182,7 +182,7 @@ def _made(directory: Path) -> Path:
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
     directory, exported = directories("pre-norm, gelu")
-    ours, theirs = translate_with_both((directory, exported), beam=4, nbest=3, length_penalty=penalty)
+    ours, theirs = translate_with_both((directory, exported), beam_size=4, num_return=3, length_penalty=penalty)
     loaded = load_model(directory, "cpu")
     search = dataclasses.replace(loaded.config.generation, length_penalty=penalty)
     same = 0
@@ -250,7 +250,7 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
     [
         (
             {"kind": "rnn", "embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}},
-            "model.kind = 'lstm'",
+            "model.kind = 'rnn'",
         ),
         ({"attention": {"normalizer": "sparsemax"}}, "model.attention.normalizer = 'sparsemax'"),
         ({"attention": {"score_function": "additive"}}, "model.attention.score_function = 'additive'"),
@@ -308,7 +308,7 @@ def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--show"], "--show"),
+        (["--show-attention"], "--show-attention"),
         (["--links-output", "-"], "--links-output"),
         (["--sample"], "--sample"),
         (["--set", "model.dropout=0.1"], "--set"),

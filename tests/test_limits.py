@@ -67,12 +67,12 @@ def test_every_numeric_option_has_an_upper_bound(name):
 
 
 def test_configuration_classes_are_found():
-    assert len(CLASSES) > 50 and {"RunConfig", "LstmConfig"} <= {name.rpartition(".")[2] for name in CLASSES}
+    assert len(CLASSES) > 50 and {"RunConfig", "RnnConfig"} <= {name.rpartition(".")[2] for name in CLASSES}
 
 
 @pytest.mark.parametrize(
     "option",
-    ["model.embedding_size", "seed", "training.batch_size", "threads", "generation.beam_size", "model.encoder.num_layers",
+    ["model.embedding_size", "seed", "training.batch_size", "num_threads", "generation.beam_size", "model.encoder.num_layers",
      "training.optimizer.learning_rate", "data.max_length", "model.init_range", "generation.max_length_ratio"],
 )  # fmt: skip
 @pytest.mark.parametrize("value", HUGE)
@@ -133,7 +133,7 @@ def test_dumped_config_with_control_characters_loads_equal(tmp_path):
 @pytest.mark.parametrize("cls", [RunConfig, PretrainConfig, ServeConfig])
 def test_range_of_a_number_is_shown_with_the_option(cls):
     shown = {option.name: option.type for option in reference(cls)[0].options}
-    name, end = ("beam", "from 1 to 1,000") if cls is ServeConfig else ("threads", "from 0 to 1,024")
+    name, end = ("beam_size", "from 1 to 1,000") if cls is ServeConfig else ("num_threads", "from 0 to 1,024")
     assert shown[name] == f"int, {end}"
 
 
@@ -148,4 +148,4 @@ def test_invalid_alignment_link_is_reported_with_its_line(field):
 def test_absurd_number_of_threads_is_rejected(tmp_path, threads):
     result = CliRunner().invoke(app, ["translate", str(tmp_path), "--num-threads", threads])
     assert result.exit_code == 2 and not isinstance(result.exception, RegardError)
-    assert "threads" in result.output
+    assert "num-threads" in result.output

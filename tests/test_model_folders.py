@@ -122,7 +122,7 @@ def test_weights_are_not_loaded_with_other_vocabularies(copied: Path) -> None:
 
 
 def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:
-    write_config(_settings(corpus, search={"beam_size": 3}, threads=2), copied)
+    write_config(_settings(corpus, generation={"beam_size": 3}, num_threads=2), copied)
     assert load_model(copied, "cpu").config.generation.beam_size == 3
 
 

@@ -64,8 +64,8 @@ def machine(monkeypatch, tmp_path: Path):
         (tmp_path / "own").write_text("0::/\n")
         (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
         monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)), raising=False)
-        monkeypatch.setattr("regard.cpu_threads.OWN_CGROUP", tmp_path / "own")
-        monkeypatch.setattr("regard.cpu_threads.CGROUPS", tmp_path)
+        monkeypatch.setattr("regard.cpu_threads.PROC_CGROUP", tmp_path / "own")
+        monkeypatch.setattr("regard.cpu_threads.CGROUP_ROOT", tmp_path)
 
     return make
 

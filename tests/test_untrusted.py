@@ -22,7 +22,7 @@ from regard.training.weights import named_weights
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
 MODELS = {
-    "lstm": {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}},
+    "rnn": {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}},
     "transformer": {"d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}},
     "conv": {},
 }
@@ -47,7 +47,7 @@ def forge(directory, old, new):
     assert old in before
     path.write_text(before.replace(old, new))
     tensors, about = read_tensors(file)
-    about["beside"] = file_checksums(directory, to_dict(load_config(directory)))
+    about["file_checksums"] = file_checksums(directory, to_dict(load_config(directory)))
     write_tensors(file, tensors, about)
     return before
 
@@ -80,9 +80,9 @@ def test_external_links_and_pipes_are_rejected(directory, tmp_path_factory, name
 def test_forged_sizes_are_rejected_quickly(directory):
     kind = load_model(directory, "cpu").config.model.kind
     for old, new in {
-        "lstm": [("embedding_size = 4", "embedding_size = 16384"), ("num_layers = 1", "num_layers = 100")],
-        "transformer": [("ffn_size = 8", "ffn_size = 16384"), ("layers = ", "num_layers = 9")],
-        "conv": [("width = ", "ffn_size = 1"), ("embedding = ", "embedding_size = 1")],
+        "rnn": [("embedding_size = 4", "embedding_size = 16384"), ("num_layers = 1", "num_layers = 100")],
+        "transformer": [("ffn_size = 8", "ffn_size = 16384"), ("num_layers = ", "num_layers = 9")],
+        "conv": [("hidden_size = ", "hidden_size = 1"), ("embedding_size = ", "embedding_size = 1")],
     }[kind]:
         before = forge(directory, old, new)
         start = time.monotonic()

@@ -77,7 +77,7 @@ def reference(cls: type[Any], name: str = "") -> list[Table]:
     """Return the tables of a configuration class, depth first.
 
     Args:
-        cls: A class made by `regard.config.config`.
+        cls: A class made by `regard.config.configclass`.
         name: The path below which the options are shown.
     """
     return list(_tables([("", cls)], Table(name), {}))

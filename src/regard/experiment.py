@@ -139,7 +139,7 @@ class RunConfig:
         if isinstance(self.model, PhraseConfig):
             if self.data.fertility or self.guided_alignment or self.sequence_loss:
                 raise ValueError(
-                    "data.fertility, guided, sequence: model.kind = 'phrase' has no attention; "
+                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no attention; "
                     "remove these sections"
                 )
             return
@@ -261,7 +261,7 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
         overrides: Overrides of the form `a.b.c=value`.
 
     Raises:
-        ConfigError: if the file or a setting is wrong; see `regard.config.load`.
+        ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
     """
     config, name = read_config(RunConfig, path, overrides), Path(path).stem
     data = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def hf_run_sections(directory: Path) -> dict[str, Any]:
-    """Return the sections `data`, `model` and `search` of a `RunConfig` for a Hugging Face directory."""
+    """Return the sections `data`, `model` and `generation` of a `RunConfig` for a Hugging Face directory."""
     model = HfConfig(path=str(directory))
     return {"data": _data_config(directory), "model": model, "generation": _search_config(directory)}
 

@@ -1,7 +1,7 @@
 """Pre-training of a language model on monolingual text, with a Hugging Face directory as the result.
 
     FOLDER/config.json, model.safetensors, tokenizer...   the model, for `transformers` and for the options
-                                                          `encoder` and `decoder` of regard's models
+                                                          `encoder_path` and `decoder_path` of regard's models
     FOLDER/run/                                           files of the trainer: record and checkpoints
 
 The files of the model are written last. A directory with a `config.json` holds a fully trained model.

@@ -99,7 +99,7 @@ def generated(model_dir: Path, **options: Any) -> tuple[list[list[int]], list[fl
 def assert_same(model_dir: Path, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
     """Require equal tokens, including the position of the end symbol."""
     one, end = loaded(model_dir), library(model_dir)[1].eos_token_id
-    places = one.text.target.tokenizer.places
+    places = one.text.target.tokenizer.library_ids
     for own, row in zip(ours, theirs, strict=True):
         mine = [*one.model.start[1:], *(places[token] for token in own.tokens)]
         assert mine == (row[: row.index(end)] if end in row else row)
@@ -154,7 +154,7 @@ def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_pa
     theirs, _ = generated(made)
     assert_same(made, ours, theirs)
     assert any(unknown in row for row in theirs)
-    suppressed = [result.translations[0].hypothesis for result in translate_lines(made, forbid_unknown=True)]
+    suppressed = [result.translations[0].hypothesis for result in translate_lines(made, suppress_unk=True)]
     assert not any(UNK in found.tokens for found in suppressed)
 
 

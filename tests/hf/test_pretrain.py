@@ -93,7 +93,7 @@ def test_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 
 def test_pretraining_continues_from_a_directory(tmp_path: Path) -> None:
     first = pretrain(settings(tmp_path, "masked", 25), tmp_path / "first")
-    more = pretrain(settings(tmp_path, "masked", 25, start=str(tmp_path / "first")), tmp_path / "more")
+    more = pretrain(settings(tmp_path, "masked", 25, init_from=str(tmp_path / "first")), tmp_path / "more")
     assert first.progress.best_score is not None and more.progress.best_score is not None
     assert more.progress.best_score < first.progress.best_score
 
@@ -103,7 +103,7 @@ def test_causal_model_from_half_precision_encoder_is_causal(tmp_path: Path) -> N
     transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "masked").half().save_pretrained(
         tmp_path / "masked"
     )
-    pretrain(settings(tmp_path, "causal", 2, start=str(tmp_path / "masked")), tmp_path / "causal")
+    pretrain(settings(tmp_path, "causal", 2, init_from=str(tmp_path / "masked")), tmp_path / "causal")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "causal").eval()
     assert model.config.is_decoder and model.dtype == torch.float32
     with torch.no_grad():
@@ -114,7 +114,7 @@ def test_causal_model_from_half_precision_encoder_is_causal(tmp_path: Path) -> N
 def test_invalid_input_is_rejected_with_one_message(tmp_path: Path) -> None:
     tiny.gpt2(tmp_path / "gpt2")
     with pytest.raises(DataError, match="no mask symbol"):
-        pretrain(settings(tmp_path, "masked", 1, start=str(tmp_path / "gpt2")), tmp_path / "out")
+        pretrain(settings(tmp_path, "masked", 1, init_from=str(tmp_path / "gpt2")), tmp_path / "out")
     pretrain(settings(tmp_path, "causal", 1), tmp_path / "other")
     with pytest.raises(ConfigError, match="another config"):
         pretrain(settings(tmp_path, "masked", 1), tmp_path / "other")
@@ -122,7 +122,7 @@ def test_invalid_input_is_rejected_with_one_message(tmp_path: Path) -> None:
 
 def test_diverged_run_writes_no_model_directory(tmp_path: Path) -> None:
     config = settings(tmp_path, "causal", 3)
-    optimizer = dataclasses.replace(config.training.optimizer, rate=1e38)
+    optimizer = dataclasses.replace(config.training.optimizer, learning_rate=1e38)
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, optimizer=optimizer))
     with pytest.raises(TrainingDivergedError, match="after step 3"):
         pretrain(config, tmp_path / "out")

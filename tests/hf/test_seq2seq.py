@@ -82,7 +82,7 @@ def test_greedy_translations_equal_transformers(name: str, model_dir: ModelDir) 
     search = GenerationConfig(beam_size=1, max_length_ratio=0, max_length_offset=LONGEST, suppress_unk=True)
     found = beam_search(one.model, batch(one).source, search)
     wanted = generated(model_dir(name), 1)
-    places = one.text.target.tokenizer.places
+    places = one.text.target.tokenizer.library_ids
     for own, theirs in zip(found, wanted, strict=True):
         target_ids = [places[token] for token in own[0].tokens][: len(theirs)]
         assert target_ids == theirs
@@ -102,7 +102,7 @@ def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None
     )
     model, tokenizer = library(model_dir(name))
     never = suppressed_tokens(model, tokenizer)
-    places = one.text.target.tokenizer.places
+    places = one.text.target.tokenizer.library_ids
     _promote_end_symbol(model)
     _promote_end_symbol(one.model.model)
     for line in SOURCES:
@@ -222,7 +222,7 @@ def rebuilt(one: LoadedModel, model_dir: Path, attention: Any, **more: Any) -> H
 @whole
 def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    model = rebuilt(one, model_dir(name), SoftAttentionConfig(normalizer="sparsemax"), layers=(1,))
+    model = rebuilt(one, model_dir(name), SoftAttentionConfig(normalizer="sparsemax"), attention_layers=(1,))
     data = batch(one, targets=TARGETS)
     weights = model(data).weights
     longest = int(data.source.lengths.argmax())
@@ -316,7 +316,7 @@ def test_decoded_text_equals_transformers(name: str, model_dir: ModelDir) -> Non
         special = {*tokenizer.all_special_ids, *getattr(tokenizer, "id_to_lang_token", {})}
         words = [i for i in ids if i not in special or i == tokenizer.unk_token_id]
         assert side.tokenizer.decode(side.tokenize(line)) == tokenizer.decode(words).strip()
-        assert [side.tokenizer.places[i] for i in side.encode(line)] == words
+        assert [side.tokenizer.library_ids[i] for i in side.encode(line)] == words
 
 
 @pytest.mark.parametrize(("name", "german"), [("mbart", "de_DE"), ("nllb", "deu_Latn"), ("m2m100", "de")])

@@ -35,8 +35,8 @@ def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any
     for side, lines in (("de", [*tiny.TEXT[:2], tiny.TEXT[4]]), ("en", [*tiny.TEXT[2:4], tiny.TEXT[5]])):
         (model_dir / side).write_text("\n".join(lines * 4) + "\n")
     text = {"source": str(model_dir / "de"), "target": str(model_dir / "en")}
-    names = {"source": model.get("encoder"), "target": model.get("decoder")}
-    found = {side: model.get("folder", name) for side, name in names.items()}
+    names = {"source": model.get("encoder_path"), "target": model.get("decoder_path")}
+    found = {side: model.get("path", name) for side, name in names.items()}
     cut = {f"{side}_tokenizer": {"kind": "pretrained", "path": one} for side, one in found.items() if one}
     training = {
         "batch_size": 4,
@@ -62,7 +62,7 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     encoder = copied(model_dir, "bert", tmp_path)
     model = {
         "kind": "pretrained",
-        "encoder": encoder,
+        "encoder_path": encoder,
         "attention": {"kind": "soft", "normalizer": "sparsemax"},
         **SMALL,
     }
@@ -76,7 +76,7 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     layers = {name: value for name, value in after.items() if name.startswith("reader.model.encoder.layer")}
     old = {name: before[f"bert.{name.removeprefix('reader.model.')}"] for name in layers}
     assert layers and all(torch.equal(value, old[name]) for name, value in layers.items())
-    found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam=2)
+    found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam_size=2)
     assert found.source_words == ("der", "Mann", "läuft") and found.source_tokens[-2:] == ("[CLS]", "[SEP]")
     assert (found.attention[-1] == 0).any()
 
@@ -102,23 +102,23 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
 
 
 def test_encoder_with_language_model_trains_and_is_averaged(model_dir: ModelDir, tmp_path: Path) -> None:
-    model = {"kind": "hf", "encoder": str(model_dir("bert")), "decoder": str(model_dir("gpt2"))}
+    model = {"kind": "hf", "encoder_path": str(model_dir("bert")), "decoder_path": str(model_dir("gpt2"))}
     config = run_config(tmp_path, model, 8, fine_tuning={"freeze_steps": 2, "unfreeze_every": 1, "lr_factor": 0.5})
     assert train(config, tmp_path / "run").progress.best_score is not None
-    found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1)
+    found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam_size=1)
     average_models(tmp_path / "mean", [tmp_path / "run", tmp_path / "run"])
-    mean = regard.load(tmp_path / "mean", device="cpu").translate(tiny.TEXT[0], beam=1)
+    mean = regard.load(tmp_path / "mean", device="cpu").translate(tiny.TEXT[0], beam_size=1)
     assert mean.tokens == found.tokens
 
 
 def test_run_interrupted_while_layers_are_frozen_ends_identically(
     model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
+    model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
     finetune = {"freeze_steps": 2, "unfreeze_every": 2, "lr_factor": 0.1}
     for name, stops in (("once", (7,)), ("twice", (3, 7))):
         for stop in stops:
-            train(run_config(tmp_path, model, stop, finetune=finetune), tmp_path / name)
+            train(run_config(tmp_path, model, stop, fine_tuning=finetune), tmp_path / name)
     state = "training/state-00000007.safetensors"
     once, twice = (read_tensors(tmp_path / name / state)[0] for name in ("once", "twice"))
     assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
@@ -126,7 +126,7 @@ def test_run_interrupted_while_layers_are_frozen_ends_identically(
 
 @pytest.mark.slow
 def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: Path) -> None:
-    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
+    model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
     config = run_config(tmp_path, model, 3, fine_tuning={"freeze_steps": 1, "unfreeze_every": 2})
     (tmp_path / "settings").mkdir()
     write_config(config, tmp_path / "settings")
@@ -224,7 +224,7 @@ def test_mismatched_tokenizer_is_rejected(model_dir: ModelDir, tmp_path: Path) -
 def test_model_that_cannot_translate_is_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="bert model is not a translation model"):
         load_model(model_dir("bert"), "cpu")
-    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
+    model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
     config = run_config(tmp_path, model, 1)
     plain = to_dict(config)
     words = from_dict(RunConfig, {**plain, "data": {**plain["data"], "source_tokenizer": {}}})

@@ -69,5 +69,5 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UsageError(f"{name}: {value!r}; expected a number of at minimum 0, or (minimum, maximum)")
+        raise UsageError(f"{name}: {value!r}; expected a number of at least 0, or (minimum, maximum)")
     return float(value)

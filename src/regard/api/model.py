@@ -52,8 +52,8 @@ def load(
         settings: Overrides of the training configuration, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
-        search: Search settings by name, which override those of the model: `beam`, `length_penalty`,
-            `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences per batch)...
+        search: Search settings by name, which override those of the model: `beam_size`, `length_penalty`,
+            `coverage_penalty`, `no_repeat_ngram_size`, `max_length_ratio`, `batch_size`...
             `regard config` lists all of them under `[generation]`. `layer`, `head` (or `heads`) and `shift`
             select the attention for word links, attention maps and the replacement of unknown words
             (`[generation.alignment]`).
@@ -126,7 +126,7 @@ class Model:
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        look: OutputAttentions = "source",
+        output_attentions: OutputAttentions = "source",
         **search: Any,
     ) -> list[TranslationResult]: ...
 
@@ -139,7 +139,7 @@ class Model:
         terms: Any = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        look: OutputAttentions = "source",
+        output_attentions: OutputAttentions = "source",
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
         """Translate a sentence, or several sentences.
@@ -155,30 +155,30 @@ class Model:
             terms: Words and phrases that the translation must contain. For several sentences: one list for
                 all, or one list for each.
             sample: Sample from the model instead of searching. True, or a dict with `temperature`, `top_k`,
-                `top_p` and `seed`. `nbest` is the number of samples.
+                `top_p` and `seed`. `num_return` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
-                `rep`, or a dict with `utility`, `candidates` and `weights`; see `regard.decoding.mbr`.
+                `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see `regard.decoding.mbr`.
             output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model is a single
                 Transformer.
-            search: Search settings for this call, by name, such as `beam`, `nbest`, `layer` and `head`; see
-                `load`. If `beam` is not given, it is raised to `nbest` if necessary.
+            search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and
+                `head`; see `load`. If `beam_size` is not given, it is raised to `num_return` if necessary.
 
         Returns:
             A result, or a list with one result per sentence. In a list, the result of a sentence that is
-            rejected (for example because it is too long) states the reason in `refused`.
+            rejected (for example because it is too long) states the reason in `error`.
 
         Raises:
             DataError: if a single sentence is rejected; states the reason.
             UsageError: if an argument is not compatible with the text or the model.
             ConfigError: if a search setting is invalid; names it.
         """
-        if look not in ("source", "all"):
-            raise UsageError(f"output_attentions={look!r}: expected 'source' or 'all'")
+        if output_attentions not in ("source", "all"):
+            raise UsageError(f"output_attentions={output_attentions!r}: expected 'source' or 'all'")
         single = isinstance(text, str)
         texts = check_texts([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
         if isinstance(self.model, PhraseModel):
-            if look == "all":
+            if output_attentions == "all":
                 raise UsageError(f"output_attentions='all': {self.directories[0]} is phrase-based and has no self-attention")
             if sample or mbr:
                 raise UsageError(
@@ -189,11 +189,11 @@ class Model:
             neural = self.model
             translator = self._translator(neural, search, sample, mbr)
         with self._lock:
-            # Blocks are sorted by length inside `block`, which limits padding and memory.
+            # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
             step = translator.search.buffer_lines
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
             results = [
-                translation_result(neural, self.text, each, look)
+                translation_result(neural, self.text, each, output_attentions)
                 for block in blocks
                 for each in translator.translate_block(block)
             ]

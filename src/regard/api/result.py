@@ -148,13 +148,13 @@ class TranslationResult:
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
         Args:
-            target_words: Whether to join subword tokens, for attention to the source.
+            words: Whether to join subword tokens, for attention to the source.
             layer: Index of the layer, counted from 0; -1 is the last. Default: that of `alignment_config`, or the
                 last for self-attention.
             head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
                 each other. Default: the mean of the heads of `alignment_config`, or of all heads if another layer
                 is chosen.
-            kind: Kind of attention. `encoder_attention` and `decoder_attention` need a translation made with `output_attentions="all"`.
+            kind: Kind of attention. `encoder` and `decoder` need a translation made with `output_attentions="all"`.
             title: Title above the plot.
 
         Returns:
@@ -164,15 +164,15 @@ class TranslationResult:
             UsageError: if there is no such layer or head, or no attention.
         """
         if kind not in ("source", "encoder", "decoder"):
-            raise UsageError(f"of={kind!r}: expected 'source', 'encoder' or 'decoder'")
+            raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
         if self.error is not None or not self.attention:
             raise UsageError(f"there is no attention to plot: {self.error or 'the text is empty'}")
         if words and kind != "source":
-            raise UsageError("words=True is supported only for of='source'")
+            raise UsageError("words=True is supported only for kind='source'")
         rows, columns, layers = self._labeled_attention(kind)
         if not layers:
             raise UsageError(
-                f"of={kind!r}: the result has no such attention; translate with output_attentions='all' and a single "
+                f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' and a single "
                 "Transformer model"
             )
         own = self.alignment_config if kind == "source" else AlignmentConfig()
@@ -210,7 +210,7 @@ class TranslationResult:
 
     def __repr__(self) -> str:
         """Return the text and its score."""
-        why = f", refused={self.error!r}" if self.error else f", score={self.score:.4f}"
+        why = f", error={self.error!r}" if self.error else f", score={self.score:.4f}"
         return f"TranslationResult({self.text!r}{why})"
 
     def __str__(self) -> str:

@@ -151,7 +151,7 @@ def _check_output_dir(out: Path, force: bool) -> None:
     if not (out / EXPORTED_FILE).is_file() or (out / MODEL_FILE).exists():
         raise UsageError(f"{out}: already exists and is not an exported model; give a new directory")
     if not force:
-        raise UsageError(f"{out}: already contains an exported model; give a new directory, or --force")
+        raise UsageError(f"{out}: already contains an exported model; give a new directory, or --overwrite")
 
 
 def _check_model(config: RunConfig) -> None:
@@ -160,8 +160,8 @@ def _check_model(config: RunConfig) -> None:
     if not isinstance(model, TransformerConfig):
         raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
     for part in ("encoder", "decoder"):
-        if layers := getattr(model, part).local:
-            raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no localness bias")
+        if layers := getattr(model, part).num_localness_layers:
+            raise ConfigError(f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias")
     for number, one in enumerate(model.source_attentions):
         _check_attention(one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention")
 
@@ -171,9 +171,9 @@ def _check_attention(one: AttentionConfig, name: str) -> None:
     if not isinstance(one, SoftAttentionConfig):
         raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
     if one.normalizer != "softmax":
-        raise ConfigError(f"{name}.map = {one.normalizer!r}: CTranslate2 supports only softmax")
+        raise ConfigError(f"{name}.normalizer = {one.normalizer!r}: CTranslate2 supports only softmax")
     if one.score_function not in (None, "scaled_dot"):
-        raise ConfigError(f"{name}.scorer = {one.score_function!r}: CTranslate2 supports only scaled dot products")
+        raise ConfigError(f"{name}.score_function = {one.score_function!r}: CTranslate2 supports only scaled dot products")
 
 
 def _specification(loaded: LoadedModel) -> Any:

@@ -19,7 +19,7 @@ from regard.types import Tensor
 __all__ = ["fused_dropout", "supports_dropout"]
 
 DROPOUT_RESOLUTION = 1 << 16
-_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernel's argument block: indices into an array of int64.
 DROPOUT_TICKET = 0  # counter of the shares of chunks that have been claimed; see `pool`

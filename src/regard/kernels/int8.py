@@ -4,7 +4,7 @@ A weight w of output j is approximated by s_j round(w / s_j) with the scale s_j 
 of inputs is quantized in the same way, with its own scale, at each multiplication. The integer products are
 exact and summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 
-A matrix is registered once with `register_int8`. `regard.kernels.products.product` then uses the quantized values
+A matrix is registered once with `register_int8`. `regard.kernels.products.matmul` then uses the quantized values
 for the matrix and for views of it (its transpose, or some of its rows). All other code uses the original
 matrix.
 """
@@ -25,7 +25,7 @@ from regard.types import Float, Int, Tensor
 __all__ = ["check_int8", "quantized_matrix", "int8_matmul", "is_int8_registered", "register_int8"]
 
 INT8_MAX = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
-_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernels' argument block: indices into an array of int64.
 INT8_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

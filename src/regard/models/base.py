@@ -1,7 +1,7 @@
 """The interface of a translation model, as training and search use it.
 
-Training calls the model with a batch (teacher forcing) and receives an `ForwardOutput`. Search calls `begin` once,
-then alternates between `step`, which predicts the next token, and `observe`, which updates the state
+Training calls the model with a batch (teacher forcing) and receives a `ForwardOutput`. Search calls `begin` once,
+then alternates between `step`, which predicts the next token, and `update`, which updates the state
 with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
 mechanism can be combined with any model.
 """
@@ -224,7 +224,7 @@ class TranslationModel(nn.Module, ABC):
 
 
 def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:
-    """Return the target mask for `Memory.steps`, or None if no fertilities bound the attention."""
+    """Return the target mask for `Memory.target_mask`, or None if no fertilities bound the attention."""
     return None if batch.upper_bounds is None or batch.target is None else batch.target.mask
 
 

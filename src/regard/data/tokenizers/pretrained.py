@@ -2,7 +2,7 @@
 
 The tokens are those of the Hugging Face tokenizer. The vocabulary is not counted: its ids follow the order of
 the library, except that the padding, unknown and end symbols are replaced by the special symbols of this
-package. `places` maps ids of this package to ids of the library. Special tokens around a source line
+package. `library_ids` maps ids of this package to ids of the library. Special tokens around a source line
 (`[CLS]`, `</s>`, a language code) are not words of the text and are treated as sinks, see `regard.data.text`.
 """
 

@@ -40,7 +40,7 @@ class HfConfig:
         """Check that one directory or two are given, and that the mechanism has a single context."""
         pair = self.encoder_path, self.decoder_path
         if (None in pair) == (self.path is None) or (self.path is not None and pair != (None, None)):
-            raise ValueError("set either folder, or both encoder and decoder")
+            raise ValueError("set either path, or both encoder_path and decoder_path")
         kind = attention_class(self.attention)
         if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
             raise ValueError(

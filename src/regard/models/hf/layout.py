@@ -29,7 +29,7 @@ def pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
     if not isinstance(side.tokenizer, PretrainedTokenizer):
         raise ConfigError(
             f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
-            f"data.{name}_tokenizer = {{kind = 'pretrained', folder = ...}}"
+            f"data.{name}_tokenizer = {{kind = 'pretrained', path = ...}}"
         )
     return side.tokenizer
 
@@ -38,8 +38,8 @@ class InputLayout(nn.Module):
     """The source format of a Hugging Face model.
 
     Args:
-        token_ids: For each of our ids, the id in transformers.
-        prefix_length: The prefix of every sentence, as ids of transformers.
+        places: For each of our ids, the id in transformers.
+        before: The prefix of every sentence, as ids of transformers.
         after: The suffix of every sentence.
     """
 
@@ -50,8 +50,8 @@ class InputLayout(nn.Module):
         """Store the ids as buffers that are not saved."""
         super().__init__()
         self.prefix_length, self.num_special = len(before), len(before) + len(after)
-        self.register_buffer("places", torch.tensor(places), persistent=False)
-        self.register_buffer("around", torch.tensor([*before, *after], dtype=torch.long), persistent=False)
+        self.register_buffer("token_ids", torch.tensor(places), persistent=False)
+        self.register_buffer("special_ids", torch.tensor([*before, *after], dtype=torch.long), persistent=False)
 
     @classmethod
     def of(cls, tokenizer: PretrainedTokenizer) -> "InputLayout":

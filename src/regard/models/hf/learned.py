@@ -72,16 +72,16 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
         ConfigError: if lines can be longer than the model's maximum length.
     """
     masked = config.kind == "masked"
-    if config.start is not None:
-        return _load_pretrained(Path(config.start), masked, max_length)
+    if config.init_from is not None:
+        return _load_pretrained(Path(config.init_from), masked, max_length)
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     with quiet_transformers() as transformers:
         if masked:
             described = transformers.BertConfig(
-                hidden_size=config.width,
-                num_hidden_layers=config.layers,
-                num_attention_heads=config.heads,
-                intermediate_size=config.feed_forward,
+                hidden_size=config.d_model,
+                num_hidden_layers=config.num_layers,
+                num_attention_heads=config.num_heads,
+                intermediate_size=config.ffn_size,
                 hidden_dropout_prob=config.dropout,
                 attention_probs_dropout_prob=config.dropout,
                 max_position_embeddings=max_length + SPECIAL_PER_LINE,
@@ -89,10 +89,10 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
             )
             return transformers.BertForMaskedLM(described)
         described = transformers.GPT2Config(
-            n_embd=config.width,
-            n_layer=config.layers,
-            n_head=config.heads,
-            n_inner=config.feed_forward,
+            n_embd=config.d_model,
+            n_layer=config.num_layers,
+            n_head=config.num_heads,
+            n_inner=config.ffn_size,
             resid_pdrop=config.dropout,
             embd_pdrop=config.dropout,
             attn_pdrop=config.dropout,

@@ -111,8 +111,8 @@ class HfSeq2Seq(TranslationModel):
         owned[[PAD, BOS, SINK]] = False
         # Some tokenizers have no unknown symbol and map it to another special one.
         owned[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
-        self.register_buffer("places", places, persistent=False)
-        self.register_buffer("owned", owned, persistent=False)
+        self.register_buffer("token_ids", places, persistent=False)
+        self.register_buffer("generatable", owned, persistent=False)
         found = self._probe()
         chosen = _selected_layers(config, len(found))
         self.mechanisms = nn.ModuleList(
@@ -170,7 +170,7 @@ class HfSeq2Seq(TranslationModel):
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
         parts = [self.model.get_decoder(), self.model.get_encoder()]
-        return layer_groups(self, parts, (*self.new, "sources."))
+        return layer_groups(self, parts, (*self.new, "mechanisms."))
 
     def _decode(
         self, states: Tensor, mask: Tensor | None, decoder_ids: Int[Tensor, "B T"], cache: Any, use_cache: bool = False
@@ -329,7 +329,7 @@ def _selected_layers(config: HfConfig, count: int) -> set[int]:
     """Return the layers that use the mechanism of the config."""
     if config.attention_layers and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count:
         raise ConfigError(
-            f"model.num_layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
+            f"model.attention_layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
             "numbers, or negative ones, where -1 is the last"
         )
     return {layer % count for layer in config.attention_layers} or set(range(count))
@@ -341,6 +341,6 @@ def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHead
         config = replace(config, score_function="dot")  # the model's queries are already scaled
     width = heads * head_size
     made = MultiHeadAttention(config, width, width, heads)
-    for name in ("query", "memory", "output"):
+    for name in ("query_proj", "key_value_proj", "out_proj"):
         setattr(made, name, _IdentityProjection(width))
     return made
