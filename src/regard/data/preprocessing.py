@@ -212,17 +212,17 @@ class _Preprocessor:
         found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
         tags = tuple(dict.fromkeys(c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None))
-        choose = partial(_vocabulary, min_count=self.config.min_frequency)
+        choose = partial(_vocabulary, min_frequency=self.config.min_frequency)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
             always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
-            source = target = choose(None, both, size=self.config.source_vocab_size, always=always)
+            source = target = choose(None, both, max_size=self.config.source_vocab_size, always=always)
         else:
             always = (*_fallback(tokenizers[0]), *tags)
-            source = choose(tokenizers[0].pretrained_tokens, counts[0], size=self.config.source_vocab_size, always=always)
+            source = choose(tokenizers[0].pretrained_tokens, counts[0], max_size=self.config.source_vocab_size, always=always)
             always = tokenizers[1].required_tokens
-            target = choose(tokenizers[1].pretrained_tokens, counts[1], size=self.config.target_vocab_size, always=always)
+            target = choose(tokenizers[1].pretrained_tokens, counts[1], max_size=self.config.target_vocab_size, always=always)
         forms = self._forms()
         text = TextProcessor(
             TextSide(tokenizers[0], source, tags, text_format=forms[0]), TextSide(tokenizers[1], target, text_format=forms[1])
@@ -312,4 +312,4 @@ def _report(
     return report
 
 
-_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "long"))
+_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "too_long"))

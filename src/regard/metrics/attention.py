@@ -261,7 +261,7 @@ def summarize(
         raise DataError("attention statistics need at least one sentence")
     entropies, supports, right = (
         np.concatenate([getattr(one, name) for one in sentences])
-        for name in ("entropies", "support", "right")
+        for name in ("entropies", "support", "correct")
     )
     covered = np.array([one.coverage for one in sentences])
     bins = max(math.ceil(round(float(entropies.max()) / width, _DECIMALS)), 1)
