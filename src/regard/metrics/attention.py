@@ -102,7 +102,7 @@ class SentenceAttention:
             "coverage": round(self.coverage, _DECIMALS),
             "entropy": [round(value, _DECIMALS) for value in self.entropies.tolist()],
             "support": [round(value, _DECIMALS) for value in self.support.tolist()],
-            "right": self.correct.tolist(),
+            "correct": self.correct.tolist(),
             "links": format_links(self.links),
         }
 
