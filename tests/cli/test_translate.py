@@ -341,7 +341,7 @@ def test_reduced_precisions_translate(model, precision, request):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
-        (["--beam-size", "2", "--num-return", "3"], ConfigError, "nbest_size = 3 .* a beam of 2$"),
+        (["--beam-size", "2", "--num-return", "3"], ConfigError, "num_return = 3 .* a beam of at least 3, not 2$"),
         (["--beam-size", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),

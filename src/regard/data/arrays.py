@@ -198,7 +198,7 @@ def write_split(
         for file in files:
             file.close()
     return KeptRows(
-        *(np.concatenate([getattr(d, name) for d in decisions]) for name in ("keep", "empty", "long"))
+        *(np.concatenate([getattr(d, name) for d in decisions]) for name in ("keep", "empty", "too_long"))
     )
 
 

@@ -131,7 +131,7 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
 class BatchConfig:
     """Size and bucketing of batches."""
 
-    batch_size: int = option(default=64, help="Batch size, in the unit of `unit`.", ge=1, le=1_000_000)
+    batch_size: int = option(default=64, help="Batch size, in the unit of `batch_unit`.", ge=1, le=1_000_000)
     batch_unit: Literal["sentences", "tokens"] = option(
         default="sentences",
         help="Unit of the batch size: sentences, or tokens including padding, on the longer side.",
@@ -150,7 +150,7 @@ def make_batches(
 ) -> list[np.ndarray]:
     """Return the row indices of each batch of an epoch, in order.
 
-    The rows are shuffled, then sorted by length within pools of `config.pool` batches to reduce padding. Then
+    The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce padding. Then
     the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens forms its own
     batch.
 
@@ -182,7 +182,7 @@ def make_batches(
 
 
 def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
-    """Split the shuffled rows into pools of about `config.pool` batches."""
+    """Split the shuffled rows into pools of about `config.bucket_batches` batches."""
     room = config.batch_size * config.bucket_batches
     weight = np.ones(len(order), dtype=np.int64) if config.batch_unit == "sentences" else widest[order]
     # A new pool starts when the number of units before a row passes a multiple of `room`.

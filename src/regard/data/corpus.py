@@ -79,7 +79,7 @@ class CorpusConfig:
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("`columns` contains a column twice")
         if self.source_prefix is not None and (not self.source_prefix or split_whitespace(self.source_prefix) != [self.source_prefix]):
-            raise ValueError("`tag` must be one word without spaces")
+            raise ValueError("`source_prefix` must be one word without spaces")
 
 
 @configclass
@@ -136,13 +136,13 @@ class DataConfig:
         """Check that the settings of source and target are compatible."""
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
         if self.shared_vocab and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError("joint_vocabulary requires the same value for source_size and target_size")
+            raise ValueError("shared_vocab requires the same value for source_vocab_size and target_vocab_size")
         for side in ("source", "target"):
             given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
-            if given and (self.shared_vocab or getattr(self, f"{side}_size") is not None):
+            if given and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):
                 raise ValueError(
-                    f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove joint_vocabulary "
-                    f"and {side}_size"
+                    f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove shared_vocab "
+                    f"and {side}_vocab_size"
                 )
 
 

@@ -132,12 +132,12 @@ class DatasetSplit:
             whole = int(corpus["weight"])
             random = np.random.default_rng([seed, epoch, number])
             extra = round((corpus["weight"] - whole) * len(rows))
-            # The order does not matter here, since `batches` shuffles the rows.
+            # The order does not matter here, since `make_batches` shuffles the rows.
             chosen += [rows] * whole + [np.sort(random.permutation(rows)[:extra])]
         return np.concatenate(chosen)
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the rows of each batch of an epoch, with weighted corpora; see `batch.batches`."""
+        """Return the rows of each batch of an epoch, with weighted corpora; see `make_batches`."""
         rows = self.epoch_rows(seed, epoch)
         made = make_batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
         return [rows[batch] for batch in made]

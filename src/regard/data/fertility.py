@@ -117,7 +117,7 @@ class Budget:
     Attributes:
         config: The settings.
         table: [V], the fertility of each token id. None with a predictor.
-        predictor: The fertility predictor; `config.extra` is added to its results.
+        predictor: The fertility predictor; `config.slack` is added to its results.
     """
 
     config: FertilityConfig

@@ -127,11 +127,11 @@ class GuidedSplit:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target length of every row; see `Split.lengths`."""
+        """The source and target length of every row; see `DatasetSplit.lengths`."""
         return self.split.lengths
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the rows of each batch of an epoch; see `Split.batches`."""
+        """Return the rows of each batch of an epoch; see `DatasetSplit.batches`."""
         return self.split.batches(config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:

@@ -212,17 +212,17 @@ class _Preprocessor:
         found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
         tags = tuple(dict.fromkeys(c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None))
-        choose = partial(_vocabulary, min_count=self.config.min_frequency)
+        choose = partial(_vocabulary, min_frequency=self.config.min_frequency)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
             always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
-            source = target = choose(None, both, size=self.config.source_vocab_size, always=always)
+            source = target = choose(None, both, max_size=self.config.source_vocab_size, required_tokens=always)
         else:
             always = (*_fallback(tokenizers[0]), *tags)
-            source = choose(tokenizers[0].pretrained_tokens, counts[0], size=self.config.source_vocab_size, always=always)
+            source = choose(tokenizers[0].pretrained_tokens, counts[0], max_size=self.config.source_vocab_size, required_tokens=always)
             always = tokenizers[1].required_tokens
-            target = choose(tokenizers[1].pretrained_tokens, counts[1], size=self.config.target_vocab_size, always=always)
+            target = choose(tokenizers[1].pretrained_tokens, counts[1], max_size=self.config.target_vocab_size, required_tokens=always)
         forms = self._forms()
         text = TextProcessor(
             TextSide(tokenizers[0], source, tags, text_format=forms[0]), TextSide(tokenizers[1], target, text_format=forms[1])
@@ -262,7 +262,7 @@ def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -
 
 
 def _vocabulary(
-    listed: tuple[str, ...] | None, counts: dict[str, int], *, always: Sequence[str], **rules: Any
+    listed: tuple[str, ...] | None, counts: dict[str, int], *, required_tokens: Sequence[str], **rules: Any
 ) -> Vocabulary:
     """Return the vocabulary of a pre-trained tokenizer, or else build one from counts.
 
@@ -270,8 +270,8 @@ def _vocabulary(
         DataError: if a tag is not a token of the pre-trained tokenizer.
     """
     if listed is None:
-        return Vocabulary.build(counts, required_tokens=always, **rules)
-    unknown = sorted(set(always) - set(listed))
+        return Vocabulary.build(counts, required_tokens=required_tokens, **rules)
+    unknown = sorted(set(required_tokens) - set(listed))
     if unknown:
         raise DataError(f"tag {unknown[0]!r}: not a token of the pre-trained tokenizer")
     return Vocabulary((*SPECIAL_TOKENS, *listed))
@@ -312,4 +312,4 @@ def _report(
     return report
 
 
-_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "long"))
+_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "too_long"))

@@ -107,11 +107,11 @@ def number_units(
         corpora: The corpora, in order.
         tokenizers: The source and the target tokenizer.
         units: The source and the target numbering; new units are added.
-        directory: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.keep_raw`.
+        directory: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.raw`.
         split: Name of the split.
         max_words: Maximum number of words; longer lines are recorded as too long.
         num_processes: Number of worker processes.
-        keep_raw: Whether to write the lines themselves to `SPLIT.SIDE.keep_raw`.
+        keep_raw: Whether to write the lines themselves to `SPLIT.SIDE.raw`.
         on_progress: Called with the number of pairs processed since the last call.
 
     Returns:

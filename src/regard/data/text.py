@@ -157,7 +157,7 @@ class TextProcessor:
 
     @property
     def sink_tokens(self) -> tuple[str, ...]:
-        """The tokens that the model attends to in addition to the source tokens: `<sink_tokens>`, or none.
+        """The tokens that the model attends to in addition to the source tokens: `<sink>`, or none.
 
         If the tokenizer adds symbols of its own around a line, these serve as sinks: they may receive any
         amount of attention. Here they all follow the line.
@@ -168,7 +168,7 @@ class TextProcessor:
 
     @property
     def sink_word_ids(self) -> tuple[int, ...]:
-        """The word index of each token of `sink_tokens`: -1 for `<sink_tokens>`, -2 for a symbol of the tokenizer."""
+        """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for a symbol of the tokenizer."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
     def without_conversion(self) -> "TextProcessor":

@@ -19,7 +19,7 @@ from regard.errors import RegardError
 
 __all__ = ["ordered_map", "run_worker"]
 
-_START = "import sys; sys.path[:] = {path!r}; from regard.data.workers import serve; serve()"
+_START = "import sys; sys.path[:] = {path!r}; from regard.data.workers import run_worker; run_worker()"
 
 
 def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], num_processes: int) -> Iterator[Any]:

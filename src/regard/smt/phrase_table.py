@@ -144,8 +144,8 @@ class PhraseTable:
         for name, values in (("scores", self.scores), ("reordering", self.reordering)):
             check_range(name, values, *_LOG_PROB_RANGE)
         check_array("links", self.links, "int64", pairs)
-        check_array("ahead", self.forward_classes, "int32", pairs)
-        check_range("ahead", self.forward_classes, 0, max(0, pairs - 1))
+        check_array("forward_classes", self.forward_classes, "int32", pairs)
+        check_range("forward_classes", self.forward_classes, 0, max(0, pairs - 1))
         check_array("target_words", self.target_words, "int32", None)
         check_range("target_words", self.target_words, 0, target_words - 1)
         check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))

@@ -125,5 +125,5 @@ class TrainingConfig(BatchConfig, StopConfig):
         super().__post_init__()
         if isinstance(self.lr_scheduler, ExponentialConfig) and self.validation.every_steps is not None:
             raise ValueError(
-                "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove validation.every"
+                "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove validation.every_steps"
             )

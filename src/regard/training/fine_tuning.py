@@ -119,7 +119,7 @@ def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[li
     found = model.pretrained_layers()
     if not found:
         raise ConfigError(
-            "finetune: the model has no pre-trained layers; to start from a trained model, use training.init_from"
+            "fine_tuning: the model has no pre-trained layers; to start from a trained model, use training.init_from"
         )
     named = dict(model.named_parameters())
     return [[named[name] for name in layer] for layer in found]

@@ -88,7 +88,7 @@ def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"],
         weights = weights[:, :, list(config.heads)]
     if torch.is_grad_enabled() and not weights.requires_grad:
         raise ConfigError(
-            "guided: the attention weights of the model have no gradient; remove the table [guided] or use "
+            "guided_alignment: the attention weights of the model have no gradient; remove the table [guided_alignment] or use "
             "another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)

@@ -1,6 +1,6 @@
 """Learning-rate schedules: state machines that return a factor of the optimizer's learning rate.
 
-The trainer calls `factor` before every step, `validated` after every validation and `epoch_ended` after every
+The trainer calls `factor` before every step, `on_validation` after every validation and `on_epoch_end` after every
 epoch. The state of a schedule is a dictionary that is stored in the checkpoint.
 """
 
@@ -157,7 +157,7 @@ class _Plateau(LRScheduler):
             self.validations_since_best = 0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"scale": self.scale, "waited": self.validations_since_best}
+        return {"scale": self.scale, "validations_since_best": self.validations_since_best}
 
 
 class _Halving(LRScheduler):
@@ -175,7 +175,7 @@ class _Halving(LRScheduler):
             self.scale *= self.config.factor
 
     def state_dict(self) -> dict[str, Any]:
-        return {"scale": self.scale, "falling": self.is_decaying, "last": self.last_perplexity}
+        return {"scale": self.scale, "is_decaying": self.is_decaying, "last_perplexity": self.last_perplexity}
 
 
 def build_lr_scheduler(config: ScheduleConfig) -> LRScheduler:

@@ -1,8 +1,8 @@
 """The metrics log of a run: `record.jsonl`, one JSON object per line, and optional TensorBoard event files.
 
 A line of kind `train` contains the means since the previous line: `loss` (the minimized loss) in nats per
-token, `perplexity` (without label smoothing), `norm` of the gradient and `tokens_per_second`. It also has the
-learning rate as `rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line
+token, `perplexity` (without label smoothing), `grad_norm` and `tokens_per_second`. It also has the
+learning rate as `learning_rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line
 of kind `validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and whether
 the score is the `best` so far.
 """

@@ -45,7 +45,7 @@ def marginal(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     inequality.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     nll = -outcome.log_likelihood.sum()
@@ -67,7 +67,7 @@ def bound(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
     where the penalty is KL(q || prior). Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     gained = (outcome.log_weights.exp() * _smoothed(outcome, label_smoothing)).sum(-1) - outcome.penalty
@@ -79,14 +79,14 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
 
         - sum_k w_k (log p(y_t | context k) + advantage_tk log policy_tk) + penalty_t, summed over t,
 
-    where w_k are the weights. No gradient flows through the advantage. If `Outcome.advantage` is set, the
+    where w_k are the weights. No gradient flows through the advantage. If `ForwardOutput.advantage` is set, the
     advantage is that value: a return minus its baseline. Otherwise the reward of a sample is
     log p(y_t | context k), which is correct if the sample affects y_t alone. Its baseline is then the highest
     log p(y_t | context) of the contexts with a log-weight of -inf, which are scored but not used for the
     prediction, or zero if there are none. Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: The result of teacher forcing, with `average` if `label_smoothing` is not 0.
+        outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
     found = _smoothed(outcome, label_smoothing)

@@ -78,7 +78,7 @@ class TrainingProgress:
             CheckpointError: if another version of regard wrote the dictionary.
         """
         try:
-            return cls(**{**state, "window": MetricSums(**state["window"])})
+            return cls(**{**state, "sums": MetricSums(**state["sums"])})
         except (KeyError, TypeError):
             raise CheckpointError("the checkpoint was written by another version of regard") from None
 

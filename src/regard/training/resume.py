@@ -180,7 +180,7 @@ def config_differences(
         before: The config of the existing run as plain dictionaries.
         now: The new config.
         is_resumable: A function that returns whether an option, such as `training.batch_size` or
-            `data.train[0].weight`, may differ.
+            `data.train[0].sampling_weight`, may differ.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     return [

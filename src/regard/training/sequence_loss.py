@@ -3,7 +3,7 @@
 For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
 BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the reference. The losses are
 
-    risk       - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the distinct candidates
+    mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
 
 where G_t is R(y') (reward = terminal) or R(y') - R(y'_1..t-1), the gain from the tokens from t on (reward =
@@ -37,7 +37,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["Candidate", "CandidateBatch", "SequenceLossConfig", "generate_candidates", "slice_outcome", "sequence_loss"]
 
 MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
-"""The maximum length of a candidate is TALL times the source length plus MORE, in tokens."""
+"""The maximum length of a candidate is MAX_LENGTH_RATIO times the source length plus MAX_LENGTH_OFFSET, in tokens."""
 
 
 @configclass
@@ -73,10 +73,10 @@ class SequenceLossConfig:
         """Reject options that contradict each other."""
         if self.kind == "mrt" and self.reward == "shaped":
             raise ValueError(
-                "reward = 'shaped' needs loss = 'reinforce': minimum risk training scores whole translations"
+                "reward = 'shaped' needs kind = 'reinforce': minimum risk training scores whole translations"
             )
         if self.kind == "mrt" and self.num_candidates < 2:
-            raise ValueError("minimum risk training compares candidates: count must be 2 or more")
+            raise ValueError("minimum risk training compares candidates: num_candidates must be 2 or more")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Candidate:
 def generate_candidates(
     model: TranslationModel, batch: Batch, config: SequenceLossConfig, seed: int
 ) -> list[list[Candidate]]:
-    """Return `config.count` candidates per sentence; the best one is repeated if a beam returns fewer.
+    """Return `config.num_candidates` candidates per sentence; the best one is repeated if a beam returns fewer.
 
     Args:
         model: The model; it is in evaluation mode during the call.
@@ -141,7 +141,7 @@ class CandidateBatch:
 
         Args:
             batch: The sentences with their references.
-            candidates: `config.count` candidates for each sentence.
+            candidates: `config.num_candidates` candidates for each sentence.
             config: The options of the sequence loss.
         """
         assert batch.target is not None
@@ -177,7 +177,7 @@ def sequence_loss(
     """Return the sequence loss, summed over sentences.
 
     Args:
-        outcome: The result of teacher forcing with the candidates as targets. The `config.count` candidates
+        outcome: The result of teacher forcing with the candidates as targets. The `config.num_candidates` candidates
             of a sentence are consecutive rows.
         candidates: The tokens of the N candidates.
         reference: The reference of each candidate, in the same order.
@@ -222,7 +222,7 @@ def slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = N
         rows: The rows to select.
         num_steps: The number of time steps. Default: all.
     """
-    found: dict[str, Any] = {"encoder": (), "decoder": ()}
+    found: dict[str, Any] = {"encoder_attentions": (), "decoder_attentions": ()}
     for field in dataclasses.fields(outcome):
         value = getattr(outcome, field.name)
         if field.name in found or value is None:

@@ -109,7 +109,7 @@ class Trainer:
         metric = config.validation.metric
         if metric != "perplexity" and translation_metric is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs the argument `searched`, which translates "
+                f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which translates "
                 "the validation split"
             )
         freeze_parameters(model, config.freeze)
@@ -186,7 +186,7 @@ class Trainer:
         if 0 < sum(sizes) < batch.batch_size * wanted:
             _log.warning(
                 "the training text of %d sentences is smaller than the batch of one step "
-                "(training.size = %d %s%s): every step uses all of it; use more text or a smaller "
+                "(training.batch_size = %d %s%s): every step uses all of it; use more text or a smaller "
                 "batch size",
                 sum(map(len, order)),
                 batch.batch_size,

@@ -35,7 +35,7 @@ class InflectionTokenizer(Tokenizer):
     """A tokenizer for inflection tables: characters before the tab, features after it.
 
     Every token counts as a word in alignments and for copying. Text without a tab is a lemma without
-    features; `problem` reports it.
+    features; `format_error` reports it.
     """
 
     tokens_are_words = True

@@ -77,7 +77,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
     """Train a SentencePiece model.
 
     Args:
-        lines: The text. The caller limits it to `config.sample` lines.
+        lines: The text. The caller limits it to `config.max_training_lines` lines.
         config: Model type, vocabulary size, coverage and seed.
 
     Returns:
