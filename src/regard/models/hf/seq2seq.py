@@ -341,6 +341,6 @@ def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHead
         config = replace(config, score_function="dot")  # the model's queries are already scaled
     width = heads * head_size
     made = MultiHeadAttention(config, width, width, heads)
-    for name in ("query", "memory", "output"):
+    for name in ("query_proj", "key_value_proj", "out_proj"):
         setattr(made, name, _IdentityProjection(width))
     return made
