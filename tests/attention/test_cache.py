@@ -16,7 +16,7 @@ def entries(rows):
 
 def contents(cache):
     """Return the cached keys and values, [B, T, 2 D]."""
-    keys, values = (x.transpose(1, 2).flatten(2) for x in cache.read(HEADS))
+    keys, values = (x.transpose(1, 2).flatten(2) for x in cache.keys_and_values(HEADS))
     return torch.cat([keys, values], dim=2)
 
 

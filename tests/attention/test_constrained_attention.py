@@ -39,7 +39,7 @@ def test_cumulative_attention_never_exceeds_fertility(name) -> None:
     _, state, weights = run(build(name), memory(upper), 5)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64))
     assert (weights.sum(1) <= torch.tensor(upper) + 1e-6).all()
-    torch.testing.assert_close(state.received, weights.sum(1))
+    torch.testing.assert_close(state.coverage, weights.sum(1))
 
 
 @every
@@ -66,9 +66,9 @@ def test_eos_is_forbidden_until_lower_bounds_are_reached(name) -> None:
     free = mechanism.prepare(memory([[INF, INF, INF, INF]]))
     assert mechanism.eos_constraint(free, mechanism.start(free)).allowed.tolist() == [True]
     # The bonus raises the score of a word with an unmet lower bound, so the bound is met earlier.
-    with_bonus = build(name, demand=10.0).eval()
+    with_bonus = build(name, lower_bound_bonus=10.0).eval()
     _, state, _ = run(with_bonus, bounded, 1)
-    assert state.received[0, 1] > 0.9
+    assert state.coverage[0, 1] > 0.9
 
 
 def test_exhaustion_prefers_words_with_large_remaining_fertility() -> None:

@@ -32,7 +32,7 @@ def read(mechanism: CoverageAttention, queries: torch.Tensor, memory: Memory) ->
     return found
 
 
-@pytest.mark.parametrize(("scorer", "scale"), [("general", 1.0), ("scaled_general", 0.5), (None, 0.5)])
+@pytest.mark.parametrize(("scorer", "scale"), [("bilinear", 1.0), ("scaled_bilinear", 0.5), (None, 0.5)])
 @every
 def test_weights_match_the_printed_formula(map: str, scorer: str | None, scale: float) -> None:
     """Malaviya et al. (2018), Section 5: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled: divided by sqrt(4)."""

@@ -49,7 +49,7 @@ def scores_of(mechanism: HardAttention) -> torch.Tensor:
 
 @pytest.mark.parametrize(("scale", "factor"), [(None, WIDTH**-0.5), (1.0, 1.0)])
 def test_evaluation_selects_words_with_probability_above_half(scale, factor) -> None:
-    mechanism = build(scale=scale).eval()
+    mechanism = build(score_scale=scale).eval()
     reading, memory = read(mechanism)
     scores = factor * scores_of(mechanism)
     for b, t in itertools.product(range(BATCH), range(STEPS)):
@@ -100,7 +100,7 @@ def test_empty_selection_in_training_gives_zero_context() -> None:
 
 
 def test_log_policy_and_entropy_exclude_padding() -> None:
-    mechanism = build(entropy=0.5, weight=2.0).train()
+    mechanism = build(entropy_bonus=0.5, reward_weight=2.0).train()
     reading, _ = read(mechanism)
     p = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism))
     sampled = reading.weights[:, :, 0]
@@ -196,14 +196,14 @@ def outcome(expected=None) -> ForwardOutput:
     )
 
 
-@pytest.mark.parametrize("of_others", [True, False])
-def test_advantage_is_return_minus_mean_of_other_sentences(of_others) -> None:
+@pytest.mark.parametrize("batch_baseline", [True, False])
+def test_advantage_is_return_minus_mean_of_other_sentences(batch_baseline) -> None:
     returns = compute_returns(GENERATED, REFERENCE)
-    found = add_advantage(outcome(), REFERENCE, Reward(0.5, of_others)).advantage
-    baseline = returns.flip(0) * REFERENCE.mask.flip(0) if of_others else torch.zeros(2, 4)
+    found = add_advantage(outcome(), REFERENCE, Reward(0.5, batch_baseline)).advantage
+    baseline = returns.flip(0) * REFERENCE.mask.flip(0) if batch_baseline else torch.zeros(2, 4)
     expected = 0.5 * (returns - baseline)
     torch.testing.assert_close(found[REFERENCE.mask], expected[REFERENCE.mask])
-    given = add_advantage(outcome(), REFERENCE, Reward(0.5, of_others))
+    given = add_advantage(outcome(), REFERENCE, Reward(0.5, batch_baseline))
     (gradient,) = torch.autograd.grad(reinforce_loss(given).total, given.log_policy)
     torch.testing.assert_close(gradient[..., 0][REFERENCE.mask], -expected[REFERENCE.mask])
     assert (gradient[..., 0][~REFERENCE.mask] == 0).all()

@@ -54,7 +54,7 @@ def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torc
 def test_weights_match_the_printed_formula(variant, map) -> None:
     """Luong et al. (2015), Eq. 9 and 10, with scores inside the window only and sigma = D / 2."""
     window = 2
-    mechanism = build(variant, window=window, map=map, scorer="bilinear")
+    mechanism = build(variant, window_size=window, normalizer=map, score_function="bilinear")
     given, asked = memory(), queries()
     found = weights_of(mechanism, given, asked)
     for row, length in enumerate(LENGTHS):
@@ -75,20 +75,20 @@ def test_weights_match_the_printed_formula(variant, map) -> None:
 
 
 def test_window_past_the_sentence_stays_on_the_last_word() -> None:
-    found = weights_of(build("monotonic", window=1), memory(), queries(9))
+    found = weights_of(build("monotonic", window_size=1), memory(), queries(9))
     for row, length in enumerate(LENGTHS):
         beyond = found[row, length + 1 :]
         assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
 
 
 def test_window_crossing_the_end_excludes_padding() -> None:
-    found = weights_of(build("monotonic", window=1), memory(), queries(3))[1, 2]  # positions 1 to 3, length 3
+    found = weights_of(build("monotonic", window_size=1), memory(), queries(3))[1, 2]  # positions 1 to 3, length 3
     assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
 
 
 @variants
 def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant) -> None:
-    mechanism, asked = build(variant, window=3), queries(4)
+    mechanism, asked = build(variant, window_size=3), queries(4)
     found = weights_of(mechanism, memory(), asked)[2, :, 0]
     expected = torch.ones(4, dtype=torch.float64)
     if mechanism.position_weight is not None and mechanism.position_vector is not None:
@@ -98,14 +98,14 @@ def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant)
 
 
 def test_window_covering_the_sentence_gives_soft_attention() -> None:
-    local, given, asked = build("monotonic", window=20), memory(), queries()
+    local, given, asked = build("monotonic", window_size=20), memory(), queries()
     soft = build_attention(SoftAttentionConfig(), 4, 3).double()
     soft.load_state_dict({"scorer.weight": local.scorer.weight})
     torch.testing.assert_close(weights_of(local, given, asked), weights_of(soft, given, asked))
 
 
 def test_each_row_has_its_own_window_position() -> None:
-    mechanism, given, asked = build("monotonic", window=1), memory(), queries()
+    mechanism, given, asked = build("monotonic", window_size=1), memory(), queries()
     prepared = mechanism.prepare(given)
     first = mechanism.start(prepared)
     state = LocalState(first.weights, first.context, torch.tensor([4, 1, 0]))
@@ -114,7 +114,7 @@ def test_each_row_has_its_own_window_position() -> None:
 
 
 def test_autocast_does_not_move_the_window() -> None:
-    mechanism = build("predictive", window=2).float()
+    mechanism = build("predictive", window_size=2).float()
     states, asked = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
     given = mechanism.prepare(Memory(states, torch.ones(1, 90, dtype=torch.bool)))
     assert mechanism.position_vector is not None
@@ -130,7 +130,7 @@ def test_autocast_does_not_move_the_window() -> None:
 
 
 def test_gradcheck() -> None:
-    mechanism = build("predictive", window=4)
+    mechanism = build("predictive", window_size=4)
     goal = torch.randn(3, 2, 6, dtype=torch.float64)
 
     def loss(asked: torch.Tensor, states: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
 
 SOURCE, TARGET = 9, 8
-BEYOND = ["mean", "renormalise", "drop"]
+BEYOND = ["mean", "renormalize", "drop"]
 
 
 def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
@@ -74,9 +74,9 @@ def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("readout", ["tanh", "linear"])
-@pytest.mark.parametrize("coupling", ["proximity", "monotonic", "forward"])
+@pytest.mark.parametrize("coupling", ["proximity", "monotonic", "hard_monotonic"])
 def test_exact_inference_equals_the_forward_algorithm(coupling, readout) -> None:
-    model, batch = _model(readout, coupling=coupling, contexts=0, mix=1.0), _batch()
+    model, batch = _model(readout, coupling=coupling, top_k=0, posterior_weight=1.0), _batch()
     scores, emissions = _parts(model, batch)
     mask = batch.source.mask
     bias = (
@@ -103,7 +103,7 @@ def test_exact_inference_equals_the_forward_algorithm(coupling, readout) -> None
 
 @pytest.mark.parametrize("readout", ["tanh", "linear"])
 def test_exact_prior_joint_is_the_sum_over_all_alignments(readout) -> None:
-    model, batch = _model(readout, passes="prior", contexts=0), _batch()
+    model, batch = _model(readout, state_attention="prior", top_k=0), _batch()
     scores, emissions = _parts(model, batch)
     prior = scores.masked_fill(~batch.source.mask.unsqueeze(1), -torch.inf).log_softmax(-1)
     found = model(batch).log_likelihood.sum(1)
@@ -117,7 +117,7 @@ def test_exact_prior_joint_is_the_sum_over_all_alignments(readout) -> None:
 def test_top_k_without_tail_is_a_lower_bound_on_the_likelihood(coupling) -> None:
     batch = _batch()
     settings = {"coupling": coupling, "posterior_weight": 1.0, "tail": "drop"}
-    whole, *parts = (_model(contexts=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
+    whole, *parts = (_model(top_k=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
     # Each neglected position removes probability from the sum over alignments.
     for part in parts:
         assert (part <= whole + 1e-12).all()
@@ -130,7 +130,7 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
 
     Bayes' rule is applied to these K + 1 contexts.
     """
-    model, batch = _model(coupling=coupling, contexts=1, mix=1.0, beyond="mean", feed="context"), _batch()
+    model, batch = _model(coupling=coupling, top_k=1, posterior_weight=1.0, tail="mean", feed="context"), _batch()
     (memory,), state = model.begin(batch.source)
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
     for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
@@ -156,14 +156,14 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
 def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) -> None:
     batch = _batch()
     exact, found = (
-        _model(passes=passes, **settings)(batch).log_likelihood.sum(1)
+        _model(state_attention=passes, **settings)(batch).log_likelihood.sum(1)
         for settings in ({"top_k": 0}, {"top_k": 3, "tail": beyond})
     )
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
 
 
 def test_renormalized_top_k_weights_sum_to_one() -> None:
-    model, batch = _model(contexts=2, beyond="renormalize"), _batch()
+    model, batch = _model(top_k=2, tail="renormalize"), _batch()
     (memory,), state = model.begin(batch.source)
     reading = model.step(torch.full((3,), BOS), (memory,), state).attention_steps[0]
     assert reading.positions is not None
@@ -172,14 +172,14 @@ def test_renormalized_top_k_weights_sum_to_one() -> None:
 
 
 def test_default_tail_keeps_the_total_prior_mass() -> None:
-    model, batch = _model(contexts=1), _batch()
+    model, batch = _model(top_k=1), _batch()
     (memory,), state = model.begin(batch.source)
     found = model.step(torch.full((3,), BOS), (memory,), state)
     torch.testing.assert_close(found.attention_steps[0].log_weights.logsumexp(-1), torch.zeros(3).double())
 
 
 def test_posterior_follows_bayes_rule() -> None:
-    model, batch = _model(contexts=2, beyond="drop", feed="context"), _batch()
+    model, batch = _model(top_k=2, tail="drop", feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
     token = torch.tensor([5, 6, 7])
@@ -200,7 +200,7 @@ def test_posterior_follows_bayes_rule() -> None:
 
 
 def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
-    model, batch = _model(passes="prior", contexts=2, feed="context"), _batch()
+    model, batch = _model(state_attention="prior", top_k=2, feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
     after = model.update(first, torch.arange(3), torch.tensor([5, 6, 7])).attention
@@ -211,7 +211,7 @@ def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
 
 @pytest.mark.parametrize("beyond", BEYOND)
 def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
-    model, batch = _model(passes="prior", contexts=1, beyond=beyond), _batch()
+    model, batch = _model(state_attention="prior", top_k=1, tail=beyond), _batch()
     attention, (memory,) = _attention(model), model.begin(batch.source)[0]
     queries = torch.randn(3, 4, 6, dtype=torch.double)
 
@@ -224,7 +224,7 @@ def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
     for name in ("contexts", "log_weights", "weights"):
         torch.testing.assert_close(getattr(parallel, name), getattr(steps, name))
     assert isinstance(parallel.state, PosteriorState) and isinstance(steps.state, PosteriorState)
-    for name in ("belief", "context"):
+    for name in ("posteriors", "context"):
         torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
@@ -245,7 +245,7 @@ def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond
 
 
 def test_forced_decoding_score_equals_search_score() -> None:
-    model, batch = _model(coupling="monotonic", contexts=2, feed="context", readout="linear"), _batch()
+    model, batch = _model(coupling="monotonic", top_k=2, feed="context", readout="linear"), _batch()
     for row, found in enumerate(beam_search(model, batch.source, GenerationConfig(beam_size=3, length_penalty=0.0))):
         words = batch.source.tokens[row, : int(batch.source.lengths[row])].tolist()
         forced = model(collate([words], [[*found[0].tokens, EOS]], [0])).log_likelihood.sum()
@@ -254,7 +254,7 @@ def test_forced_decoding_score_equals_search_score() -> None:
 
 def test_forward_coupling_requires_exact_inference() -> None:
     for more in ({"top_k": 0}, {"posterior_weight": 1.0}, {"posterior_weight": 1.0, "top_k": 0, "state_attention": "prior"}):
-        with pytest.raises(ConfigError, match="coupling 'forward' requires exact inference"):
+        with pytest.raises(ConfigError, match="coupling 'hard_monotonic' requires exact inference"):
             from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "hard_monotonic", **more})
 
 

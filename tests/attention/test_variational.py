@@ -87,7 +87,7 @@ def test_bound_and_marginal_match_enumeration() -> None:
     bound, marginal = 0.0, 0.0
     for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         log_q, found = proposed.log_weights[row].exp().log(), exact.log_likelihoods[row]
-        log_prior = exact.weights[0][row, :, 0].log()
+        log_prior = exact.cross_attentions[0][row, :, 0].log()
         paths = []
         for path in product(range(len(source)), repeat=len(target)):
             steps = list(enumerate(path))
@@ -96,7 +96,7 @@ def test_bound_and_marginal_match_enumeration() -> None:
             bound = bound + log_proposal.exp() * (joint - log_proposal)
             paths.append(joint)
         marginal = marginal + torch.stack(paths).logsumexp(0)
-    loss = get_objective("bound")(proposed, 0.0).total
+    loss = get_objective("elbo")(proposed, 0.0).total
     torch.testing.assert_close(-loss, bound, rtol=0, atol=1e-9)
     torch.testing.assert_close(exact.log_likelihood.sum(), marginal, rtol=0, atol=1e-9)
     assert bound < marginal
@@ -112,7 +112,7 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     posterior = (reading.log_weights + found).log_softmax(-1)
     for log_q, equal in ((posterior, True), (reading.log_weights, False)):
         state = VariationalState(start.weights, start.context, (log_q,))
-        loss = get_objective("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
+        loss = get_objective("elbo")(outcome(mechanism.read(query, prepared, state), found), 0.0)
         difference = float((marginal.sum() + loss.total).detach())
         assert difference == pytest.approx(0, abs=1e-12) if equal else difference > 1e-3
 
@@ -171,7 +171,7 @@ def sample(estimator: str, **settings) -> tuple[AttentionStep, torch.Tensor, tor
 
 def gradients(estimator: str, **settings) -> torch.Tensor:
     reading, states, _ = sample(estimator, **settings)
-    objective = "reinforce" if estimator == "reinforce" else "bound"
+    objective = "reinforce" if estimator == "reinforce" else "elbo"
     get_objective(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
     return states.grad.flatten(1)
@@ -225,7 +225,7 @@ def test_every_parameter_receives_a_gradient(estimator) -> None:
 
 
 def test_objective_of_each_estimator() -> None:
-    assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce", "bound"]
+    assert [model(name).objective for name in ESTIMATORS] == ["elbo", "reinforce", "elbo"]
 
 
 def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> None:
@@ -247,15 +247,15 @@ def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> No
     posterior = (found.log_weights + found.log_likelihoods).softmax(-1)
     real = data.target.mask if data.target is not None else None
     torch.testing.assert_close(found.posteriors[0][:, :, 0][real], posterior[real])
-    torch.testing.assert_close(found.log_weights.exp(), found.weights[0][:, :, 0])
+    torch.testing.assert_close(found.log_weights.exp(), found.cross_attentions[0][:, :, 0])
 
 
 @pytest.mark.parametrize("contexts", [0, 2, 9])
 @pytest.mark.parametrize("training", [False, True])
 def test_loss_is_batch_invariant(contexts, training) -> None:
-    made = model(contexts=contexts).train(training)
+    made = model(top_k=contexts).train(training)
     together = made(batch())
-    objective = get_objective("bound" if training else "marginal")
+    objective = get_objective("elbo" if training else "marginal")
     alone = [made(batch([row])) for row in range(3)]
     torch.testing.assert_close(
         objective(together, 0.0).total, torch.stack([objective(one, 0.0).total for one in alone]).sum()
@@ -265,16 +265,16 @@ def test_loss_is_batch_invariant(contexts, training) -> None:
 
 
 def test_top_k_weights_are_renormalized_and_exact_for_short_sentences() -> None:
-    every, two = model().eval()(batch()), model(contexts=2).eval()(batch())
-    best = every.weights[0][:, :, 0].topk(2, dim=-1).values
+    every, two = model().eval()(batch()), model(top_k=2).eval()(batch())
+    best = every.cross_attentions[0][:, :, 0].topk(2, dim=-1).values
     torch.testing.assert_close(two.log_weights.exp(), best / best.sum(-1, keepdim=True))
     torch.testing.assert_close(two.log_likelihood[1:], every.log_likelihood[1:])  # of length 1 and 2
-    torch.testing.assert_close(two.weights, every.weights)
+    torch.testing.assert_close(two.cross_attentions, every.cross_attentions)
 
 
 @pytest.mark.parametrize("contexts", [0, 2])
 def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
-    made, data = model(contexts=contexts).eval(), batch()
+    made, data = model(top_k=contexts).eval(), batch()
     assert data.target is not None
     expected = made(data)
     memories, state = made.begin(data.source)
@@ -290,7 +290,7 @@ def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
 
 @pytest.mark.parametrize("contexts", [0, 2])
 def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
-    made = model(contexts=contexts).float().eval()
+    made = model(top_k=contexts).float().eval()
     settings = GenerationConfig(beam_size=3, length_penalty=0.0, max_length_offset=4)
     together = beam_search(made, batch().source, settings)
     for row, sentence in enumerate(SOURCES):
@@ -311,7 +311,7 @@ def test_linear_readout_shortcut_equals_the_general_path() -> None:
     real = batch().target.mask  # type: ignore[union-attr]
     seen = slow.log_weights.isfinite() & real.unsqueeze(-1)
     torch.testing.assert_close(fast.log_likelihoods[seen], slow.log_likelihoods[seen])
-    torch.testing.assert_close(fast.average[seen], slow.average[seen])
+    torch.testing.assert_close(fast.mean_log_probs[seen], slow.mean_log_probs[seen])
 
 
 @estimators

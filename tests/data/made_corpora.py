@@ -45,4 +45,4 @@ def both(kind):
 
 def stamp(prepared):
     """Return inode and modification time, which change if the data is prepared again."""
-    return prepared.folder.stat().st_ino, (prepared.folder / "manifest.json").stat().st_mtime_ns
+    return prepared.directory.stat().st_ino, (prepared.directory / "manifest.json").stat().st_mtime_ns

@@ -13,9 +13,9 @@ from regard.errors import UsageError
 lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=200)
 settings = st.builds(
     BatchConfig,
-    size=st.integers(1, 60),
-    unit=st.sampled_from(["sentences", "tokens"]),
-    pool=st.integers(1, 8),
+    batch_size=st.integers(1, 60),
+    batch_unit=st.sampled_from(["sentences", "tokens"]),
+    bucket_batches=st.integers(1, 8),
 )
 
 
@@ -36,8 +36,8 @@ def test_batches_respect_their_size_unless_a_single_pair_exceeds_it(pairs, confi
     source, target = columns(pairs)
     for batch in make_batches(source, target, config, 1, 0):
         widest = max(source[batch].max(), target[batch].max())
-        size = len(batch) if config.unit == "sentences" else len(batch) * widest
-        assert size <= config.size or len(batch) == 1
+        size = len(batch) if config.batch_unit == "sentences" else len(batch) * widest
+        assert size <= config.batch_size or len(batch) == 1
 
 
 @given(lengths, settings, st.integers(0, 100), st.integers(0, 100))

@@ -109,7 +109,7 @@ def test_directory_is_replaced_as_a_whole(tmp_path, monkeypatch, exchange) -> No
         (made / "third").write_text("third")
         raise ValueError
     assert [path.name for path in place.iterdir()] == ["inner"]
-    with pytest.raises(OSError, match="not empty"), atomic_directory(place, fresh=True) as made:
+    with pytest.raises(OSError, match="not empty"), atomic_directory(place, require_empty=True) as made:
         (made / "third").write_text("third")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 

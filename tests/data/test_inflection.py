@@ -176,8 +176,8 @@ def test_characters_of_forms_count_as_words(tmp_path):
 
 
 def test_lines_without_features_are_invalid_but_empty_lines_are_valid():
-    assert "no tab" in (TOKENIZER.problem("Haus") or "")
-    assert TOKENIZER.problem("Haus\tPL") is TOKENIZER.problem("") is TOKENIZER.problem(" \t ") is None
+    assert "no tab" in (TOKENIZER.format_error("Haus") or "")
+    assert TOKENIZER.format_error("Haus\tPL") is TOKENIZER.format_error("") is TOKENIZER.format_error(" \t ") is None
     tagged = TextSide(TOKENIZER, Vocabulary.build({}, required_tokens=["<de>"]), ("<de>",))
     assert tagged.format_error("<de> Haus\tPL") is None and "no tab" in (tagged.format_error("<de> Haus") or "")
 
@@ -193,7 +193,7 @@ def test_real_tables_are_read_completely(name, columns, count):
     seen = set()
     for row in rows:
         line = "\t".join(row[column] for column in columns)
-        assert TOKENIZER.problem(line) is None
+        assert TOKENIZER.format_error(line) is None
         tokens = TOKENIZER.encode(line)
         assert tokens[: len(row[0])] == list(row[0].replace(" ", "\u2581"))
         seen.update(tokens[len(row[0]) :])

@@ -22,7 +22,7 @@ from regard.errors import DataError
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_prepared_ids_equal_the_encoded_lines(data, kind):
-    prepared = prepare_data(configure(data, **both(kind), min_count=2))
+    prepared = prepare_data(configure(data, **both(kind), min_frequency=2))
     for name, seed, number in (("train", 0, 60), ("valid", 1, 7)):
         split = prepared.split(name)
         assert len(split) == number
@@ -42,7 +42,7 @@ def test_decoding_prepared_ids_restores_the_text(data, kind):
 
 
 def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretokenization, "CHUNK", 7)
+    monkeypatch.setattr(pretokenization, "CHUNK_LINES", 7)
     config = configure(data, **both("bpe"))
     contents = []
     for processes in (1, 2):
@@ -65,8 +65,8 @@ def test_batches_contain_the_examples(data):
 
 def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
     corpora = [
-        corpus(tmp_path, "twice", *sentences(10, 1), weight=2.5),
-        corpus(tmp_path, "half", *sentences(20, 2), weight=0.5),
+        corpus(tmp_path, "twice", *sentences(10, 1), sampling_weight=2.5),
+        corpus(tmp_path, "half", *sentences(20, 2), sampling_weight=0.5),
         corpus(tmp_path, "once", *sentences(5, 3)),
     ]
     split = prepare_data(configure(data, train=corpora)).split("train")
@@ -84,15 +84,15 @@ def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
 
 def test_new_sampling_weight_reuses_the_prepared_data(data):
     first = prepare_data(configure(data))
-    data["train"][0]["weight"] = 3.0
+    data["train"][0]["sampling_weight"] = 3.0
     again = prepare_data(configure(data))
     assert again.directory.stat().st_ino == first.directory.stat().st_ino
     assert len(again.split("train").epoch_rows(0, 0)) == 180
 
 
 def test_tag_precedes_every_source_sentence_of_its_corpus(tmp_path, data):
-    corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), tag="<bt>")]
-    prepared = prepare_data(configure(data, train=corpora, source_size=4, **both("bpe")))
+    corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), source_prefix="<bt>")]
+    prepared = prepare_data(configure(data, train=corpora, source_vocab_size=4, **both("bpe")))
     split, vocabulary = prepared.split("train"), prepared.text.source.vocabulary
     tag = vocabulary.to_ids(["<bt>"])[0]
     assert tag != UNK
@@ -103,7 +103,7 @@ def test_tag_precedes_every_source_sentence_of_its_corpus(tmp_path, data):
 
 
 def test_shared_vocabulary_covers_both_sides(data):
-    text = prepare_data(configure(data, joint_vocabulary=True)).text
+    text = prepare_data(configure(data, shared_vocab=True)).text
     assert text.source.vocabulary == text.target.vocabulary
     assert "Der" in text.target.vocabulary and "The" in text.source.vocabulary
 
@@ -157,14 +157,14 @@ def test_evaluation_text_is_stored_unchanged(tmp_path, data):
 def test_missing_splits_are_reported(data):
     prepared = prepare_data(configure(data))
     assert list(prepared) == ["train", "valid"]
-    with pytest.raises(DataError, match="'test'; there are train, valid"):
+    with pytest.raises(DataError, match="no split 'test'; available: train, valid"):
         prepared.split("test")
 
 
 def test_manifest_describes_the_data(data):
     prepared = prepare_data(configure(data, **both("sentencepiece")))
     manifest = json.loads((prepared.directory / "manifest.json").read_text())
-    assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 330
+    assert manifest["wanted"]["settings"]["source_tokenizer"]["vocab_size"] == 330
     assert "sentencepiece" in manifest["wanted"]["libraries"]
     assert set(manifest["inputs"]) == {f"{n}.{s}" for n in ("train.0", "valid") for s in ("source", "target")}
     assert manifest["splits"]["train"]["corpora"][0]["kept"] == 60
@@ -190,8 +190,8 @@ def test_progress_is_reported(data):
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
-    monkeypatch.setattr(arrays, "ROWS", 500)
-    monkeypatch.setattr(pretokenization, "CHUNK", 500)
+    monkeypatch.setattr(arrays, "CHUNK_ROWS", 500)
+    monkeypatch.setattr(pretokenization, "CHUNK_LINES", 500)
     peaks = []
     for number in (4_000, 16_000):
         data["train"] = [
@@ -240,7 +240,7 @@ def test_unknown_tokens_and_characters_are_reported_per_split(data, caplog):
 
 
 def test_byte_fallback_leaves_no_unknown_tokens_and_is_reported(data, caplog):
-    config = configure(data, **both("sentencepiece"), min_count=3)
+    config = configure(data, **both("sentencepiece"), min_frequency=3)
     lines = Path(config.valid.source).read_text().splitlines()
     Path(config.valid.source).write_text("".join(f"{line}\n" for line in [*lines[:-1], "\u65e5\u65e5\u672c"]))
     with caplog.at_level("INFO"):

@@ -127,7 +127,7 @@ def test_oversized_files_are_rejected_before_reading(tmp_path):
         file.truncate(1 << 40)
     with pytest.raises(DataError, match="the maximum is 1,024"):
         read_limited(path, 1024)
-    with pytest.raises(DataError, match="sparse: 1,099,511,627,776 bytes"):
+    with pytest.raises(DataError, match="sparse: the file has 1,099,511,627,776 bytes"):
         read_bytes(path)
     path.write_bytes(b"short")
     tracemalloc.start()

@@ -43,7 +43,7 @@ def test_swapped_text_is_logged_and_correct_text_is_not(
     corpus: Path, tmp_path: Path, caplog, tokenizer: dict, joint: bool
 ) -> None:
     kinds = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
-    prepared = _prepared(corpus, tmp_path / "prepared", **kinds, joint_vocabulary=joint)
+    prepared = _prepared(corpus, tmp_path / "prepared", **kinds, shared_vocab=joint)
     assert is_swapped(prepared, "valid") and not is_swapped(prepared, "test")
     with caplog.at_level(logging.WARNING):
         warn_if_swapped(prepared)
@@ -54,7 +54,7 @@ def test_swapped_text_is_logged_and_correct_text_is_not(
 
 def test_frequent_unknown_tokens_do_not_hide_swapped_text(corpus: Path, tmp_path: Path) -> None:
     # Many training words are unknown; this must not make unknown words in other text more probable.
-    prepared = _prepared(corpus, tmp_path / "prepared", min_count=10)
+    prepared = _prepared(corpus, tmp_path / "prepared", min_frequency=10)
     assert is_swapped(prepared, "valid") and not is_swapped(prepared, "test")
 
 

@@ -34,7 +34,7 @@ INVALID_CALLS = """
 import json
 import torch
 from regard.functional import *
-from regard.kernels.versions import using
+from regard.kernels.versions import use_backend
 
 z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
 calls = {}
@@ -60,7 +60,7 @@ calls["lower", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), half)
 calls["mask", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), mask=torch.ones(4, dtype=torch.int64))
 found = []
 for version in ("numba", "reference"):
-    with using(version):
+    with use_backend(version):
         for (what, name), call in calls.items():
             try:
                 call()

@@ -43,8 +43,8 @@ def test_chunking_rows_does_not_change_the_result(hold, monkeypatch) -> None:
         return picked, mean, *torch.autograd.grad((picked - 2.0 * mean).square().sum(), inputs)
 
     at_once = found()
-    monkeypatch.setattr("regard.functional.likelihood.CHUNK", 1)
-    monkeypatch.setattr("regard.functional.likelihood.ROWS", 3)
+    monkeypatch.setattr("regard.functional.likelihood.CHUNK_BYTES", 1)
+    monkeypatch.setattr("regard.functional.likelihood.MIN_CHUNK_ROWS", 3)
     for a, b in zip(found(), at_once, strict=True):
         torch.testing.assert_close(a, b)
 

@@ -15,13 +15,13 @@ EVERY_KERNEL = """
 import torch
 from regard import functional as F
 from regard.kernels.cached import slot_attention
-from regard.kernels.largest import largest
-from regard.kernels.versions import using
+from regard.kernels.largest import topk
+from regard.kernels.versions import use_backend
 
 scores, upper = torch.randn(9, 700, requires_grad=True), torch.rand(9, 700, requires_grad=True)
 steps, fertility = torch.randn(9, 3, 700, requires_grad=True), torch.ones(9, 700, requires_grad=True)
 slots = torch.randint(0, 9, (20, 300))
-with using("numba"):
+with use_backend("numba"):
     F.sparsemax(scores).square().sum().backward()
     F.entmax15(scores).square().sum().backward()
     F.constrained_softmax(scores, upper).square().sum().backward()
@@ -31,7 +31,7 @@ with using("numba"):
     with torch.inference_mode():
         for dtype in (torch.float32, torch.bfloat16):
             slot_attention(torch.randn(20, 64).to(dtype), torch.randn(9, 128).to(dtype), slots, 2)
-        largest(torch.randn(4, 70_000), 300)
+        topk(torch.randn(4, 70_000), 300)
 """
 
 

@@ -40,7 +40,7 @@ def test_float64_product_is_that_of_pytorch() -> None:
 @pytest.mark.parametrize("shapes", SHAPES)
 def test_bfloat16_product_is_the_rounded_exact_product(shapes, slow, monkeypatch) -> None:
     # Processors with slow bfloat16 arithmetic compute in float32 and round the result.
-    monkeypatch.setattr(products, "_SLOW_HALVES", slow)
+    monkeypatch.setattr(products, "_SLOW_BFLOAT16", slow)
     x, matrix, bias = (torch.randn(shape).bfloat16() for shape in (*shapes, shapes[1][-1:]))
     exact = x.double() @ matrix.double() + bias.double()
     found = matmul(x, matrix, bias)

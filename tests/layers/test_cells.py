@@ -59,7 +59,7 @@ def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
 
 
 @pytest.mark.parametrize("kind", sorted(CELLS))
-@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
     layer = RecurrentLayer(kind, 5, 6, direction).double()
     peer = reference(layer, kind, 5)
@@ -80,7 +80,7 @@ def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
 
 
 def test_reversed_layer_equals_forward_layer_on_reversed_input() -> None:
-    layer = RecurrentLayer("lstm", 4, 6, "reversed").double()
+    layer = RecurrentLayer("lstm", 4, 6, "backward").double()
     forward = RecurrentLayer("lstm", 4, 6, "forward").double()
     forward.load_state_dict(layer.state_dict())
     x = torch.randn(1, 5, 4, dtype=DOUBLE)
@@ -92,7 +92,7 @@ def test_reversed_layer_equals_forward_layer_on_reversed_input() -> None:
 
 
 def test_padding_does_not_change_states() -> None:
-    layer = RecurrentLayer("lstm", 4, 6, "both").double()
+    layer = RecurrentLayer("lstm", 4, 6, "bidirectional").double()
     x = torch.randn(2, 5, 4, dtype=DOUBLE)
     lengths = torch.tensor([5, 2])
     padded, finals = layer(x, lengths)

@@ -39,7 +39,7 @@ def _gated(layer: WeightNormLinear, window: torch.Tensor) -> torch.Tensor:
 
 def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[int]) -> torch.Tensor:
     """Compute log p of each target token, one position at a time (Gehring et al. 2017, Section 3)."""
-    half, depth = math.sqrt(0.5), model.encoder[0].convolution.direction.shape[1] // 2
+    half, depth = math.sqrt(0.5), model.encoder[0].convolution.weight_v.shape[1] // 2
     embedded = [
         model.source_embedding.weight[w] + model.source_positions.table[i] for i, w in enumerate(source)
     ]
@@ -65,12 +65,12 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
         outputs = []
         for i, g in enumerate(embeds):
             h = _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel]))
-            query = half * (_linear(layer.query, h) + g)
+            query = half * (_linear(layer.query_proj, h) + g)
             weights = torch.softmax(keys @ query, 0)
             # The factor m sqrt(1 / m) preserves the variance (Gehring et al. 2017, Section 3.4).
             m = len(source)
             context = m * math.sqrt(1 / m) * (weights @ values)
-            h = half * (h + _linear(layer.context, context))
+            h = half * (h + _linear(layer.context_proj, context))
             outputs.append(half * (h + states[i]))
         states = outputs
     logits = torch.stack([_linear(model.output, _linear(model.decoder_output_proj, h)) for h in states])
@@ -122,7 +122,7 @@ def test_scale_gradient_scales_only_the_gradient() -> None:
 
 
 def test_shared_gradient_scales_only_the_encoder_gradient() -> None:
-    plain, shared = (build(conv(shared_gradient=shared)) for shared in (False, True))
+    plain, shared = (build(conv(scale_encoder_gradient=shared)) for shared in (False, True))
     data = batch()
     outcomes = [model(data).log_likelihood for model in (plain, shared)]
     torch.testing.assert_close(*outcomes)
@@ -141,7 +141,7 @@ def test_returning_attention_does_not_change_the_likelihood() -> None:
     model, data = build(conv()), batch()
     without, with_weights = (model(data, output_attentions=look) for look in ("nothing", "source"))
     torch.testing.assert_close(without.log_likelihood, with_weights.log_likelihood)
-    assert without.weights == () and [w.shape for w in with_weights.weights] == [(3, 7, 1, 5)] * 2
+    assert without.cross_attentions == () and [w.shape for w in with_weights.cross_attentions] == [(3, 7, 1, 5)] * 2
 
 
 def test_dropout_is_active_only_in_training() -> None:
@@ -152,13 +152,13 @@ def test_dropout_is_active_only_in_training() -> None:
 
 
 def test_tied_embeddings_share_one_parameter() -> None:
-    model = ConvModel(conv(tied="all"), TARGET, TARGET)
+    model = ConvModel(conv(tie_embeddings="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
 
 def test_default_scorer_is_the_dot_product_of_the_paper() -> None:
-    config = conv(attentions=(SoftAttentionConfig(normalizer="sparsemax"), SoftAttentionConfig(score_function="additive")))
+    config = conv(layer_attention=(SoftAttentionConfig(normalizer="sparsemax"), SoftAttentionConfig(score_function="additive")))
     assert [one.score_function for one in config.source_attentions] == ["dot", "additive"]
 
 
@@ -180,13 +180,13 @@ def test_bfloat16_approximates_float32() -> None:
             conv(encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=2)),
             "model.encoder.kernel_size must be odd.*got 2",
         ),
-        (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
+        (conv(layer_attention=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (
-            conv(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
+            conv(layer_attention=(PosteriorAttentionConfig(), SoftAttentionConfig())),
             "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
         ),
         (conv(attention=PointerAttentionConfig()), "'pointer' needs a recurrent decoder"),
-        (conv(tied="all"), "one vocabulary"),
+        (conv(tie_embeddings="all"), "one vocabulary"),
     ],
 )
 def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
@@ -208,7 +208,7 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
 
 def test_search_ends_at_the_last_position() -> None:
     # Nine positions: eight tokens and EOS.
-    model = build(conv(positions=LearnedPositionConfig(max_length=9)))
+    model = build(conv(position_encoding=LearnedPositionConfig(max_length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
     config = GenerationConfig(beam_size=2, length_penalty=0.0, min_length=20, max_length_offset=30)
     assert model.max_length == 9

@@ -72,7 +72,7 @@ def test_flops_match_a_manual_count() -> None:
     encoder = ConvEncoderConfig(
         num_layers=2, num_value_layers=1, hidden_size=4, kernel_size=3, position_encoding=LearnedPositionConfig(max_length=9)
     )
-    plain = {"embedding_size": 4, "decoder": decoder(layers=1, width=4, bridge="zero")}
+    plain = {"embedding_size": 4, "decoder": decoder(num_layers=1, hidden_size=4, state_init="zero")}
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
     stacks = (2 + 1) * (3 * 4) * 4
@@ -87,7 +87,7 @@ def test_flops_match_a_manual_count() -> None:
     [
         (config(encoder=ConvEncoderConfig(hidden_size=8)), "'copy' needs an encoder with a final state"),
         (
-            config(encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(bridge="zero")),
+            config(encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(state_init="zero")),
             "model.encoder.kernel_size must be odd.*got 4",
         ),
     ],

@@ -16,7 +16,7 @@ every = pytest.mark.parametrize("name", MODELS)
 
 @pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
 def test_every_supported_mechanism_is_tested(wirings) -> None:
-    chosen = [getattr(one, "attentions", None) or (one.attention,) for one in wirings.values()]
+    chosen = [getattr(one, "layer_attention", None) or (one.attention,) for one in wirings.values()]
     taken = {config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance}
     assert {type(config) for own in chosen for config in own} == taken
 
@@ -35,7 +35,7 @@ def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
         found = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
         torch.testing.assert_close(found[real], outcome.log_likelihood[:, t][real])
         size = prediction.log_probs.shape[1]
-        every = prediction.likelihood(rows.repeat_interleave(size), torch.arange(size).repeat(3))
+        every = prediction.token_log_probs(rows.repeat_interleave(size), torch.arange(size).repeat(3))
         read = outcome.log_weights[:, t].isfinite()[real]  # positions outside the K contexts need no score
         each = every.view(3, size, -1).mean(1)[real]
         torch.testing.assert_close(each[read], outcome.mean_log_probs[:, t][real][read])
@@ -91,7 +91,7 @@ def test_score_is_batch_invariant(name) -> None:
             )
         )
         torch.testing.assert_close(together.log_likelihood[i : i + 1, :t], alone.log_likelihood)
-        for among, weights in zip(together.weights, alone.weights, strict=True):
+        for among, weights in zip(together.cross_attentions, alone.cross_attentions, strict=True):
             torch.testing.assert_close(among[i : i + 1, :t, :, :s], weights)
 
 
@@ -143,7 +143,7 @@ def test_gradient_of_every_layer_matches_finite_differences(name) -> None:
         return outcome.penalty.sum() - outcome.log_likelihood.sum() - 0.1 * outcome.mean_log_probs.sum()
 
     loss().backward()
-    attends = any(bool((weights != 0).any()) for weights in model(data).weights)
+    attends = any(bool((weights != 0).any()) for weights in model(data).cross_attentions)
     generator = torch.Generator().manual_seed(2)
     seen: set[int] = set()
     for label, module in model.named_modules():

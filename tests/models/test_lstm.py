@@ -43,7 +43,7 @@ def test_embedding_dropout_is_a_separate_option() -> None:
 
 
 def test_tied_embeddings_share_one_parameter() -> None:
-    model = LstmModel(config(embedding=8, tied="all"), TARGET, TARGET)
+    model = LstmModel(config(embedding_size=8, tie_embeddings="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
@@ -66,15 +66,15 @@ def test_bfloat16_approximates_float32() -> None:
         (config(encoder=RnnEncoderConfig(hidden_size=6)), "model.decoder.state_init"),
         (config(decoder=decoder(query="previous")), "model.decoder.input_feeding"),
         (
-            config(decoder=decoder(query="previous", feed="context", readout="linear")),
+            config(decoder=decoder(query="previous", input_feeding="context", output_layer="linear")),
             "model.decoder.output_layer",
         ),
-        (config(tied="decoder"), "model.tie_embeddings"),
-        (config(embedding=8, tied="all"), "one vocabulary"),
+        (config(tie_embeddings="decoder"), "model.tie_embeddings"),
+        (config(embedding_size=8, tie_embeddings="all"), "one vocabulary"),
         (
             config(
                 encoder=RnnEncoderConfig(hidden_size=6),
-                decoder=decoder(bridge="dense"),
+                decoder=decoder(state_init="dense"),
                 attention=SoftAttentionConfig(score_function="dot"),
             ),
             "dot",

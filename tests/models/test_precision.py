@@ -28,7 +28,7 @@ WIRINGS = {
 
 @pytest.fixture(params=list(WIRINGS))
 def wiring(request, monkeypatch):
-    monkeypatch.setattr(precision, "LEAST", 1)  # the models of the tests are smaller than this limit
+    monkeypatch.setattr(precision, "MIN_INT8_SIZE", 1)  # the models of the tests are smaller than this limit
     return WIRINGS[request.param]
 
 

@@ -31,5 +31,5 @@ def test_mixture_equals_one_softmax_per_context(name, rows, recorded) -> None:
         weights = reading.log_weights.unsqueeze(1).expand(-1, each.shape[2], -1)
         torch.testing.assert_close(prediction.log_probs, marginalize(weights, each.transpose(1, 2)))
         chosen = torch.tensor([len(rows) - 1, 0, 0])
-        found = prediction.likelihood(chosen, torch.tensor([4, 5, 3]))
+        found = prediction.token_log_probs(chosen, torch.tensor([4, 5, 3]))
         torch.testing.assert_close(found, each[chosen, :, torch.tensor([4, 5, 3])])

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.data.batch import BatchConfig, collate
+from regard.data.batch import collate
 from regard.data.phrasebook import generate_split
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.checkpoint import state_files
-from regard.training.config import StopConfig, TrainingConfig
+from regard.training.config import TrainingConfig
 from regard.training.objectives import marginal
 from regard.training.optimizer import AdamConfig
 from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
@@ -26,10 +26,11 @@ SMALL = TaggerConfig(embedding_size=64, hidden_size=32)
 
 def settings(epochs=3, updates=0):
     return TrainingConfig(
-        batch=BatchConfig(batch_size=8),
+        batch_size=8,
         optimizer=AdamConfig(learning_rate=0.02),
         lr_scheduler=ConstantConfig(),
-        stop=StopConfig(max_epochs=epochs, max_steps=updates),
+        max_epochs=epochs,
+        max_steps=updates,
     )
 
 

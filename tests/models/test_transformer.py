@@ -28,7 +28,7 @@ from regard.models.transformer_config import TransformerSideConfig
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("heads", [1, 2])
 def test_layers_match_pytorch(norm, heads) -> None:
-    model, data = build(transformer(norm=norm, heads=heads, tied="none")).eval(), batch()
+    model, data = build(transformer(norm_position=norm, num_heads=heads, tie_embeddings="none")).eval(), batch()
     assert isinstance(model, TransformerModel)
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0}
     reference = nn.Transformer(8, heads, **sizes, batch_first=True, norm_first=norm == "pre").double().eval()
@@ -38,16 +38,16 @@ def test_layers_match_pytorch(norm, heads) -> None:
         reference.encoder.norm = reference.decoder.norm = None
     with torch.no_grad():
         for ours, theirs in zip(model.encoder, reference.encoder.layers, strict=True):
-            _copy_attention(ours.attention, theirs.self_attn)
-            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_feed))
+            _copy_attention(ours.self_attention, theirs.self_attn)
+            _copy_rest(ours.feed_forward, theirs, (ours.around_attention, ours.around_feed))
         for ours, theirs in zip(model.decoder, reference.decoder.layers, strict=True):
-            _copy_attention(ours.attention, theirs.self_attn)
-            source = ours.source
+            _copy_attention(ours.self_attention, theirs.self_attn)
+            source = ours.cross_attention
             theirs.multihead_attn.in_proj_weight.copy_(
-                torch.cat([source.query.weight.t(), source.memory.weight.t()])
+                torch.cat([source.query_proj.weight.t(), source.key_value_proj.weight.t()])
             )
-            theirs.multihead_attn.out_proj.weight.copy_(source.output.weight.t())
-            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
+            theirs.multihead_attn.out_proj.weight.copy_(source.out_proj.weight.t())
+            _copy_rest(ours.feed_forward, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
         source = model._embed(model.source_embedding, model.source_positions, data.source.tokens)
         shifted = torch.cat([torch.full((3, 1), BOS), data.target.tokens[:, :-1]], 1)
         target = model._embed(model.target_embedding, model.target_positions, shifted)
@@ -87,9 +87,9 @@ def test_returning_attention_does_not_change_the_likelihood(attention, layers) -
     outcomes = {look: model(data, output_attentions=look) for look in ("nothing", "source", "all")}
     for outcome in outcomes.values():
         torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
-    if attention.map == "softmax":
-        assert outcomes["nothing"].weights == ()
-    assert outcomes["source"].encoder == outcomes["source"].decoder == ()
+    if attention.normalizer == "softmax":
+        assert outcomes["nothing"].cross_attentions == ()
+    assert outcomes["source"].encoder_attentions == outcomes["source"].decoder_attentions == ()
 
 
 def test_attention_of_every_layer_and_head_is_returned() -> None:
@@ -156,7 +156,7 @@ def test_dropout_is_active_only_in_training() -> None:
 
 
 def test_tied_embeddings_share_one_parameter() -> None:
-    model = TransformerModel(transformer(tied="all"), TARGET, TARGET)
+    model = TransformerModel(transformer(tie_embeddings="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
@@ -174,21 +174,21 @@ def test_bfloat16_approximates_float32() -> None:
 
 def test_attention_and_attentions_are_mutually_exclusive() -> None:
     each = (SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax"))
-    with pytest.raises(ValidationError, match="attention and attentions are both set"):
-        transformer(attention=SoftAttentionConfig(normalizer="sparsemax"), attentions=each)
+    with pytest.raises(ValidationError, match="attention and layer_attention are both set"):
+        transformer(attention=SoftAttentionConfig(normalizer="sparsemax"), layer_attention=each)
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (transformer(width=9), "model.d_model = 9 is not a multiple of model.num_heads = 2"),
-        (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
+        (transformer(d_model=9), "model.d_model = 9 is not a multiple of model.num_heads = 2"),
+        (transformer(layer_attention=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (
-            transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
+            transformer(layer_attention=(PosteriorAttentionConfig(), SoftAttentionConfig())),
             "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
         ),
         (transformer(attention=PointerAttentionConfig()), "'pointer' needs a recurrent decoder"),
-        (transformer(tied="all"), "one vocabulary"),
+        (transformer(tie_embeddings="all"), "one vocabulary"),
     ],
 )
 def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
@@ -209,13 +209,13 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
 
 
 def test_longest_is_the_number_of_learned_positions() -> None:
-    assert build(transformer(positions=LearnedPositionConfig(max_length=9))).max_length == 9
+    assert build(transformer(position_encoding=LearnedPositionConfig(max_length=9))).max_length == 9
     assert build(transformer()).max_length is None
 
 
 def test_search_ends_at_the_last_learned_position() -> None:
     # Nine positions: eight tokens and EOS.
-    model = build(transformer(positions=LearnedPositionConfig(max_length=9)))
+    model = build(transformer(position_encoding=LearnedPositionConfig(max_length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
     config = GenerationConfig(beam_size=2, length_penalty=0.0, min_length=20, max_length_offset=30)
     found = beam_search(model, source, config)

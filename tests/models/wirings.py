@@ -65,62 +65,62 @@ def decoder(**changes) -> RnnDecoderConfig:
 LSTMS = {
     "luong": config(),
     "bahdanau": config(
-        decoder=decoder(query="previous", feed="context"), attention=SoftAttentionConfig(score_function="additive")
+        decoder=decoder(query="previous", input_feeding="context"), attention=SoftAttentionConfig(score_function="additive")
     ),
-    "context feeding": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(score_function="dot")),
-    "no input feeding": config(decoder=decoder(feed="none")),
+    "context feeding": config(decoder=decoder(input_feeding="context"), attention=SoftAttentionConfig(score_function="dot")),
+    "no input feeding": config(decoder=decoder(input_feeding="none")),
     "sparse": config(attention=SoftAttentionConfig(normalizer="sparsemax")),
     "fused": config(attention=SoftAttentionConfig(normalizer="fusedmax")),
-    "gru": config(encoder=RnnEncoderConfig(hidden_size=8, rnn_type="gru"), decoder=decoder(cell="gru")),
+    "gru": config(encoder=RnnEncoderConfig(hidden_size=8, rnn_type="gru"), decoder=decoder(rnn_type="gru")),
     "backward without attention": config(
         encoder=RnnEncoderConfig(hidden_size=8, direction="backward"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
-        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"), decoder=decoder(bridge="dense")
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"), decoder=decoder(state_init="dense")
     ),
-    "learned initial state": config(decoder=decoder(bridge="learned")),
-    "zero initial state": config(decoder=decoder(bridge="zero")),
-    "tied": config(embedding=8, tied="decoder"),
+    "learned initial state": config(decoder=decoder(state_init="learned")),
+    "zero initial state": config(decoder=decoder(state_init="zero")),
+    "tied": config(embedding_size=8, tie_embeddings="decoder"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "constrained softmax": config(attention=ConstrainedAttentionConfig(normalizer="softmax")),
-    "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
+    "pointer": config(decoder=decoder(query="previous", input_feeding="context"), attention=PointerAttentionConfig()),
     "prior-joint": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=3, tail="drop")),
     "postr-joint": config(
-        decoder=decoder(feed="context"),
+        decoder=decoder(input_feeding="context"),
         attention=PosteriorAttentionConfig(coupling="monotonic", top_k=9, tail="drop"),
     ),
     "prior-joint, mean of the tail": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=2)),
     "postr-joint, mean of the tail": config(
-        decoder=decoder(feed="context", readout="linear"),
+        decoder=decoder(input_feeding="context", output_layer="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", top_k=1),
     ),
     "linear output layer": config(
-        decoder=decoder(readout="linear"),
+        decoder=decoder(output_layer="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", top_k=2, tail="renormalize"),
     ),
     "hard": config(
         encoder=RnnEncoderConfig(num_layers=1, hidden_size=6),
-        decoder=decoder(bridge="dense"),
+        decoder=decoder(state_init="dense"),
         attention=HardAttentionConfig(),
     ),
-    "linear output layer, one context": config(decoder=decoder(readout="linear")),
+    "linear output layer, one context": config(decoder=decoder(output_layer="linear")),
     "convolutional encoder": config(
         encoder=ConvEncoderConfig(num_layers=2, num_value_layers=1, hidden_size=8, position_encoding=LearnedPositionConfig(max_length=9)),
-        decoder=decoder(bridge="dense"),
+        decoder=decoder(state_init="dense"),
     ),
     "constrained over a convolutional encoder": config(
         encoder=ConvEncoderConfig(
             num_layers=1, num_value_layers=1, hidden_size=6, kernel_size=5, position_encoding=LearnedPositionConfig(max_length=9)
         ),
-        decoder=decoder(bridge="zero", query="previous", feed="context"),
+        decoder=decoder(state_init="zero", query="previous", input_feeding="context"),
         attention=ConstrainedAttentionConfig(score_function="additive"),
     ),
     "coverage": config(attention=CoverageAttentionConfig(normalizer="sparsemax")),
     "variational": config(attention=VariationalAttentionConfig()),
-    "local": config(decoder=decoder(feed="context"), attention=LocalAttentionConfig(window_size=1)),
+    "local": config(decoder=decoder(input_feeding="context"), attention=LocalAttentionConfig(window_size=1)),
     "local, monotonic": config(attention=LocalAttentionConfig(window_size=2, variant="monotonic")),
     "hard monotonic": config(
-        decoder=decoder(feed="none"),
+        decoder=decoder(input_feeding="none"),
         attention=PosteriorAttentionConfig(coupling="hard_monotonic", top_k=0, posterior_weight=1.0),
     ),
 }
@@ -157,10 +157,10 @@ def transformer(**changes) -> TransformerConfig:
 TRANSFORMERS = {
     "post-norm": transformer(),
     "pre-norm": transformer(
-        norm="pre", tied="none", feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu")
+        norm_position="pre", tie_embeddings="none", feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu")
     ),
-    "learned positions": transformer(positions=LearnedPositionConfig(max_length=9)),
-    "one head": transformer(heads=1),
+    "learned positions": transformer(position_encoding=LearnedPositionConfig(max_length=9)),
+    "one head": transformer(num_heads=1),
     "localness": transformer(
         encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1), decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1)
     ),
@@ -175,14 +175,14 @@ TRANSFORMERS = {
     "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
     "local-p": transformer(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": transformer(
-        attentions=(
+        layer_attention=(
             SoftAttentionConfig(normalizer="sparsemax"),
             PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
     ),
     "prior-joint": transformer(attention=PosteriorAttentionConfig(state_attention="prior", top_k=0)),
     "prox-joint": transformer(
-        norm="pre", attention=PosteriorAttentionConfig(coupling="proximity", top_k=3)
+        norm_position="pre", attention=PosteriorAttentionConfig(coupling="proximity", top_k=3)
     ),
     "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", top_k=2)),
     "hard": transformer(attention=HardAttentionConfig()),
@@ -207,7 +207,7 @@ CONVS = {
     "wide kernels": conv(
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=5),
         decoder=ConvSideConfig(num_layers=2, hidden_size=6, kernel_size=4),
-        tied="decoder",
+        tie_embeddings="decoder",
     ),
     "kernel size 1": conv(
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),
@@ -221,7 +221,7 @@ CONVS = {
     "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
     "local-p": conv(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": conv(
-        attentions=(
+        layer_attention=(
             ConstrainedAttentionConfig(normalizer="softmax"),
             PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
@@ -244,10 +244,10 @@ def with_two_contexts(wiring: RnnConfig | TransformerConfig | ConvConfig) -> Tra
     if isinstance(model, LstmModel):
         model.attention = TwoContexts(8, 8).double()
     elif isinstance(model, ConvModel):
-        model.decoder[-1].source = TwoContexts(6, 6).double()
+        model.decoder[-1].cross_attention = TwoContexts(6, 6).double()
     else:
         assert isinstance(model, TransformerModel)
-        model.decoder[-1].source = TwoContexts(8, 8).double()
+        model.decoder[-1].cross_attention = TwoContexts(8, 8).double()
     return model
 
 

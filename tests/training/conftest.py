@@ -37,7 +37,7 @@ class Pairs:
         sources = [self.sources[row] for row in rows]
         return collate(sources, [[*reversed(sentence), EOS] for sentence in sources], rows)
 
-    def where(self, row: int) -> str:
+    def location(self, row: int) -> str:
         return f"line {row + 1}"
 
 

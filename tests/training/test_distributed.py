@@ -34,7 +34,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
         # 55 sentences in batches of 3: the last batch of an epoch has one, so the second process gets none.
         return settings(
             batch_size=3,
-            accumulate=2,
+            gradient_accumulation=2,
             optimizer={"kind": "sgd", "learning_rate": 0.5},
             validation={"every_steps": 20},
             max_steps=steps, max_epochs=0,
@@ -46,7 +46,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
         run_dir.mkdir()
     Trainer(tiny_model(), train, valid, config(50), output_dir=one, seed=1).run()
     runs = [to_dict(config(steps)) for steps in (20, 50)]
-    task = {"train": train.sources, "valid": valid.sources, "cache_dir": str(two), "runs": runs}
+    task = {"train": train.sources, "valid": valid.sources, "output_dir": str(two), "runs": runs}
     _run_two(task, tmp_path / "task.json")
     records = read_metrics(one), read_metrics(two)
     assert len(records[0]) == len(records[1]) == 50 + 3
@@ -54,7 +54,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
         for name in ("kind", "step", "epoch", "tokens"):
             assert first.get(name) == second.get(name)
         assert second["loss"] == pytest.approx(first["loss"], rel=1e-5)
-        assert second.get("norm", 1.0) == pytest.approx(first.get("norm", 1.0), rel=1e-4)
+        assert second.get("grad_norm", 1.0) == pytest.approx(first.get("grad_norm", 1.0), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -64,9 +64,9 @@ def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tm
     task = {
         "train": pairs(32).sources,
         "valid": pairs(7, seed=9).sources,
-        "cache_dir": str(tmp_path),
+        "output_dir": str(tmp_path),
         "runs": [to_dict(config)],
-        "conv": {"embedding": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
+        "conv": {"embedding_size": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
     }
     _run_two(task, tmp_path / "task.json")
     assert [line["kind"] for line in read_metrics(tmp_path)] == ["train"] * 4 + ["validation"]

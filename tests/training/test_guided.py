@@ -127,7 +127,7 @@ def error_rate(directory: Path) -> float:
     sources = [text.source.encode(line) for line in lines]
     targets = [[*text.target.encode(" ".join(reversed(line.split()))), EOS] for line in lines]
     with torch.no_grad():
-        best = model(collate(sources, targets, range(9))).weights[0][:, :4, 0].argmax(-1)
+        best = model(collate(sources, targets, range(9))).cross_attentions[0][:, :4, 0].argmax(-1)
     return float((best != torch.tensor([3, 2, 1, 0])).double().mean())
 
 
@@ -149,12 +149,12 @@ def test_guided_training_resumes_only_with_the_same_links(tmp_path: Path) -> Non
     settings["guided_alignment"] = {"links": str(links), "weight": 0.5}
     train(from_dict(RunConfig, settings), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").config.generation.alignment.layer == -1
-    settings["training"]["stop"] = {"max_steps": 4}
+    settings["training"]["max_steps"] = 4
     moved = links.rename(tmp_path / "moved")
     settings["guided_alignment"]["links"] = str(moved)
     assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.step == 4
     moved.write_text(moved.read_text().replace("0-1", "0-0"))
-    settings["training"]["stop"] = {"max_steps": 6}
+    settings["training"]["max_steps"] = 6
     with pytest.raises(CheckpointError, match="guided links has changed"):
         train(from_dict(RunConfig, settings), tmp_path / "model")
 
@@ -171,7 +171,7 @@ def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
 
 def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {}, max_steps=2)
-    settings["data"]["train"][0]["tag"] = "<x>"
+    settings["data"]["train"][0]["source_prefix"] = "<x>"
     settings["guided_alignment"] = {"weight": 0.5}
     config = from_dict(RunConfig, settings)
     train(config, tmp_path / "model")

@@ -57,7 +57,7 @@ def random_log_p() -> torch.Tensor:
 
 
 def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
-    config = SequenceLossConfig(kind="risk", num_candidates=3, alpha=0.7)
+    config = SequenceLossConfig(kind="mrt", num_candidates=3, alpha=0.7)
     log_p = random_log_p()
     found = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     scores = bleu(CANDIDATES, REFERENCE)
@@ -118,8 +118,8 @@ def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
 
 def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     """Enumerate translations of at most two tokens, after which the end symbol is forced."""
-    monkeypatch.setattr("regard.training.sequence_loss.TALL", 0.0)
-    monkeypatch.setattr("regard.training.sequence_loss.MORE", 2)
+    monkeypatch.setattr("regard.training.sequence_loss.MAX_LENGTH_RATIO", 0.0)
+    monkeypatch.setattr("regard.training.sequence_loss.MAX_LENGTH_OFFSET", 2)
     one, reference = model().double().eval(), [5, 6, EOS]
     with torch.no_grad():
         # Search never generates these symbols, so the model must give them no probability.
@@ -199,7 +199,7 @@ class _One:
 
 
 @pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
-@pytest.mark.parametrize("options", [{}, {"kind": "reinforce", "reward": "shaped"}, {"num_candidates": "beam"}])
+@pytest.mark.parametrize("options", [{}, {"kind": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
 def test_a_step_changes_the_model(attention, options) -> None:
     results = {}
     for own in (1.0, 0.4):
@@ -210,7 +210,7 @@ def test_a_step_changes_the_model(attention, options) -> None:
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         results[own] = figures
-    assert results[1.0].total != results[0.4].total
+    assert results[1.0].loss != results[0.4].loss
     if attention is None:
         assert results[1.0].nll == pytest.approx(results[0.4].nll)
 
@@ -218,8 +218,8 @@ def test_a_step_changes_the_model(attention, options) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reward": "shaped"}, "reward = 'shaped' needs loss = 'reinforce'"),
-        ({"num_candidates": 1}, "count must be 2 or more"),
+        ({"reward": "shaped"}, "reward = 'shaped' needs kind = 'reinforce'"),
+        ({"num_candidates": 1}, "num_candidates must be 2 or more"),
     ],
 )
 def test_inconsistent_options_are_rejected(options, message) -> None:

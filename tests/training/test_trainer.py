@@ -59,7 +59,7 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
 ) -> None:
     # 5 batches per epoch, the last one smaller; step 11 is in the middle of an epoch.
     shared = {"optimizer": {"kind": optimizer, "learning_rate": 0.05}, "lr_scheduler": schedule, "logging": {"every_steps": 3}}
-    validation = {} if schedule["kind"] == "halving" else {"validation": {"every_steps": 4}}
+    validation = {} if schedule["kind"] == "exponential" else {"validation": {"every_steps": 4}}
     config = settings(**shared, **validation, max_steps=11, max_epochs=0, checkpoint={"every_steps": 1})
     uninterrupted = trainer(config, count=36, at=tmp_path / "whole")
     uninterrupted.run()
@@ -101,7 +101,7 @@ def test_gradient_accumulation_equals_one_large_batch(trainer, settings, tmp_pat
     for size, accumulate in ((8, 1), (4, 2)):
         config = settings(
             batch_size=size, bucket_batches=1,
-            accumulate=accumulate,
+            gradient_accumulation=accumulate,
             optimizer=sgd,
             max_steps=1, max_epochs=0,
         )
@@ -167,9 +167,9 @@ def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_
     config = settings(
         validation={"every_steps": 2, "metric": "bleu", "early_stopping_patience": 2}, max_steps=50, max_epochs=0
     )
-    result = trainer(config, searched=lambda model: next(scores)).run()
+    result = trainer(config, translation_metric=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
-    assert (result.progress.update, result.progress.best, result.progress.best_step) == (8, 30.0, 4)
+    assert (result.progress.step, result.progress.best_score, result.progress.best_step) == (8, 30.0, 4)
     assert read_metadata(run_dir / "model.safetensors")["step"] == 4
 
 
@@ -187,8 +187,8 @@ def test_finished_runs_are_not_changed(trainer, settings, run_dir: Path) -> None
 
 def test_training_stops_after_the_minutes(trainer, settings) -> None:
     result = trainer(settings(max_epochs=0, max_minutes=1e-6)).run()
-    assert (result.reason, result.progress.update) == ("1e-06 minutes", 1)
-    assert result.progress.best is not None
+    assert (result.reason, result.progress.step) == ("1e-06 minutes", 1)
+    assert result.progress.best_score is not None
 
 
 def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
@@ -210,15 +210,15 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
     count = run._count
 
     def recording_count(figures):
-        if run.state.progress.update + 1 == 1:
+        if run.state.progress.step + 1 == 1:
             before.update(_weights(run))
-        elif run.state.progress.update + 1 == 2:
+        elif run.state.progress.step + 1 == 2:
             assert _equal(before, _weights(run))
         count(figures)
 
     run._count = recording_count
     progress = run.run().progress
-    assert (progress.update, progress.skipped_steps) == (3, 1)
+    assert (progress.step, progress.skipped_steps) == (3, 1)
     assert not _equal(before, _weights(run))
     assert all(math.isfinite(entry["loss"]) for entry in read_metrics(run_dir))
 
@@ -226,7 +226,7 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
 def test_ten_skipped_steps_in_a_row_stop_training(trainer, settings) -> None:
     run = trainer(settings(max_steps=50, max_epochs=0))
     _make_loss_nan(run, set(range(3, 60)))
-    advice = r"step 12\. .* with a lower training\.optimizer\.rate"
+    advice = r"step 12\. .* with a lower training\.optimizer\.learning_rate"
     with pytest.raises(TrainingDivergedError, match=advice):
         run.run()
 
@@ -252,7 +252,7 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
     def evaluate_with_given_losses(*_: object) -> ValidationScore:
         return ValidationScore(next(scores), 8)
 
-    monkeypatch.setattr("regard.training.trainer.evaluate", evaluate_with_given_losses)
+    monkeypatch.setattr("regard.training.trainer.validate", evaluate_with_given_losses)
     with pytest.raises(
         TrainingDivergedError, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
@@ -272,7 +272,7 @@ def test_skipped_steps_do_not_overwrite_good_checkpoints(
     trainer, settings, run_dir: Path
 ) -> None:
     stop, validation = {"max_steps": 50, "max_epochs": 0}, {"every_steps": 1000}
-    run = trainer(settings(stop=stop, validation=validation, checkpoint={"every_steps": 1}))
+    run = trainer(settings(**stop, validation=validation, checkpoint={"every_steps": 1}))
     _make_loss_nan(run, set(range(3, 60)))
     with pytest.raises(TrainingDivergedError):
         run.run()
@@ -291,7 +291,7 @@ def test_frozen_parameters_do_not_change(trainer, settings, tiny_model) -> None:
 
 def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path) -> None:
     trainer(settings(), at=tmp_path / "first").run()
-    config = settings(start=str(tmp_path / "first"))
+    config = settings(init_from=str(tmp_path / "first"))
     second = trainer(config, at=tmp_path / "second")
     second._restore()
     assert _equal(_weights(second), load_weights(tmp_path / "first"))
@@ -300,7 +300,7 @@ def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path
 def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", named_weights(tiny_model(width=10)), {})
     with pytest.raises(CheckpointError, match=r"wide: '\w+' has shape \(20, 10\)"):
-        trainer(settings(start=str(tmp_path / "wide"))).run()
+        trainer(settings(init_from=str(tmp_path / "wide"))).run()
 
 
 def test_damaged_checkpoint_is_skipped_with_a_warning(
@@ -362,7 +362,7 @@ def test_empty_training_data_is_an_error(trainer, settings) -> None:
 )
 def test_text_smaller_than_one_step_is_logged(trainer, settings, caplog, batch, accumulate, warned) -> None:
     stop = {"max_steps": 2, "max_epochs": 0}
-    trainer(settings(batch=batch, accumulate=accumulate, stop=stop), count=12).run()
+    trainer(settings(**batch, gradient_accumulation=accumulate, **stop), count=12).run()
     message = "the training text of 12 sentences is smaller than the batch of one step"
     assert (message in caplog.text) == warned
 

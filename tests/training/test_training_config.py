@@ -47,5 +47,5 @@ def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> No
         "max_grad_norm": 5.0,
         "loss_normalization": "sentences",
     }
-    schedule = settings["schedule"]
-    assert (settings["batch"]["batch_size"], schedule["start"], schedule["factor"]) == (64, 8, 0.5)
+    schedule = settings["lr_scheduler"]
+    assert (settings["batch_size"], schedule["start_epoch"], schedule["factor"]) == (64, 8, 0.5)

@@ -90,7 +90,7 @@ def test_initial_model_may_differ_only_in_its_attention() -> None:
     own = {name: tensor.clone() for name, tensor in named_weights(hard).items()}
     weights = named_weights(soft)
     new = init_from(hard, weights, "soft")
-    assert new and all(name.startswith("decoder.1.source.") for name in new)
+    assert new and all(name.startswith("decoder.1.cross_attention.") for name in new)
     for name, tensor in named_weights(hard).items():
         assert torch.equal(tensor, own[name] if name in new else weights[name]), name
     with pytest.raises(CheckpointError, match=r"wide: .* has shape"):

@@ -25,7 +25,7 @@ with init_process_group(torch.device("cpu")) as processes:
             Pairs(task["train"]),
             Pairs(task["valid"]),
             from_dict(TrainingConfig, training),
-            output_dir=Path(task["folder"]),
+            output_dir=Path(task["output_dir"]),
             seed=1,
             processes=processes,
         ).run()

@@ -6,7 +6,7 @@ an encoder state and beta_{t-1,j} the attention received before step t, the scor
 
     z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0.
 
-This is the linguistic coverage of Tu et al. (2016) without their fertility model. With `scaled_general`,
+This is the linguistic coverage of Tu et al. (2016) without their fertility model. With `scaled_bilinear`,
 z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreases with the attention it has
 received. The gradient flows through beta.
 """

@@ -11,17 +11,18 @@ The next step receives the distribution m Postr_t + (1 - m) Prior_t. Its expecta
 is fed to the recurrence, and it takes the place of Postr_{t-1} in the coupling of the next step. The
 couplings P(a | s_t, a') are softmax distributions with these logits:
 
-    none        z_ta, independent of a'                       Postr-Joint; with `passes = "prior"` Prior-Joint
-    proximity   z_ta + delta_{a-a'} for |a - a'| < 3          Prox-Postr-Joint
-    monotonic   z_ta + delta^(a-a'-1) for a > a', 0 < delta < 1  Mono-Postr-Joint
-    forward     z_ta, only for a >= a'                        hard monotonic, Wu & Cotterell (2019)
+    none            z_ta, independent of a'                   Postr-Joint
+                                                              (Prior-Joint: `state_attention = "prior"`)
+    proximity       z_ta + delta_{a-a'} for |a - a'| < 3      Prox-Postr-Joint
+    monotonic       z_ta + delta^(a-a'-1) for a > a', 0 < delta < 1  Mono-Postr-Joint
+    hard_monotonic  z_ta, only for a >= a'                    Wu & Cotterell (2019)
 
 The first three are normalized over all positions: where the condition does not hold, the logit is z_ta. The
 first step has no coupling. With all positions, m = 1 and no context fed to the recurrence, the product of the
 P(y_t) is the exact sum over all alignments (`regard.functional.chain`).
 
-As printed (`beyond = "drop"`), Eq. 7 loses the prior mass of the set R of positions beyond the top K. By
-default (`beyond = "mean"`, our extension) R contributes one more context, its mean under the prior, so that
+As printed (`tail = "drop"`), Eq. 7 loses the prior mass of the set R of positions beyond the top K. By
+default (`tail = "mean"`, our extension) R contributes one more context, its mean under the prior, so that
 the weights of the mixture sum to 1 and every position has a gradient:
 
     P(y_t) = sum over the K of Prior_t(a) P(y_t | s_t, x_a) + Prior_t(R) P(y_t | s_t, x_R)
@@ -78,7 +79,7 @@ class PosteriorAttentionConfig:
     tail: Literal["mean", "renormalize", "drop"] = option(
         default="mean",
         help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
-        "renormalization over the K (renormalise), or omission as in Eq. 7 (drop).",
+        "renormalization over the K (renormalize), or omission as in Eq. 7 (drop).",
     )
     posterior_weight: float = option(
         default=0.5,
@@ -90,11 +91,11 @@ class PosteriorAttentionConfig:
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
-        """Check that `forward` coupling is exact: an approximation could move backward."""
+        """Check that `hard_monotonic` coupling is exact: an approximation could move backward."""
         if self.coupling == "hard_monotonic" and (self.state_attention == "prior" or self.posterior_weight < 1 or self.top_k):
             raise ValueError(
-                "coupling 'forward' requires exact inference: set passes = 'posterior', mix = 1 and "
-                "top_k = 0"
+                "coupling 'hard_monotonic' requires exact inference: set state_attention = 'posterior', "
+                "posterior_weight = 1 and top_k = 0"
             )
 
 

@@ -1,15 +1,15 @@
 """Score functions, which compare a query with each state of the memory.
 
-    dot             z_j = q . h_j                        Luong et al. (2015), Eq. 8
-    scaled          z_j = q . h_j / sqrt(D)              Vaswani et al. (2017), Eq. 1
-    general         z_j = q^T W h_j                      Luong et al. (2015), Eq. 8; "bilinear"
-    scaled_general  z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
-    additive        z_j = v . tanh(W h_j + U q + b)      Bahdanau et al. (2015), Appendix A.1.2
+    dot              z_j = q . h_j                       Luong et al. (2015), Eq. 8
+    scaled_dot       z_j = q . h_j / sqrt(D)             Vaswani et al. (2017), Eq. 1
+    bilinear         z_j = q^T W h_j                     Luong et al. (2015), Eq. 8; "general"
+    scaled_bilinear  z_j = q^T W h_j / sqrt(D)           (both; D the width of q)
+    additive         z_j = v . tanh(W h_j + U q + b)     Bahdanau et al. (2015), Appendix A.1.2
 
 A scorer computes its keys once per sentence, then the scores at every time step.
 
 The scaling of W h_j is for Adam. The first steps of Adam change every weight by the full learning rate,
-independent of the size of the gradient. The scores of `general` then quickly differ by more than 1; sparsemax
+independent of the size of the gradient. The scores of `bilinear` then quickly differ by more than 1; sparsemax
 concentrates on one position, and the other positions receive no gradient. With SGD, the scaling makes the
 training of W slower by a factor of D.
 """
@@ -43,8 +43,8 @@ __all__ = [
 
 ScorerKind = Literal["dot", "scaled_dot", "bilinear", "scaled_bilinear", "additive"]
 SCORE_FUNCTION_HELP = (
-    "Score function of queries and source states. Default: scaled_general; in multi-head attention scaled; "
-    "in a convolutional model dot."
+    "Score function of queries and source states. Default: scaled_bilinear; in multi-head attention "
+    "scaled_dot; in a convolutional model dot."
 )
 SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
 
@@ -175,7 +175,7 @@ def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hid
     """Build the scorer with the given name.
 
     Args:
-        kind: Name of the scorer. None means scaled_general.
+        kind: Name of the scorer. None means scaled_bilinear.
         query_size: Width of the query.
         memory_size: Width of the memory's states.
         hidden_size: Width of the additive scorer's tanh layer. None means the width of the query.
@@ -186,8 +186,8 @@ def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hid
     if kind == "dot" or kind == "scaled_dot":
         if query_size != memory_size:
             raise ConfigError(
-                f"scorer {kind!r} requires queries and memory of the same width, but their widths are "
-                f"{query_size} and {memory_size}: use scaled_general"
+                f"score_function {kind!r} requires queries and memory of the same width, but their widths are "
+                f"{query_size} and {memory_size}: use scaled_bilinear"
             )
         return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
     if kind == "additive":

@@ -52,8 +52,8 @@ class SoftAttentionConfig:
         """Reject a fusedmax strength together with another transformation."""
         if self.fusedmax_strength != DEFAULT_FUSEDMAX_STRENGTH and self.normalizer != "fusedmax":
             raise ValueError(
-                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the map is '{self.normalizer}': "
-                "change the map or remove fusion"
+                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the normalizer is "
+                f"'{self.normalizer}': change normalizer or remove fusedmax_strength"
             )
 
 

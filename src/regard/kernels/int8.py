@@ -4,7 +4,7 @@ A weight w of output j is approximated by s_j round(w / s_j) with the scale s_j 
 of inputs is quantized in the same way, with its own scale, at each multiplication. The integer products are
 exact and summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 
-A matrix is registered once with `register_int8`. `regard.kernels.products.product` then uses the quantized values
+A matrix is registered once with `register_int8`. `regard.kernels.products.matmul` then uses the quantized values
 for the matrix and for views of it (its transpose, or some of its rows). All other code uses the original
 matrix.
 """

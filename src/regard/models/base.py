@@ -224,7 +224,7 @@ class TranslationModel(nn.Module, ABC):
 
 
 def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:
-    """Return the target mask for `Memory.steps`, or None if no fertilities bound the attention."""
+    """Return the target mask for `Memory.target_mask`, or None if no fertilities bound the attention."""
     return None if batch.upper_bounds is None or batch.target is None else batch.target.mask
 
 

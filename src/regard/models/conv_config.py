@@ -56,7 +56,7 @@ class ConvConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
         "(all).",
     )
     scale_encoder_gradient: bool = option(
@@ -76,7 +76,7 @@ class ConvConfig:
 
 
 def _with_dot_scorer(config: Any) -> AttentionConfig:
-    """Return the config with the dot product (the paper's Eq. 1) as scorer, unless a scorer is set."""
+    """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
     return replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
 
 

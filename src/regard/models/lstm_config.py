@@ -61,7 +61,7 @@ class RnnConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
         "(all).",
     )
     init_range: float | None = option(
@@ -100,7 +100,7 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
     shapes = (config.encoder.num_layers, config.encoder.hidden_size), (decoder.num_layers, decoder.hidden_size)
     if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
-            "model.decoder.state_init = 'copy' needs the same (layers, width) in encoder and decoder; got "
+            "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
     # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.

@@ -29,13 +29,13 @@ def expand_mechanisms(
 
 
 def check_exclusive(attention: AttentionConfig, attentions: tuple[AttentionConfig, ...]) -> None:
-    """Check that `attention` and `attentions` are not both set.
+    """Check that `attention` and `layer_attention` are not both set.
 
     Raises:
         ValueError: if both are set.
     """
     if attentions and attention != SoftAttentionConfig():
-        raise ValueError("attention and attentions are both set: remove attention, or attentions")
+        raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 
 
 def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -> None:

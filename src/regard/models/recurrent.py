@@ -100,7 +100,7 @@ class StateInit(nn.Module):
         self.layers, self.width = decoder
         if kind == "copy" and encoder != decoder:
             raise ValueError(
-                "bridge 'copy' needs the same (layers, width) in encoder and decoder; "
+                "state_init 'copy' needs the same (num_layers, hidden_size) in encoder and decoder; "
                 f"got {encoder} and {decoder}"
             )
         self.dense = nn.ModuleList(

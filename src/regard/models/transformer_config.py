@@ -38,7 +38,7 @@ class TransformerConfig:
 
     kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
     d_model: int = option(
-        default=512, help="Model dimension (d_model), a multiple of `heads`.", ge=2, le=16_384
+        default=512, help="Model dimension (d_model), a multiple of `num_heads`.", ge=2, le=16_384
     )
     num_heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
@@ -63,7 +63,7 @@ class TransformerConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="decoder",
-        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
         "(all).",
     )
 

@@ -40,7 +40,7 @@ class TrainingExamples(Protocol):
 class LocatedExamples(Protocol):
     """The interface of examples that were read from the lines of files."""
 
-    def describe_location(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Return the file and line of a row, for messages."""
         ...
 
@@ -68,7 +68,7 @@ def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
             ) from None
         if not isinstance(data, LocatedExamples):
             raise
-        where = data.describe_location(int(batch.rows[error.row[0]]))
+        where = data.location(int(batch.rows[error.row[0]]))
         raise InfeasibleBoundsError(f"{where}: {error}", error.row) from None
 
 

@@ -109,7 +109,7 @@ def _smoothed(outcome: ForwardOutput, smoothing: float) -> Float[Tensor, "B T K"
 
 OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
     "marginal": marginal,
-    "bound": bound,
+    "elbo": bound,
     "reinforce": reinforce_loss,
 }
 
