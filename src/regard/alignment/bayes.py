@@ -185,7 +185,7 @@ class BayesAligner:
         """Create the aligner.
 
         Args:
-            statistics: The statistics of the links.
+            learned: The statistics of the links.
             config: The configuration.
             trained: The training text and its links.
         """
