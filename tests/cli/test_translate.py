@@ -207,7 +207,7 @@ def test_links_are_the_most_attended_words(model, tmp_path):
 
 
 def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
-    shown = run("translate", model, "--show-attention", "--figures-dir", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
+    shown = run("translate", model, "--show-attention", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
