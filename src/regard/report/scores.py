@@ -84,7 +84,7 @@ def compute_scores(
     Args:
         systems: One or more systems.
         pairs: The lines and their references.
-        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and source lengths.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
         lowercase: Whether to ignore case.
         meteor: Whether to compute METEOR if it is installed (English references only).
         gold: Gold links between each line and its reference.

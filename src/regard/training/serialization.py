@@ -43,7 +43,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(metadata, sort_keys=True)
-    header = json.dumps({"about": text, "sha256": _digest(tensors, text)}, sort_keys=True)
+    header = json.dumps({"metadata": text, "sha256": _digest(tensors, text)}, sort_keys=True)
     try:
         with atomic_file(path) as made:
             save_file(tensors, made, metadata={METADATA_KEY: header})
@@ -87,7 +87,7 @@ class _Header:
     """The content of a file's header."""
 
     metadata: str = option(help="Metadata of the tensors, as JSON.")
-    sha256: str = option(help="Checksum of the tensors and of `about`.")
+    sha256: str = option(help="Checksum of the tensors and of `metadata`.")
 
 
 def _parse_header(path: Path, metadata: Mapping[str, str]) -> _Header:
