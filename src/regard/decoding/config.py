@@ -130,7 +130,7 @@ class SearchSchemeConfig:
     def __post_init__(self) -> None:
         """Reject options that have an effect only with `hf_compatible`."""
         if not self.hf_compatible and (self.forced_eos or self.renormalize_logits):
-            raise ValueError("forced_end and renormalize require transformers = true")
+            raise ValueError("forced_eos and renormalize_logits require hf_compatible = true")
 
 
 @configclass
@@ -223,7 +223,7 @@ class GenerationConfig(GenerationBatchConfig):
         """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
         if self.num_return > self.beam_size:
             raise ValueError(
-                f"nbest = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
+                f"num_return = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
             )
         if self.length_penalty < 0 and not self.scheme.hf_compatible:
             raise ValueError(
