@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
-_ANALYZE = "analyse model --source corpus/test.de --reference corpus/test.en --num-threads 1"
+_ANALYZE = "analyze model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
     "phrasebook corpus --num-train 60 --num-valid 8 --num-test 4",
     "prepare lstm.toml",

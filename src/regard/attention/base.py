@@ -334,7 +334,7 @@ class Attention(nn.Module, ABC):
             TypeError: The mechanism observes tokens, but `likelihood` is not given.
         """
         readings: list[AttentionStep] = []
-        beliefs: list[Tensor] = []
+        posteriors: list[Tensor] = []
         for t in range(queries.shape[1]):
             reading = self.read(queries[:, t], memory, state)
             state = reading.state
@@ -347,10 +347,10 @@ class Attention(nn.Module, ABC):
                     )
                 state = reading.update(likelihood(reading.contexts, t))
             if self.has_posterior:
-                beliefs.append(state.posteriors)
+                posteriors.append(state.posteriors)
             readings.append(reading)
         stacked = stack_steps(readings, state)
-        return dataclasses.replace(stacked, posteriors=torch.stack(beliefs, dim=1)) if beliefs else stacked
+        return dataclasses.replace(stacked, posteriors=torch.stack(posteriors, dim=1)) if posteriors else stacked
 
 
 STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")

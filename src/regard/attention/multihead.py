@@ -215,8 +215,8 @@ class MultiHeadAttention(Attention):
         alone = _single_context_step(contexts, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), last)
         if found.posteriors is None:
             return alone
-        beliefs = _unfold_heads(found.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
-        return dataclasses.replace(alone, posteriors=beliefs)
+        posteriors = _unfold_heads(found.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
+        return dataclasses.replace(alone, posteriors=posteriors)
 
 
 def _mechanism_memory(memory: Memory) -> Memory:

@@ -68,7 +68,7 @@ class PosteriorAttentionConfig:
     )
     coupling: Coupling = option(
         default="none",
-        help="Dependence of the prior on the previous position a', in addition to the scores. none: no dependence. "
+        help="Dependence of the prior on the previous position a', in addition to the scores, or none. "
         "proximity: a learned bias for each distance below 3 (Prox). monotonic: a learned bias that favors "
         "positions after a' and decays with the distance (Mono). hard_monotonic: never before a'.",
     )

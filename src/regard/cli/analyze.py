@@ -132,7 +132,7 @@ def errors(
     device: Device = "auto",
     num_threads: NumThreads = None,
 ) -> None:
-    """Show dropped and repeated words; the sentences with the most errors come first.
+    """Show dropped and repeated words; sorted by their number of errors.
 
     The text is translated. For each sentence, the source words that are covered by the reference but not by
     the translation are shown, the repeated words, and the attention that each source word received next to
@@ -147,7 +147,7 @@ def errors(
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    analysed = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
+    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -157,7 +157,7 @@ def errors(
         "shift": shift,
     }
     analyze_errors(
-        analysed, ErrorOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
+        inputs, ErrorOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
     )
 
 
@@ -223,10 +223,10 @@ def attention(
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    analysed = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
+    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
     chosen = {"layer": layer, "head": head, "shift": shift}
     analyze_attention(
-        analysed, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
+        inputs, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
     )
 
 
@@ -282,14 +282,14 @@ def length(
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    analysed = AnalysisInput(systems, source, reference, output, json_file, batch_size, precision, device)
+    inputs = AnalysisInput(systems, source, reference, output, json_file, batch_size, precision, device)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
     }
     analyze_length(
-        analysed,
+        inputs,
         LengthOptions(
             aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads
         ),

@@ -142,18 +142,18 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
     return gold
 
 
-def _load(name: str, folder: Path, analysed: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
+def _load(name: str, folder: Path, inputs: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
     from regard.api.loading import load_models, search_settings
 
-    model, text, base = load_models([folder], analysed.device, analysed.precision)
-    return _LoadedModel(name, model, text, search_settings(base, {"batch_size": analysed.batch_size, **chosen}))
+    model, text, base = load_models([folder], inputs.device, inputs.precision)
+    return _LoadedModel(name, model, text, search_settings(base, {"batch_size": inputs.batch_size, **chosen}))
 
 
 def _compute_statistics(
     model: _LoadedModel,
     pairs: "Sequence[tuple[str, str]]",
     gold: "list[GoldLinks] | None",
-    analysed: AnalysisInput,
+    inputs: AnalysisInput,
     options: AttentionOptions,
 ) -> _ModelResult:
     from regard.data.links import check_links
@@ -176,7 +176,7 @@ def _compute_statistics(
     kept = [one for one in sentences if one is not None]
     if not kept:
         raise DataError(
-            f"{analysed.source}: {model.name} had to skip all lines, as they are empty or too long"
+            f"{inputs.source}: {model.name} had to skip all lines, as they are empty or too long"
         )
     links, sets = (None, None) if gold is None else score_links(sentences, gold)
     # exp(x) overflows a float above x = 709.

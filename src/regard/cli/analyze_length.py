@@ -144,19 +144,19 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
             )
 
 
-def _open(analysed: AnalysisInput, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
+def _open(inputs: AnalysisInput, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
     """Load the models and read the files with translations."""
     from regard.api.phrase_based import load_translator
     from regard.data.corpus import read_lines
 
     systems: dict[str, _System] = {}
-    paths = list(zip(names, analysed.models, strict=True))
+    paths = list(zip(names, inputs.models, strict=True))
     # Read files before loading models, which takes longer, so that a wrong file is reported at once.
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
-            settings = {"num_return": 1, "batch_size": analysed.batch_size, **search}
+            settings = {"num_return": 1, "batch_size": inputs.batch_size, **search}
             # One model at a time: the systems are compared and do not form an ensemble.
-            translator = load_translator([path], analysed.device, analysed.precision, settings)
+            translator = load_translator([path], inputs.device, inputs.precision, settings)
             systems[name] = _System(name, path, translator)
             continue
         if not path.exists():
@@ -164,7 +164,7 @@ def _open(analysed: AnalysisInput, names: Sequence[str], lines: int, search: dic
         found = list(read_lines(path))
         if len(found) != lines:
             raise DataError(
-                f"{path} has {len(found)} lines but {analysed.source} has {lines}: translations need one "
+                f"{path} has {len(found)} lines but {inputs.source} has {lines}: translations need one "
                 "line per source line"
             )
         systems[name] = _System(name, path, found)

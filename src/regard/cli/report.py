@@ -155,8 +155,8 @@ def report(
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)
     source, reference = text.files
-    analysed = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
-    called = analysed.display_names(names)
+    inputs = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
+    called = inputs.display_names(names)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -166,7 +166,7 @@ def report(
         "shift": shift,
     }
     with open_output(output) as file:
-        systems = _collect(analysed, called, text, search, attention_maps == "all", lowercase, num_threads)
+        systems = _collect(inputs, called, text, search, attention_maps == "all", lowercase, num_threads)
         if gold_links is not None:
             _check_gold(systems, text, gold_links)
         if aligner is not None:
@@ -258,7 +258,7 @@ def _config_corpus(model: Path) -> "CorpusConfig":
 
 
 def _collect(
-    analysed: "AnalysisInput",
+    inputs: "AnalysisInput",
     names: Sequence[str],
     text: _TestSet,
     search: dict[str, Any],
@@ -273,7 +273,7 @@ def _collect(
     from regard.report.training_curves import read_curves
 
     given: dict[str, list[str]] = {}
-    for name, path in zip(names, analysed.models, strict=True):
+    for name, path in zip(names, inputs.models, strict=True):
         # Read files before running models, which takes longer, so that a wrong file is reported at once.
         if path.is_dir():
             continue
@@ -285,19 +285,19 @@ def _collect(
                 f"{path} has {len(given[name])} lines but {text.files[0]} has {text.num_lines}: "
                 "translations need one line per source line"
             )
-    settings = {"num_return": 1, "batch_size": analysed.batch_size, **search}
+    settings = {"num_return": 1, "batch_size": inputs.batch_size, **search}
     found: dict[str, SystemResults] = {}
     cutting: TextProcessor | None = None
-    for name, path in zip(names, analysed.models, strict=True):
+    for name, path in zip(names, inputs.models, strict=True):
         if name in given:
             continue
-        translator = load_translator([path], analysed.device, analysed.precision, settings, threads)
+        translator = load_translator([path], inputs.device, inputs.precision, settings, threads)
         found[name] = collect_model(
             name, path, translator, text.pairs, track, every, lowercase, read_curves(path)
         )
         # Files with translations are tokenized as by the first model, for comparable REP and DROP.
         cutting = cutting or translator.text
-    for name, path in zip(names, analysed.models, strict=True):
+    for name, path in zip(names, inputs.models, strict=True):
         if name in given:
             own_lines = given[name][: len(text.pairs)]
             found[name] = collect_translations(name, path, own_lines, text.pairs, cutting, lowercase)

@@ -143,7 +143,7 @@ def _force_decode_batch(
     with eval_mode(model):
         outcome = model(batch)
         log_probs = outcome.log_likelihood.double().cpu().numpy()
-        weights, beliefs = (
+        weights, posteriors = (
             [layer.float().cpu().numpy() for layer in layers] for layers in (outcome.cross_attentions, outcome.posteriors)
         )
     right = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
@@ -159,12 +159,12 @@ def _force_decode_batch(
             correct=right[row, :steps].copy(),
             log_probs=log_probs[row, :steps].copy(),
             weights=tuple(layer[row, :steps, :, :own].copy() for layer in weights),
-            posteriors=tuple(layer[row, :steps, :, :own].copy() for layer in beliefs),
+            posteriors=tuple(layer[row, :steps, :, :own].copy() for layer in posteriors),
         )
 
 
 def tokens_to_words(side: TextSide, tokens: Sequence[str]) -> tuple[str, ...]:
     """Return the words that a sequence of tokens consists of."""
-    groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
+    groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda subword: subword[0])
     words = ([token for _, token in word] for _, word in groups)
     return tuple(side.tokenizer.decode(word).strip(ASCII_WHITESPACE) or "".join(word) for word in words)

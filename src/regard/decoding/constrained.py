@@ -91,13 +91,13 @@ def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBo
     """
     if len(tokens) < len(term):
         return False
-    said = torch.tensor(tokens, device=boundaries.joins_next.device)
+    produced = torch.tensor(tokens, device=boundaries.joins_next.device)
     # The beginning and the end of the translation are boundaries.
-    edges = torch.ones(len(said) + 1, dtype=torch.bool, device=said.device)
-    edges[1:-1] = boundaries.is_boundary(said[:-1], said[1:])
+    edges = torch.ones(len(produced) + 1, dtype=torch.bool, device=produced.device)
+    edges[1:-1] = boundaries.is_boundary(produced[:-1], produced[1:])
     size = len(term)
-    found = (said.unfold(0, size, 1) == said.new_tensor(term)).all(dim=1)
-    return bool((found & edges[: len(said) - size + 1] & edges[size:]).any())
+    found = (produced.unfold(0, size, 1) == produced.new_tensor(term)).all(dim=1)
+    return bool((found & edges[: len(produced) - size + 1] & edges[size:]).any())
 
 
 class TermConstraints:
@@ -195,13 +195,13 @@ class TermState(BatchedState):
         lengths = terms.lengths[sentences].unsqueeze(1)
         places = torch.arange(self.prefix_lengths.shape[1], device=last.device)
         moves = terms.transitions[sentences.unsqueeze(1), places, self.prefix_lengths]  # (R, K, M + 1)
-        said = moves.gather(2, letter.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
+        produced = moves.gather(2, letter.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
         # A term can only begin at the beginning of a word.
-        said = said.masked_fill((said == 1) & ~boundary, 0)
+        produced = produced.masked_fill((produced == 1) & ~boundary, 0)
         held = self.completed.unsqueeze(1) | ((self.prefix_lengths.unsqueeze(1) == lengths) & boundary)
-        full = held | (said == lengths)
-        bank = (full * lengths).sum(dim=2) + said.masked_fill(full, 0).amax(dim=2)
-        return TermState(terms, held.flatten(0, 1), said.flatten(0, 1), bank.flatten())
+        full = held | (produced == lengths)
+        bank = (full * lengths).sum(dim=2) + produced.masked_fill(full, 0).amax(dim=2)
+        return TermState(terms, held.flatten(0, 1), produced.flatten(0, 1), bank.flatten())
 
     def mask_incomplete(
         self, totals: Float[Tensor, "n c"], choices: int, empty: Bool[Tensor, "n"]
@@ -253,13 +253,13 @@ def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordB
     # Entry i states whether a word begins at token i + 1.
     starts = boundaries.is_boundary(whole[:-1], whole[1:]).tolist()
 
-    def move(said: int, token: int) -> int:
-        now = [*term[:said], token]
+    def move(produced: int, token: int) -> int:
+        now = [*term[:produced], token]
         for size in range(min(len(now), len(term)), 0, -1):
             begin = len(now) - size
             fits = now[begin:] == list(term[:size])
-            if fits and (begin in (0, said) or starts[begin - 1]):
+            if fits and (begin in (0, produced) or starts[begin - 1]):
                 return size
         return 0
 
-    return [[move(said, token) for token in alphabet] for said in range(len(term) + 1)]
+    return [[move(produced, token) for token in alphabet] for produced in range(len(term) + 1)]

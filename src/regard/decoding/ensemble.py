@@ -116,8 +116,8 @@ class Ensemble(TranslationModel):
         zeros = torch.zeros_like(found)
         weights = _combine_layers([outcome.cross_attentions for outcome in outcomes])
         found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
-        beliefs = _combine_layers([outcome.posteriors for outcome in outcomes])
-        return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, beliefs)
+        posteriors = _combine_layers([outcome.posteriors for outcome in outcomes])
+        return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, posteriors)
 
     def flops(self, batch: Batch) -> float:
         """Return the sum of the models' floating-point operations."""

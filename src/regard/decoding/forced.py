@@ -34,7 +34,7 @@ def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
         learned = outcome.posteriors if _has_posterior(model) else ()
-        beliefs = [layer.float().cpu().numpy() for layer in learned]
+        token_posteriors = [layer.float().cpu().numpy() for layer in learned]
         added = _attention_scores(scorer, batch, outcome)
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
@@ -42,7 +42,7 @@ def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
         attention, posteriors = (
-            tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, beliefs)
+            tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, token_posteriors)
         )
         made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(scorer.score_tokens(log_probs) + added[row])
         results.append(replace(made, posteriors=posteriors))

@@ -92,11 +92,11 @@ class PhraseTranslator:
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
-        for piece in found.phrases:
-            for i, j in piece.links:
+        for phrase in found.phrases:
+            for i, j in phrase.links:
                 weights[len(written) + j, 0, i] = 1
-            known = target.vocabulary.to_tokens([word for word in piece.words if word != COPIED])
-            written += known or [result.source_tokens[piece.start]]
+            known = target.vocabulary.to_tokens([word for word in phrase.words if word != COPIED])
+            written += known or [result.source_tokens[phrase.start]]
         sums = weights.sum(axis=2, keepdims=True)
         hypothesis = Hypothesis(
             tokens=tuple(UNK if word == COPIED else word for word in words),

@@ -191,8 +191,8 @@ class Translator:
                 written = self._select([self._to_translation(result, hypothesis) for hypothesis in found])
                 read = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
-                lacking = self._required_terms.missing_terms(result.line.terms, generated)
-                results[row] = LineResult(result.line, read, written, None, result.fertilities, lacking)
+                missing = self._required_terms.missing_terms(result.line.terms, generated)
+                results[row] = LineResult(result.line, read, written, None, result.fertilities, missing)
         return [self._retry_without_terms(result) if result.missing_terms else result for result in results]
 
     def _retry_without_terms(self, result: LineResult) -> LineResult:

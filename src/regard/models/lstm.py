@@ -297,7 +297,7 @@ class LstmModel(TranslationModel):
         readings: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
-        beliefs: list[Tensor] = []
+        posteriors: list[Tensor] = []
         for t, step_gates in enumerate(gates):
             try:
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
@@ -309,7 +309,7 @@ class LstmModel(TranslationModel):
                 scored.append(self._score(opened, step, targets, t, mean_log_probs))
                 seen = scored[-1][0]
             state = self._finish(opened, step, seen)
-            beliefs.append(state.attention.posteriors)
+            posteriors.append(state.attention.posteriors)
             readings.append(step.attention_step)
             # The likelihoods are not needed for the next step: score all steps at once below.
             if not self.attention.observes_tokens:
@@ -317,7 +317,7 @@ class LstmModel(TranslationModel):
                 outputs.append(step.outputs)
         reading = stack_steps(readings, state.attention)
         mask = batch.target.mask
-        likeliest = None
+        predicted = None
         if self.attention.observes_tokens:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
@@ -329,7 +329,7 @@ class LstmModel(TranslationModel):
             real, picked = select_real_tokens(hidden, mask), select_real_tokens(targets, mask)
             found, means = (scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs))
             if self.training and self.reward is not None:
-                likeliest = top_tokens(hidden[:, :, 0], output)
+                predicted = top_tokens(hidden[:, :, 0], output)
         return ForwardOutput(
             log_likelihoods=found,
             mean_log_probs=means,
@@ -338,8 +338,8 @@ class LstmModel(TranslationModel):
             penalty=reading.penalty,
             mask=mask,
             cross_attentions=(reading.weights,),
-            posteriors=(torch.stack(beliefs, dim=1),),
-            top_tokens=likeliest,
+            posteriors=(torch.stack(posteriors, dim=1),),
+            top_tokens=predicted,
             baseline=reading.baseline,
         )
 

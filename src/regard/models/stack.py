@@ -120,9 +120,9 @@ class DecoderStack:
         hidden = x.unsqueeze(1)
         for i, (source, memory, before) in enumerate(zip(self.mechanisms, memories, attentions, strict=True)):
             # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
-            asking, cache = half(i, hidden[:, 0])
-            reading = source.read(asking.queries, memory, before)
-            hidden = asking.finish(asking.residual.unsqueeze(1), reading.contexts)  # (B, K, D)
+            query, cache = half(i, hidden[:, 0])
+            reading = source.read(query.queries, memory, before)
+            hidden = query.finish(query.residual.unsqueeze(1), reading.contexts)  # (B, K, D)
             readings.append(reading)
             caches.append(cache)
             # The constraint depends on the state before this step, not on the reading.
@@ -172,35 +172,35 @@ class DecoderStack:
         """
         assert batch.target is not None
         weights: list[Tensor] = []
-        beliefs: list[Tensor] = []
+        posteriors: list[Tensor] = []
         seen: list[Tensor] = []
         penalty = torch.zeros((), device=x.device)
         try:
             for i, memory in enumerate(memories[:-1]):
-                asking = half(i, x)
-                contexts, reading = _attend(self.mechanisms[i], asking, memory, output_attentions)
-                x = asking.finish(asking.residual, contexts)
+                query = half(i, x)
+                contexts, reading = _attend(self.mechanisms[i], query, memory, output_attentions)
+                x = query.finish(query.residual, contexts)
                 if reading is not None:
                     weights.append(reading.weights)
-                    beliefs.append(reading.weights if reading.posteriors is None else reading.posteriors)
+                    posteriors.append(reading.weights if reading.posteriors is None else reading.posteriors)
                     penalty = penalty + reading.penalty
-                if asking.self_attention is not None:
-                    seen.append(asking.self_attention)
-            asking = half(len(memories) - 1, x)
-            if asking.self_attention is not None:
-                seen.append(asking.self_attention)
+                if query.self_attention is not None:
+                    seen.append(query.self_attention)
+            query = half(len(memories) - 1, x)
+            if query.self_attention is not None:
+                seen.append(query.self_attention)
             # Mechanisms that observe have several contexts, which are scored one by one.
             if self.mechanisms[-1].observes_tokens:
-                scored = self._score_contexts(asking, memories[-1], batch, average, reference)
+                scored = self._score_contexts(query, memories[-1], batch, average, reference)
             else:
-                scored = self._score(asking, memories[-1], batch, average, output_attentions, top_tokens)
+                scored = self._score(query, memories[-1], batch, average, output_attentions, top_tokens)
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
         # `None` if no attention was requested and the mechanism used its fast path.
         last = scored.attention_step
         if last is not None:
             weights.append(last.weights)
-            beliefs.append(last.weights if last.posteriors is None else last.posteriors)
+            posteriors.append(last.weights if last.posteriors is None else last.posteriors)
             penalty = penalty + last.penalty
         zeros = torch.zeros_like(scored.log_likelihoods)
         return ForwardOutput(
@@ -212,7 +212,7 @@ class DecoderStack:
             penalty=penalty.expand(batch.target.tokens.shape),
             mask=batch.target.mask,
             cross_attentions=tuple(weights),
-            posteriors=tuple(beliefs),
+            posteriors=tuple(posteriors),
             top_tokens=scored.top_tokens,
             baseline=None if last is None else last.baseline,
             encoder_attentions=encoder,
@@ -220,19 +220,19 @@ class DecoderStack:
         )
 
     def _score(
-        self, asking: LayerQuery, memory: Memory, batch: Batch, average: bool, look: OutputAttentions, likeliest: bool
+        self, query: LayerQuery, memory: Memory, batch: Batch, average: bool, look: OutputAttentions, predicted: bool
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
         assert batch.target is not None
-        contexts, reading = _attend(self.mechanisms[-1], asking, memory, look)
-        hidden = asking.finish(asking.residual, contexts).unsqueeze(2)
-        found = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if likeliest else None
+        contexts, reading = _attend(self.mechanisms[-1], query, memory, look)
+        hidden = query.finish(query.residual, contexts).unsqueeze(2)
+        found = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if predicted else None
         return _Scored(
             *self._score_real(hidden, batch.target.tokens, batch.target.mask, average), reading, found
         )
 
     def _score_contexts(
-        self, asking: LayerQuery, memory: Memory, batch: Batch, average: bool, reference: Reference | None
+        self, query: LayerQuery, memory: Memory, batch: Batch, average: bool, reference: Reference | None
     ) -> _Scored:
         """Attend in a last layer with several contexts, and score the targets under each of them."""
         assert batch.target is not None
@@ -242,19 +242,19 @@ class DecoderStack:
         steps: list[tuple[Tensor, Tensor]] = []
 
         def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
-            hidden = asking.finish(asking.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
+            hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
             found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], average)
             steps.append((found[0][:, 0], found[1][:, 0]))
             return steps[-1][0]
 
         state = source.start(prepared, reference)
-        reading = source.read_all(asking.queries, prepared, state, likelihood)
+        reading = source.read_all(query.queries, prepared, state, likelihood)
         # Mechanisms that observe call `likelihood` once per step; the others are scored for all steps at
         # once.
         if steps:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, reading)
-        hidden = asking.finish(asking.residual.unsqueeze(2), reading.contexts)
+        hidden = query.finish(query.residual.unsqueeze(2), reading.contexts)
         return _Scored(*self._score_real(hidden, targets, mask, average, scored_contexts(reading)), reading)
 
     def _score_real(
@@ -294,15 +294,15 @@ def update_attention(
 
 
 def _attend(
-    source: Attention, asking: LayerQuery, memory: Memory, look: OutputAttentions
+    source: Attention, query: LayerQuery, memory: Memory, look: OutputAttentions
 ) -> tuple[Float[Tensor, "B T D"], AttentionStep | None]:
     """Return the contexts of a layer with one context per step, and the attention if it was requested."""
     prepared = source.prepare(memory)
     state = source.start(prepared)
     # Without weights some mechanisms have a faster path, which returns None where it does not apply.
     if look == "nothing":
-        contexts = source.fast_context(asking.queries, prepared, state)
+        contexts = source.fast_context(query.queries, prepared, state)
         if contexts is not None:
             return contexts, None
-    reading = source.read_all(asking.queries, prepared, state)
+    reading = source.read_all(query.queries, prepared, state)
     return reading.contexts[:, :, 0], reading

@@ -100,13 +100,13 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
         getattr(route, "path", "") for route in app.routes if "POST" in (getattr(route, "methods", ()) or ())
     }
 
-    def told(scope: Any, status: int, seconds: float) -> None:
+    def count_answer(scope: Any, status: int, seconds: float) -> None:
         # Unknown paths share one label: clients must not create any number of time series.
         metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
 
     # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = AllowedHosts(config.host, config.allow_hosts)
-    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, max_body_size=config.max_request_bytes, seconds=config.request_timeout, on_answer=told)
+    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, max_body_size=config.max_request_bytes, seconds=config.request_timeout, on_answer=count_answer)
     _describe(app, config)
     return app
 

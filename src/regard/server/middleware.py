@@ -44,7 +44,7 @@ class RequestMiddleware:
     ) -> None:
         """Store the limits."""
         self.app, self._posts, self._hosts = app, posts, hosts
-        self._body, self._seconds, self._told = max_body_size, seconds, on_answer
+        self._body, self._seconds, self._on_answer = max_body_size, seconds, on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
@@ -79,7 +79,7 @@ class RequestMiddleware:
                 raise
             await unexpected_error_response(error)(scope, receive, sent)
         finally:
-            self._told(scope, status, time.monotonic() - began)
+            self._on_answer(scope, status, time.monotonic() - began)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return the whole body, or None if the client disconnects before it is complete.

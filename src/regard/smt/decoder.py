@@ -71,7 +71,7 @@ class PhraseTranslation:
     @property
     def words(self) -> tuple[int, ...]:
         """The target words."""
-        return tuple(word for piece in self.phrases for word in piece.words)
+        return tuple(word for phrase in self.phrases for word in phrase.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +139,8 @@ class PhraseDecoder:
             features = path_features(chosen, options, phrases, tables, begin, self.lexicalized)
             bounds, entries = options.bounds[chosen].tolist(), options.entries[chosen].tolist()
             spans = zip(bounds, entries, strict=True)
-            pieces = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
-            found.append(PhraseTranslation(tuple(pieces), score, features))
+            applied = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
+            found.append(PhraseTranslation(tuple(applied), score, features))
         return found
 
     def _phrase_pair(self, start: int, end: int, entry: int) -> PhrasePair:

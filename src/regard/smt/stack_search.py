@@ -72,7 +72,7 @@ def stack_search(
         max_score_difference: The maximum difference of scores between the best hypothesis of a stack and one that is kept.
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
-    lexicalised = np.any(options.backward != 0) or np.any(options.forward != 0)
+    lexicalized = np.any(options.backward != 0) or np.any(options.forward != 0)
     language = weights[LANGUAGE] * LN10
     numbers = np.zeros((1024, COLUMNS), np.int64)
     scores, totals = np.zeros(1024), np.zeros(1024)
@@ -136,7 +136,7 @@ def stack_search(
                             # Complete hypotheses have no extensions, so that all are recombined.
                             new[FIRST] = new[LAST] = new[STATE] = new[CLASS] = 0
                         else:
-                            new[FIRST], new[LAST] = i if lexicalised else 0, j
+                            new[FIRST], new[LAST] = i if lexicalized else 0, j
                             new[STATE], new[CLASS] = after, options.classes[place]
                         scores[used], totals[used] = value, total
                         best[stack] = max(best[stack], total)

@@ -89,6 +89,6 @@ def tune_weights(
 def _words(found: PhraseTranslation, copies: Sequence[int]) -> tuple[int, ...]:
     """Return the target word ids of a translation, with those of copied words replaced."""
     words: list[int] = []
-    for piece in found.phrases:
-        words += [copies[piece.start] if word == COPIED else word for word in piece.words]
+    for phrase in found.phrases:
+        words += [copies[phrase.start] if word == COPIED else word for word in phrase.words]
     return tuple(words)

@@ -222,8 +222,8 @@ class FertilityPredictor:
             raise CheckpointError(f"{directory}: cannot create the directory: {error.strerror}") from None
         self.vocabulary.save(directory / VOCABULARY_FILE)
         about = _Description(tagger=self.model.config, num_classes=self.model.num_classes)
-        beside = _file_checksums(about, directory / VOCABULARY_FILE)
-        write_tensors(directory / MODEL_FILE, named_weights(self.model), {CHECKSUMS_KEY: beside})
+        checksums = _file_checksums(about, directory / VOCABULARY_FILE)
+        write_tensors(directory / MODEL_FILE, named_weights(self.model), {CHECKSUMS_KEY: checksums})
         write_atomic(directory / PREDICTOR_FILE, _serialize(about))
 
     @classmethod

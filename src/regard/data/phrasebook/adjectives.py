@@ -16,7 +16,7 @@ ADJECTIVES = """
     gut besser best | good better best | food foodstuff drink text event abstract
     schön | beautiful * | thing clothes building place nature text event sound
     jung jünger jüngst | young | person animal
-    rot ! | red | COLOUR
+    rot ! | red | COLOR
     lang länger längst | long | text event
     freundlich | friendly friendlier friendliest | person
     interessant interessanter interessantest | interesting * | text event abstract
@@ -25,9 +25,9 @@ ADJECTIVES = """
     müde müder müdest | tired * | person animal
     glücklich | happy happier happiest | person
     teuer teurer teuerst | expensive * | thing clothes furniture vehicle
-    schwarz ! | black | COLOUR animal
+    schwarz ! | black | COLOR animal
     nett netter nettest | nice | person
-    blau ! | blue | COLOUR
+    blau ! | blue | COLOR
     kalt kälter kältest | cold | drink food
     krank ! | sick | person animal
     schwierig | difficult * | abstract text
@@ -35,11 +35,11 @@ ADJECTIVES = """
     billig | cheap | thing clothes furniture vehicle
     stark stärker stärkst | strong | person animal
     klug klüger klügst | clever | person animal
-    weiß ! | white | COLOUR animal
+    weiß ! | white | COLOR animal
     arm ärmer ärmst | poor | person
     reich | rich | person
     traurig | sad sadder saddest | person text
-    grün ! | green | COLOUR
+    grün ! | green | COLOR
     langweilig | boring * | text event
     frisch frischer frischest | fresh | food foodstuff
     schnell | fast | vehicle
@@ -48,13 +48,13 @@ ADJECTIVES = """
     berühmt berühmter berühmtest | famous * | person building text
     schmutzig | dirty dirtier dirtiest | clothes thing vehicle
     schwer | heavy heavier heaviest | thing furniture
-    braun ! | brown | COLOUR animal
+    braun ! | brown | COLOR animal
     fleißig | hard-working * | person
     gefährlich | dangerous * | animal place
     ruhig | quiet | place person
     warm wärmer wärmst | warm | clothes drink
     leer ! | empty | place building
-    gelb ! | yellow | COLOUR
+    gelb ! | yellow | COLOR
     hoch höher höchst | high | building
     süß süßer süßest | sweet | food
     lustig | funny funnier funniest | text person event
@@ -67,7 +67,7 @@ ADJECTIVES = """
     höflich | polite * | person
     seltsam | strange | event abstract sound text
     spannend spannender spannendst | exciting * | text event
-    grau ! | grey | COLOUR animal
+    grau ! | grey | COLOR animal
     ehrlich | honest * | person
     laut lauter lautest | loud | sound
     mutig | brave | person
@@ -81,7 +81,7 @@ ADJECTIVES = """
     praktisch | practical * | thing clothes
     bekannt bekannter bekanntest | well-known * | person text
 """
-# The noun classes that replace `COLOUR` in a line.
+# The noun classes that replace `COLOR` in a line.
 COLOR_CLASSES = "thing clothes furniture vehicle"
 
 # Groups of adjectives that exclude each other.

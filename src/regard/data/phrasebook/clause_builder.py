@@ -96,33 +96,33 @@ class ClauseBuilder:
         return self._with(verb, frame, constraints, hole=given_object)
 
     def _with(
-        self, verb: Verb, frame: str, wish: ClauseConstraints, kind: str = "", hole: NounPhrase | None = None
+        self, verb: Verb, frame: str, constraints: ClauseConstraints, kind: str = "", hole: NounPhrase | None = None
     ) -> Clause:
         draw, adverbials = self.draw, self.adverbials
-        negated = draw.bernoulli(wish.negation)
-        subject = wish.subject or self.participants.subject(verb.subjects, wish, negated)
-        plan, time = self.planner.plan(verb, subject, wish, negated)
+        negated = draw.bernoulli(constraints.negation)
+        subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
+        plan, time = self.planner.plan(verb, subject, constraints, negated)
         clause = Clause(verb, plan, subject, time=time)
         if time is not None:
-            wish = replace(wish, relative=0.0)
+            constraints = replace(constraints, relative=0.0)
         dative = hole if hole is not None and frame == "dative" else None
         accusative = hole if dative is None else None
         if frame in ("dative", "ditransitive", "explaining"):
             clause.dative = dative or self.participants.object(
-                ("person", "family"), de.DAT, subject, replace(wish, relative=0.0), negated
+                ("person", "family"), de.DAT, subject, replace(constraints, relative=0.0), negated
             )
         if frame in ("transitive", "ditransitive", "explaining"):
             clause.accusative = accusative or self.participants.object(
-                verb.objects, de.ACC, subject, wish, negated
+                verb.objects, de.ACC, subject, constraints, negated
             )
             clause.to_dative = frame == "explaining"
         elif frame == "pleasing":
-            self._pleasing(clause, wish)
+            self._pleasing(clause, constraints)
         elif frame in ("prepositional", "reflexive prepositional"):
             preposition, case, english = verb.preposition
             clause.complement = contract(
                 preposition,
-                self.participants.object(verb.objects, case, subject, replace(wish, relative=0.0)),
+                self.participants.object(verb.objects, case, subject, replace(constraints, relative=0.0)),
                 english,
             )
         elif frame == "motion":
@@ -181,10 +181,10 @@ class ClauseBuilder:
             clause.nicht = Word("nicht")
         clause.negator = kein or clause.nicht
 
-    def _pleasing(self, clause: Clause, wish: ClauseConstraints) -> None:
+    def _pleasing(self, clause: Clause, constraints: ClauseConstraints) -> None:
         """Set the objects of `Das Buch gefällt dem Kind`, whose dative object is the English subject."""
         dative = self.participants.object(
-            ("person", "family"), de.DAT, clause.subject, replace(wish, relative=0.0)
+            ("person", "family"), de.DAT, clause.subject, replace(constraints, relative=0.0)
         )
         clause.dative = clause.english_subject = dative
         if dative.pronoun:
@@ -193,18 +193,18 @@ class ClauseBuilder:
             clause.dative = replace(dative)
             clause.english_subject = replace(subject, german=dative.german, english=tokens)
 
-    def _copula(self, wish: ClauseConstraints, kind: str = "") -> Clause:
+    def _copula(self, constraints: ClauseConstraints, kind: str = "") -> Clause:
         draw = self.draw
-        negated = draw.bernoulli(wish.negation)
-        subject = wish.subject
+        negated = draw.bernoulli(constraints.negation)
+        subject = constraints.subject
         if subject is None:
-            kinds = ("person",) if wish.personal or draw.bernoulli(0.45) else self.predicates.kinds
-            subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), wish, negated)
-        tenses = wish.tenses if wish.tenses is not ANY else Distribution(["present", "past"], [65, 35])
+            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else self.predicates.kinds
+            subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
+        tenses = constraints.tenses if constraints.tenses is not ANY else Distribution(["present", "past"], [65, 35])
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
-        plan, time = self.planner.plan(verb, subject, replace(wish, tenses=tenses, timed=0.1), negated)
+        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses, timed=0.1), negated)
         clause = Clause(verb, plan, subject, time=time)
         changing = verb is COPULAS["werden"] and not negated
         clause.complement = self.predicates.predicate(
@@ -218,14 +218,14 @@ class ClauseBuilder:
             self._negate(clause)
         return clause
 
-    def _passive_clause(self, wish: ClauseConstraints) -> Clause:
+    def _passive_clause(self, constraints: ClauseConstraints) -> Clause:
         draw = self.draw
         verb = draw.sample(self._passive)
-        negated = draw.bernoulli(wish.negation)
-        subject = self.participants.subject(verb.objects, replace(wish, pronouns=0.3), negated)
-        tenses = PASSIVE if wish.tenses in (ANY, QUESTION) else wish.tenses
-        plan, time = self.planner.plan(verb, subject, replace(wish, tenses=tenses), negated)
-        if wish.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
+        negated = draw.bernoulli(constraints.negation)
+        subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
+        tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
+        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses), negated)
+        if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
             plan.modal, plan.tense = self.lexicon.modals.items[draw.sample_below(2)], Tense.PRESENT
             time = None
             plan.english = Tense.PRESENT
@@ -243,7 +243,7 @@ class ClauseBuilder:
     def relative(self, head: NounPhrase) -> None:
         """Append a relative clause to a noun phrase: `der Mann, der dort wohnt,`."""
         draw = self.draw
-        wish = ClauseConstraints(relative=0.0, timed=0.2, negation=0.08)
+        constraints = ClauseConstraints(relative=0.0, timed=0.2, negation=0.08)
         gap = de.NOM
         if head.kind in self._taking and draw.bernoulli(0.45 if head.human else 0.75):
             gap = de.ACC
@@ -264,13 +264,13 @@ class ClauseBuilder:
         )
         if gap == de.NOM:
             if head.human:
-                clause = self.clause(replace(wish, subject=pronoun))
+                clause = self.clause(replace(constraints, subject=pronoun))
             elif head.kind in ("thing", "text", "clothes", "furniture", "vehicle"):
                 verbs = self.lexicon.verbs["location"].items
                 verb = verbs[2] if head.kind in ("thing", "text", "clothes") else verbs[3]
-                clause = self._with(verb, "location", replace(wish, subject=pronoun), head.kind)
+                clause = self._with(verb, "location", replace(constraints, subject=pronoun), head.kind)
             else:
-                clause = self._copula(replace(wish, subject=pronoun), head.kind)
+                clause = self._copula(replace(constraints, subject=pronoun), head.kind)
             body = order_clause(clause, Order.FINAL, pronoun)
         else:
             verb = draw.sample(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
@@ -283,31 +283,31 @@ class ClauseBuilder:
                 # subject pronoun shows that the relative pronoun is the object.
                 subject = self.nouns.pronoun(draw.sample(_CLEAR), de.NOM)
             clause = self._with(
-                verb, frame, replace(wish, subject=subject, personal=True, pronouns=0.6), hole=pronoun
+                verb, frame, replace(constraints, subject=subject, personal=True, pronouns=0.6), hole=pronoun
             )
             body = order_clause(clause, Order.FINAL, pronoun, pronoun)
         head.german += [Word(","), *body.german, Word(",")]
         head.english += body.english
 
-    def asked_object(self, given_object: NounPhrase, frame: str, wish: ClauseConstraints) -> Clause:
+    def asked_object(self, given_object: NounPhrase, frame: str, constraints: ClauseConstraints) -> Clause:
         """Return a clause whose accusative or dative object is a question word or `welches Buch`."""
         draw = self.draw
         if frame == "dative":
             verb = draw.sample(self.lexicon.verbs["dative"])
             while "person" not in verb.subjects:
                 verb = draw.sample(self.lexicon.verbs["dative"])
-            return self._with(verb, frame, wish, hole=given_object)
+            return self._with(verb, frame, constraints, hole=given_object)
         kind = given_object.kind or ("person" if given_object.human else draw.sample(_WHAT))
         verb = draw.sample(self._taking[kind])
         while "person" not in verb.subjects:
             verb = draw.sample(self._taking[kind])
-        return self._with(verb, "transitive", wish, hole=given_object)
+        return self._with(verb, "transitive", constraints, hole=given_object)
 
-    def matrix(self, verb: Verb, wish: ClauseConstraints) -> Clause:
+    def matrix(self, verb: Verb, constraints: ClauseConstraints) -> Clause:
         """Return the matrix clause of a verb with a clausal complement."""
-        negated = self.draw.bernoulli(wish.negation)
-        subject = self.participants.subject(("person",), wish, negated)
-        plan, time = self.planner.plan(verb, subject, wish, negated)
+        negated = self.draw.bernoulli(constraints.negation)
+        subject = self.participants.subject(("person",), constraints, negated)
+        plan, time = self.planner.plan(verb, subject, constraints, negated)
         clause = Clause(verb, plan, subject, time=time)
         if negated:
             self._negate(clause)

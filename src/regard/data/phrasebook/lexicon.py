@@ -225,7 +225,7 @@ def _adjective(line: list[str]) -> Adjective:
         base = lemma.removesuffix("e")
         comparative, superlative = german[1:] or (base + "er", lemma + "st")
     more, most = en.compare(english[0], english[1:])
-    names = " ".join(kinds).replace("COLOUR", adjectives.COLOR_CLASSES).split()
+    names = " ".join(kinds).replace("COLOR", adjectives.COLOR_CLASSES).split()
     return Adjective(lemma, _stem(lemma), comparative, superlative, english[0], more, most, tuple(names))
 
 

@@ -49,13 +49,13 @@ class MainClauses:
                     return order_clause(clause, Order.SECOND, accusative)
         return order_clause(clause, Order.SECOND)
 
-    def following(self, first: Clause, wish: ClauseConstraints) -> ClauseConstraints:
+    def following(self, first: Clause, constraints: ClauseConstraints) -> ClauseConstraints:
         """Return the constraints of a following clause; its subject may refer to the first subject."""
         if self.draw.bernoulli(0.45):
             subject = first.subject
             pronoun = None if subject.pronoun else self.clauses.participants.pronoun_for(subject)
-            return replace(wish, subject=pronoun)
-        return wish
+            return replace(constraints, subject=pronoun)
+        return constraints
 
 
 def subordinate(link: str, english: str, clause: Clause) -> Phrase:

@@ -50,16 +50,16 @@ class Participants:
         self.nouns = nouns
         self._relative = relative
 
-    def subject(self, kinds: Sequence[str], wish: ClauseConstraints, negated: bool) -> NounPhrase:
+    def subject(self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
-        kind = kinds[0] if wish.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
+        kind = kinds[0] if constraints.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
         if kind == "es":
             item = Word("es")
             return NounPhrase([item], [("it", (item,))], column=de.NEUTER, pronoun=True)
-        if kind in ("person", "child", "pupil") and draw.bernoulli(wish.pronouns):
+        if kind in ("person", "child", "pupil") and draw.bernoulli(constraints.pronouns):
             return self.nouns.pronoun(
-                draw.sample(_PRETERITE_PRONOUNS if wish.tenses is PAST else _QUESTION_PRONOUNS if wish.tenses is QUESTION else _PRONOUNS),
+                draw.sample(_PRETERITE_PRONOUNS if constraints.tenses is PAST else _QUESTION_PRONOUNS if constraints.tenses is QUESTION else _PRONOUNS),
                 de.NOM,
             )
         if kind == "person" and draw.bernoulli(0.25):
@@ -74,11 +74,11 @@ class Participants:
         if choice is None and draw.bernoulli(0.05):
             return self.nouns.listing(make, 3 if draw.bernoulli(0.3) else 2)
         found = make()
-        self._extend(found, wish)
+        self._extend(found, constraints)
         return found
 
     def object(
-        self, kinds: Sequence[str], case: int, subject: NounPhrase, wish: ClauseConstraints, negated: bool = False
+        self, kinds: Sequence[str], case: int, subject: NounPhrase, constraints: ClauseConstraints, negated: bool = False
     ) -> NounPhrase:
         """Return an object of one of the semantic classes; its possessives may refer to the subject."""
         draw = self.draw
@@ -112,15 +112,15 @@ class Participants:
             return self.nouns.listing(make, length, every)
         found = self.nouns.common(kinds, case, subject.owner, choice)
         if choice is not KEIN:
-            self._extend(found, wish)
+            self._extend(found, constraints)
         return found
 
-    def _extend(self, found: NounPhrase, wish: ClauseConstraints) -> None:
+    def _extend(self, found: NounPhrase, constraints: ClauseConstraints) -> None:
         draw = self.draw
         if found.kind in POSSESSABLE and found.definite and found.column != de.PLURAL and draw.bernoulli(0.12):
             if len(found.english) > 1 and found.english[0][0] == "the":
                 self.nouns.genitive(found, ("person", "family"))
-        elif wish.relative and draw.bernoulli(wish.relative):
+        elif constraints.relative and draw.bernoulli(constraints.relative):
             self._relative(found)
 
     def indefinite(self, plural: bool, choices: Sequence[str]) -> Choice:

@@ -80,12 +80,12 @@ class Patterns:
         build, draw = self.clauses, self.draw
         formal = draw.bernoulli(0.45)
         subject = build.nouns.pronoun("Sie" if formal else "du", de.NOM)
-        wish = ClauseConstraints(subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02)
-        clause = build.clause(replace(wish, frame=draw.sample(_REQUESTS)))
+        constraints = ClauseConstraints(subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02)
+        clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
         while (
             clause.verb.state or clause.verb.english.base == "be" or clause.verb.forms.infinitive in _RESTING
         ):
-            clause = build.clause(replace(wish, frame=draw.sample(_REQUESTS)))
+            clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
         clause.middle = None
         please = draw.bernoulli(0.6) and clause.negator is None
         forms = clause.verb.forms

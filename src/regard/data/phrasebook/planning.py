@@ -53,10 +53,10 @@ class Planner:
         self.lexicon = lexicon
         self.adverbials = adverbials
 
-    def plan(self, verb: Verb, subject: NounPhrase, wish: ClauseConstraints, negated: bool) -> tuple[Plan, Time | None]:
+    def plan(self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool) -> tuple[Plan, Time | None]:
         """Return the plan of a verb and its time adverbial, or None without one."""
         draw = self.draw
-        way = draw.sample(wish.tenses)
+        way = draw.sample(constraints.tenses)
         if way == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
             way = "present"
         unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
@@ -75,7 +75,7 @@ class Planner:
             ):
                 modal = draw.sample(self.lexicon.modals)
         time = None
-        if way in _TIMES and draw.bernoulli(wish.timed * (0.4 if verb.state else 1.0)):
+        if way in _TIMES and draw.bernoulli(constraints.timed * (0.4 if verb.state else 1.0)):
             kind = draw.sample(_TIMES[way])
             if kind == "since" and (verb.forms.infinitive not in _LASTING or negated):
                 kind = "general"
@@ -84,7 +84,7 @@ class Planner:
             if not (verb.state and kind in ("now", "general", "today", "future") and way == "present"):
                 time = self.adverbials.time(kind)
         tense = _TENSES[way]
-        english = english_tense(tense, time.kind if time else "", wish.wh, verb.state)
+        english = english_tense(tense, time.kind if time else "", constraints.wh, verb.state)
         if modal is not None:
             english = tense
         return Plan(tense, english, modal, Word("gern") if way == "gern" else None), time

@@ -36,35 +36,35 @@ class Questions:
 
     def yes_or_no(self) -> Phrase:
         """Return a yes-no question: `Hast du das Buch gelesen?`."""
-        wish = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
-        clause = self.clauses.clause(wish)
+        constraints = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
+        clause = self.clauses.clause(constraints)
         return concatenate(order_clause(clause, Order.FIRST, inverted=True), word_phrase("?", "?"))
 
     def question(self) -> Phrase:
         """Return a question with a question word."""
         return concatenate(self.asked(self.draw.sample(_WH), Order.SECOND), word_phrase("?", "?"))
 
-    def asked(self, kind: str, order: Order, wish: ClauseConstraints | None = None) -> Phrase:
+    def asked(self, kind: str, order: Order, constraints: ClauseConstraints | None = None) -> Phrase:
         """Return a question clause; verb-final order makes it an indirect question."""
         direct = order is not Order.FINAL
-        if wish is None:
-            wish = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
-        wish = replace(wish, wh=direct)
+        if constraints is None:
+            constraints = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
+        constraints = replace(constraints, wh=direct)
         build = self.clauses
         if kind == "wer":
             item = Word("wer")
             who = NounPhrase([item], [("who", (item,))], owner="er", human=True, pronoun=True)
-            clause = build.clause(replace(wish, subject=who))
+            clause = build.clause(replace(constraints, subject=who))
             return order_clause(clause, order, who, who, direct)
         if kind in ("was", "wen", "wem", "welch"):
             hole, frame = self._object_word(kind)
-            clause = build.asked_object(hole, frame, replace(wish, personal=True))
+            clause = build.asked_object(hole, frame, replace(constraints, personal=True))
             return order_clause(clause, order, hole, hole, direct)
         if kind in ("wo", "wohin", "wie lange"):
             frame = "motion" if kind == "wohin" else "location"
-            clause = build.clause(replace(wish, frame=frame, personal=True))
+            clause = build.clause(replace(constraints, frame=frame, personal=True))
             while kind == "wie lange" and clause.verb.forms.infinitive == "übernachten":
-                clause = build.clause(replace(wish, frame=frame, personal=True))
+                clause = build.clause(replace(constraints, frame=frame, personal=True))
             words = tuple(kind.split())
             front = linked_phrase(
                 words, ("where",) if len(words) == 1 else ("how", "long"), ((0,), (1,))[: len(words)]
@@ -82,7 +82,7 @@ class Questions:
                 )
             clause.company = clause.manner = None
             return order_clause(clause, order, front, front, direct)
-        clause = build.clause(replace(wish, personal=True, timed=0.2 if kind == "warum" else 0.0))
+        clause = build.clause(replace(constraints, personal=True, timed=0.2 if kind == "warum" else 0.0))
         front = word_phrase(kind, *_ADVERBS[kind])
         return order_clause(clause, order, front, front, direct)
 

@@ -76,13 +76,13 @@ class Subordination:
         tenses = Distribution(["present", "past", "perfect"], [55, 30, 15])
         matrix = build.matrix(verb, ClauseConstraints(tenses=tenses, timed=0.08, negation=0.08, relative=0.02))
         now = matrix.plan.tense is Tense.PRESENT
-        wish = ClauseConstraints(tenses=ANY if now else AFTER_PAST, pronouns=0.5, relative=0.03)
+        constraints = ClauseConstraints(tenses=ANY if now else AFTER_PAST, pronouns=0.5, relative=0.03)
         if kind in ("dass", "ob"):
             linker = word_phrase(kind, "that" if kind == "dass" else "whether")
-            inner = concatenate(linker, order_clause(build.clause(wish), Order.FINAL))
+            inner = concatenate(linker, order_clause(build.clause(constraints), Order.FINAL))
         else:
             inner = self.questions.asked(
-                kind, Order.FINAL, replace(wish, tenses=QUESTION if now else AFTER_PAST, negation=0.0, timed=0.2)
+                kind, Order.FINAL, replace(constraints, tenses=QUESTION if now else AFTER_PAST, negation=0.0, timed=0.2)
             )
         matrix.tail = Phrase([Word(","), *inner.german], inner.english)
         return concatenate(self.main.main(matrix, 0.06), word_phrase(".", "."))
@@ -142,7 +142,7 @@ class Subordination:
         return concatenate(self.main.main(matrix, 0.15), word_phrase(".", "."))
 
     def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
-        wish = ClauseConstraints(
+        constraints = ClauseConstraints(
             subject=subject,
             tenses=ONLY_PRESENT,
             timed=0.0,
@@ -150,9 +150,9 @@ class Subordination:
             relative=0.02,
             frame=self.draw.sample(ACTIONS),
         )
-        inner = self.clauses.clause(wish)
+        inner = self.clauses.clause(constraints)
         while inner.verb.state:
-            inner = self.clauses.clause(wish)
+            inner = self.clauses.clause(constraints)
         inner.middle = None
         phrase = infinitive_clause(inner, form)
         return Phrase([Word(","), *phrase.german], phrase.english)

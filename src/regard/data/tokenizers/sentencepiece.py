@@ -141,12 +141,12 @@ class SentencePieceTokenizer(Tokenizer):
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
         # Id 0 is the unknown token.
-        pieces = range(1, self._processor.get_piece_size())
-        self._pieces = frozenset(self._processor.id_to_piece(i) for i in pieces)
+        subwords = range(1, self._processor.get_piece_size())
+        self._pieces = frozenset(self._processor.id_to_piece(i) for i in subwords)
         self.inventory = self._pieces
         self._bytes = self._pieces.issuperset(BYTE_TOKENS)
         if self._bytes:
-            characters = sorted(piece for piece in self._pieces if len(piece) == 1)
+            characters = sorted(subword for subword in self._pieces if len(subword) == 1)
             self.required_tokens = (*BYTE_TOKENS, *characters)
 
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
@@ -168,22 +168,22 @@ class SentencePieceTokenizer(Tokenizer):
         """
         taken = set(line).union(*self._pieces)
         other = next(chr(code) for code in _PRIVATE if chr(code) not in taken)
-        pieces = self._processor.encode(line.replace(SPACE_MARK, other), out_type=str)
+        subwords = self._processor.encode(line.replace(SPACE_MARK, other), out_type=str)
         written = _byte_tokens(other)
-        starts = [i for i in range(len(pieces)) if tuple(pieces[i : i + len(written)]) == written]
+        starts = [i for i in range(len(subwords)) if tuple(subwords[i : i + len(written)]) == written]
         for start in starts:
-            pieces[start : start + len(written)] = _byte_tokens(SPACE_MARK)
-        return pieces
+            subwords[start : start + len(written)] = _byte_tokens(SPACE_MARK)
+        return subwords
 
     def split_unknown(self, token: str) -> Sequence[str]:
         """Return the characters of a token; characters outside the model become byte tokens."""
         if not self._bytes or token in BYTE_VALUES:
             return (token,)
-        pieces = self._pieces
+        subwords = self._pieces
         return [
             part
             for character in token
-            for part in ((character,) if character in pieces else _byte_tokens(character))
+            for part in ((character,) if character in subwords else _byte_tokens(character))
         ]
 
     def decode(self, tokens: Sequence[str]) -> str:

@@ -291,7 +291,7 @@ class HfSeq2Seq(TranslationModel):
         weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
         # Without a posterior of its own a mechanism's posterior is its prior.
         after = (one.weights if one.posteriors is None else one.posteriors for one in readings)
-        beliefs = tuple(one[:, before:] for one in after) if seen else ()
+        posteriors = tuple(one[:, before:] for one in after) if seen else ()
         penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
         zeros = torch.zeros_like(found)
         return ForwardOutput(
@@ -302,7 +302,7 @@ class HfSeq2Seq(TranslationModel):
             penalty=penalty,
             mask=target.mask,
             cross_attentions=weights,
-            posteriors=beliefs,
+            posteriors=posteriors,
             encoder_attentions=tuple(encoder),
             decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )
