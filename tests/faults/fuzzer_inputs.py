@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
-_ANALYZE = "analyze model --source corpus/test.de --reference corpus/test.en --num-threads 1"
+_ANALYZED = "model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
     "phrasebook corpus --num-train 60 --num-valid 8 --num-test 4",
     "prepare lstm.toml",
@@ -17,8 +17,8 @@ MAKES = (
     "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "lm corpus/train.en --order 2 -o lm.arpa",
     "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt --num-threads 1",
-    f"{_ANALYZE} --attention --json figures.json",
-    f"{_ANALYZE} --by-length --json length.json",
+    f"analyze attention {_ANALYZED} --json figures.json",
+    f"analyze length {_ANALYZED} --json length.json",
 )
 """The commands that create the base, in order."""
 
