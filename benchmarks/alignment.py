@@ -42,7 +42,7 @@ PEERS = ("fast_align", "eflomal")
 FAST_ALIGN = "https://github.com/clab/fast_align"
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """A system could not be installed; the message contains the reason."""
 
 
@@ -65,17 +65,17 @@ def measured(command: list[str], output: Path | None = None) -> tuple[float, flo
         seconds = time.perf_counter() - start
     message, _, peak = done.stderr.decode(errors="replace").rpartition("\npeak ")
     if done.returncode:
-        raise Unavailable(f"{command[4]}: {message.strip()[-300:]}")
+        raise UnavailableError(f"{command[4]}: {message.strip()[-300:]}")
     return seconds, int(peak) / 1024
 
 
 def built(command: list[str], **options: Any) -> None:
-    """Run one command of the installation of a system; raise `Unavailable` if it fails."""
+    """Run one command of the installation of a system; raise `UnavailableError` if it fails."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, **options)
     except (OSError, subprocess.CalledProcessError) as error:
         message = getattr(error, "stderr", None) or str(error)
-        raise Unavailable(f"{' '.join(command[:4])}: {message.strip()[-200:]}") from None
+        raise UnavailableError(f"{' '.join(command[:4])}: {message.strip()[-200:]}") from None
 
 
 def fast_align(cache: Path, given: Path | None) -> Path:
@@ -204,7 +204,7 @@ def main() -> int:
                         warm_up(system, Path(temporary))
                     runs.append({"round": number + 1, **runner.run(system, seed=number)})
                     print(json.dumps(runs[-1]), flush=True)
-                except Unavailable as error:
+                except UnavailableError as error:
                     failures[system] = str(error)
                     print(f"{system}: not measured: {error}", flush=True)
     if args.json:

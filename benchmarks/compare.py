@@ -97,7 +97,7 @@ SYSTEMS = {
 RATE = {"train": "tokens_per_s", "decode": "sentences_per_s"}
 
 
-class Failed(Exception):
+class RunFailedError(Exception):
     """A system could not be measured; the message contains the reason."""
 
 
@@ -106,14 +106,14 @@ def command(system: str, cache: Path) -> list[str]:
     if system in OURS:
         script = HERE / "ours.py"
         if not script.exists():
-            raise Failed("benchmarks/ours.py is missing")
+            raise RunFailedError("benchmarks/ours.py is missing")
         return [sys.executable, str(script)]
     if system in ENGINES:
         return [sys.executable, str(HERE / "peers" / "run_ctranslate2.py")]
     try:
         return [str(interpreter(system, cache)), str(HERE / "peers" / f"run_{system}.py")]
     except PeerUnavailable as error:
-        raise Failed(str(error)) from error
+        raise RunFailedError(str(error)) from error
 
 
 def measure(system: str, args: argparse.Namespace, words: list[str]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def measure(system: str, args: argparse.Namespace, words: list[str]) -> dict[str
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         errors = done.stderr.strip().splitlines() or ["no output"]
-        raise Failed(f"exit status {done.returncode}: {' / '.join(errors[-3:])}")
+        raise RunFailedError(f"exit status {done.returncode}: {' / '.join(errors[-3:])}")
     return {**json.loads(lines[-1]), "system": system, "load": load}
 
 
@@ -289,7 +289,7 @@ def main() -> int:
                 figures = measure(system, args, arguments_of(system, data, args))
                 if args.mode == "decode":
                     figures["bleu"] = bleu(system, data, args)
-            except Failed as error:
+            except RunFailedError as error:
                 failures[system] = str(error)
                 print(f"{system}: {error}", flush=True)
                 continue

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, to_dict
-from regard.config_reference import reference, render_text, render_toml, select
+from regard.config_reference import reference, render_text, render_toml, select_tables
 from regard.errors import ConfigError
 
 
@@ -155,10 +155,10 @@ def test_the_reference_of_a_run_has_at_most_450_lines_and_no_option_twice() -> N
 
 def test_a_part_of_the_reference_is_a_table_or_one_option() -> None:
     tables = reference(Garden)
-    assert [table.path for table in select(tables, "tree")] == ["tree"]
-    assert [option.name for table in select(tables, "tree.bark") for option in table.options] == ["bark"]
+    assert [table.path for table in select_tables(tables, "tree")] == ["tree"]
+    assert [option.name for table in select_tables(tables, "tree.bark") for option in table.options] == ["bark"]
     with pytest.raises(ConfigError, match=r"no option or table 'trees'"):
-        select(tables, "trees")
+        select_tables(tables, "trees")
 
 
 def test_a_table_that_repeats_another_refers_to_it_and_is_shown_in_full_by_name() -> None:
@@ -166,7 +166,7 @@ def test_a_table_that_repeats_another_refers_to_it_and_is_shown_in_full_by_name(
 
     tables = reference(RunConfig)
     assert next(table for table in tables if table.path == "data.valid").same_as == "data.train[]"
-    [shown] = select(tables, "data.valid")
+    [shown] = select_tables(tables, "data.valid")
     assert {option.name for option in shown.options} >= {"source", "target"}
 
 

@@ -11,12 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["PEERS", "PeerUnavailable", "interpreter"]
+__all__ = ["PEERS", "PeerUnavailableError", "interpreter"]
 
 PEERS = ("opennmt", "joeynmt", "eole")
 
 
-class PeerUnavailable(Exception):
+class PeerUnavailableError(Exception):
     """A toolkit could not be installed; the message contains the reason."""
 
 
@@ -28,7 +28,7 @@ def interpreter(peer: str, cache: Path) -> Path:
         cache: Directory of the environments, outside the checkout.
 
     Raises:
-        PeerUnavailable: The environment could not be created.
+        PeerUnavailableError: The environment could not be created.
     """
     requirements = Path(__file__).with_name(f"{peer}.txt")
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
@@ -53,7 +53,7 @@ def _run(peer: str, command: list[str | Path]) -> None:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise PeerUnavailable(f"{peer}: {words[0]}: {error}") from error
+        raise PeerUnavailableError(f"{peer}: {words[0]}: {error}") from error
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        raise PeerUnavailable(f"{peer}: `{' '.join(words[1:])}` failed: {' / '.join(lines[-3:])}")
+        raise PeerUnavailableError(f"{peer}: `{' '.join(words[1:])}` failed: {' / '.join(lines[-3:])}")

@@ -17,7 +17,7 @@ from typing import Any
 from regard.config import TaggedUnion, config_classes, dump_value, to_dict
 from regard.errors import ConfigError
 
-__all__ = ["Option", "Table", "reference", "render_text", "render_toml", "select"]
+__all__ = ["Option", "OptionTable", "reference", "render_text", "render_toml", "select_tables"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Option:
 
 
 @dataclass
-class Table:
+class OptionTable:
     """One table of options.
 
     Attributes:
@@ -62,7 +62,7 @@ class Table:
     only_for: tuple[str, ...] = ()
     options: list[Option] = field(default_factory=list)
 
-    def matching(self, text: str) -> "Table":
+    def matching(self, text: str) -> "OptionTable":
         """Return this table with only the options whose path or description contains a text, in any case."""
         text = text.lower()
         found = [
@@ -73,17 +73,17 @@ class Table:
         return dataclasses.replace(self, options=found)
 
 
-def reference(cls: type[Any], name: str = "") -> list[Table]:
+def reference(cls: type[Any], name: str = "") -> list[OptionTable]:
     """Return the tables of a configuration class, depth first.
 
     Args:
         cls: A class made by `regard.config.configclass`.
         name: The path below which the options are shown.
     """
-    return list(_tables([("", cls)], Table(name), {}))
+    return list(_tables([("", cls)], OptionTable(name), {}))
 
 
-def select(tables: Iterable[Table], path: str) -> list[Table]:
+def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]:
     """Return the tables at or below a path, or the one option at that path.
 
     Raises:
@@ -92,7 +92,7 @@ def select(tables: Iterable[Table], path: str) -> list[Table]:
     tables = list(tables)
     path = path.removesuffix("[]")
 
-    def below(table: Table) -> bool:
+    def below(table: OptionTable) -> bool:
         plain = table.path.replace("[]", "")
         return plain == path or plain.startswith(f"{path}.")
 
@@ -114,8 +114,8 @@ def select(tables: Iterable[Table], path: str) -> list[Table]:
 
 
 def _tables(
-    members: list[tuple[str, type[Any]]], table: Table, seen: dict[tuple[type[Any], ...], str]
-) -> Iterator[Table]:
+    members: list[tuple[str, type[Any]]], table: OptionTable, seen: dict[tuple[type[Any], ...], str]
+) -> Iterator[OptionTable]:
     """Yield a table with its options filled in, and the tables below it.
 
     Args:
@@ -138,7 +138,7 @@ def _tables(
         for entry in dataclasses.fields(cls):
             if entry.name != "kind" or _kind(cls) is None:
                 uses.setdefault(entry.name, []).append(_Use(label, entry, hints[entry.name]))
-    below: list[tuple[list[tuple[str, type[Any]]], Table]] = []
+    below: list[tuple[list[tuple[str, type[Any]]], OptionTable]] = []
     for name, found in uses.items():
         scalars = [use for use in found if not list(config_classes(use.hint))]
         if scalars:
@@ -152,7 +152,7 @@ def _tables(
             below.append(
                 (
                     list(dict.fromkeys(_labeled(tables))),
-                    Table(
+                    OptionTable(
                         f"{inner}[]" if listed else inner,
                         default_kind=_default_kind(tables[0].hint),
                         help=_description(tables[0].entry),
@@ -265,7 +265,7 @@ def _shown_default(option: Option) -> str:
     return ", ".join(f"{text} ({kind})" for kind, text in texts.items())
 
 
-def _note(option: Option, table: Table) -> str:
+def _note(option: Option, table: OptionTable) -> str:
     """Return the labels of the classes that have an option, if not all classes of the table do."""
     labels = {label for other in table.options for label in other.defaults}
     return f"[{', '.join(option.defaults)}] " if len(option.defaults) < len(labels) else ""
@@ -278,7 +278,7 @@ def _helps(option: Option) -> str:
     return " ".join(f"{kind}: {text}" for kind, text in option.help.items())
 
 
-def _heading(table: Table) -> list[str]:
+def _heading(table: OptionTable) -> list[str]:
     name = table.path.replace("[]", "")
     lines = [f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"] if name else []
     same = f"Same options as {table.same_as.replace('[]', '')}." if table.same_as is not None else ""
@@ -289,11 +289,11 @@ def _heading(table: Table) -> list[str]:
     return [*lines, *([words] if words else [])]
 
 
-def render_text(tables: Iterable[Table], width: int | None = None) -> list[str]:
+def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:
     """Return the lines of the reference: for each table its name and one line per option.
 
     Args:
-        tables: As `reference` or `select` return them.
+        tables: As `reference` or `select_tables` return them.
         width: Columns to wrap descriptions at. Default: no wrapping, one line per option.
     """
     lines: list[str] = []
@@ -314,7 +314,7 @@ def render_text(tables: Iterable[Table], width: int | None = None) -> list[str]:
     return lines[1:] if lines and not lines[0] else lines
 
 
-def render_toml(tables: Iterable[Table]) -> str:
+def render_toml(tables: Iterable[OptionTable]) -> str:
     """Return a commented TOML template: every option with its description, and its default commented out.
 
     The options of other kinds than the first are marked with their kind.

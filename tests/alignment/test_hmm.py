@@ -9,7 +9,7 @@ from aligner_text import by_sentence, random_pairs
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
-from regard.alignment.hmm_paths import MAX_JUMP, NUM_JUMPS
+from regard.alignment.hmm_paths import MAX_HMM_JUMP, NUM_JUMPS
 from regard.alignment.table import TranslationTable
 
 
@@ -33,7 +33,7 @@ def paths(model, source, target):
     moves = np.zeros((m + 1, m))
     for origin in range(-1, m):
         row = model.jumps[1 if origin < 0 else 0]
-        jumps = np.array([row[MAX_JUMP + i - origin] for i in range(m)])
+        jumps = np.array([row[MAX_HMM_JUMP + i - origin] for i in range(m)])
         moves[origin] = (1 - config.smoothing) * jumps / jumps.sum() + config.smoothing / m
     for path in product(range(-1, m), repeat=len(target)):
         probability, position = 1.0, -1
@@ -78,7 +78,7 @@ def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
             position = -1
             for place in path:
                 if place >= 0:
-                    jumps[int(position < 0), MAX_JUMP + place - position] += probability / total
+                    jumps[int(position < 0), MAX_HMM_JUMP + place - position] += probability / total
                     position = place
     assert sums[0] == pytest.approx(likelihood, rel=1e-6)
     np.testing.assert_allclose(sums[2:].reshape(2, NUM_JUMPS), jumps, atol=1e-4)

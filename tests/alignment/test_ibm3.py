@@ -11,7 +11,7 @@ from regard.alignment.blocks import Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm_paths import NUM_JUMPS as JUMPS
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
-from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTANCE, NUM_DISTANCES
+from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTORTION, NUM_DISTANCES
 from regard.alignment.table import TranslationTable
 
 CONFIG = IBM3Config(iterations=2, hmm_iterations=2)
@@ -47,7 +47,7 @@ def probability(model, source, target, heads) -> float:
         found *= model.table.probability(model.table.words if head < 0 else source[head], target[j])
         if head >= 0:
             middle = ((2 * head + 1) * n) // (2 * m)
-            shares = np.array([model.distortions[MAX_DISTANCE + place - middle] for place in range(n)])
+            shares = np.array([model.distortions[MAX_DISTORTION + place - middle] for place in range(n)])
             smoothing = model.config.smoothing
             found *= (1 - smoothing) * shares[j] / shares.sum() + smoothing / n
     return found
@@ -92,7 +92,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
                 if head >= 0:
                     wanted[j, head] += share / total
                     middle = ((2 * head + 1) * len(target)) // (2 * len(source))
-                    distances[MAX_DISTANCE + j - middle] += share / total
+                    distances[MAX_DISTORTION + j - middle] += share / total
             for i in range(len(source)):
                 fertile[i, sum(head == i for head in heads)] += share / total
         np.testing.assert_allclose(links, wanted, atol=1e-5)

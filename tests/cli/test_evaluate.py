@@ -11,7 +11,7 @@ import sacrebleu
 import typer
 from typer.testing import CliRunner
 
-from regard.cli.evaluate import evaluate
+from regard.cli.evaluate import evaluate_command
 from regard.errors import DataError, UsageError
 
 REFERENCE = [
@@ -24,7 +24,7 @@ HYPOTHESIS = [line.replace("is", "was") for line in REFERENCE]
 
 def run(*arguments):
     app = typer.Typer()
-    app.command()(evaluate)
+    app.command()(evaluate_command)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -367,5 +367,5 @@ def test_unicode_spaces_do_not_separate_words(files):
 
 
 def test_help_explains_two_sided_p_values():
-    help_text = " ".join((evaluate.__doc__ or "").split())
+    help_text = " ".join((evaluate_command.__doc__ or "").split())
     assert "p-values are two-sided: twice the share of bootstrap samples" in help_text

@@ -16,7 +16,7 @@ from test_translate import run
 from regard.data.locking import directory_lock
 from regard.data.phrasebook import write_splits
 from regard.errors import CheckpointError, UsageError
-from regard.reproduce.runner import JobsFailed
+from regard.reproduce.runner import JobsFailedError
 
 SMALL = [
     "training.max_epochs=1",
@@ -142,7 +142,7 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
 
 
 def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(JobsFailed, match="ensemble of 2: not run, because a model that it needs failed"):
+    with pytest.raises(JobsFailedError, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
             *("reproduce", "sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", *SETTINGS),
             *("--rows", "ensemble2-beam12", "--set", "training.init_from=nowhere"),
@@ -210,7 +210,7 @@ def test_modules_in_the_current_directory_are_not_executed(
     for name in ("torch.py", "json.py", "regard.py"):
         (tmp_path / name).write_text("open('executed', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(JobsFailed):
+    with pytest.raises(JobsFailedError):
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.init_from=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert "nowhere: not in a model directory" in log.read_text()
@@ -218,7 +218,7 @@ def test_modules_in_the_current_directory_are_not_executed(
 
 
 def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(JobsFailed, match="softmax seed 1: status 1") as caught:
+    with pytest.raises(JobsFailedError, match="softmax seed 1: status 1") as caught:
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.init_from=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
     assert str(log) in str(caught.value)

@@ -12,7 +12,7 @@ from regard.metrics.significance import paired_bootstrap
 from regard.metrics.translation import count_statistics
 from regard.reproduce.malaviya2018 import REP
 from regard.reproduce.plan import TableJob, RowJob
-from regard.reproduce.results import to_dict, to_markdown, collect_results
+from regard.reproduce.results import results_to_dict, results_to_markdown, collect_results
 from regard.reproduce.scores import serialize_statistics
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.experiment_text import ExperimentText
@@ -92,10 +92,10 @@ def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJo
 
 
 def test_bootstrap_resamples_seeds_and_sentences(jobs: list[TableJob]) -> None:
-    assert "bootstrap over sentences and seeds)" in to_markdown(
+    assert "bootstrap over sentences and seeds)" in results_to_markdown(
         TABLE, collect_results(TABLE, jobs, "de-en"), TEXT, "small"
     )
-    assert "bootstrap over sentences)" in to_markdown(
+    assert "bootstrap over sentences)" in results_to_markdown(
         TABLE, collect_results(TABLE, jobs[::2], "de-en"), TEXT, "small"
     )
 
@@ -111,14 +111,14 @@ def test_unfinished_rows_are_empty(jobs: list[TableJob]) -> None:
     jobs[3].rows[0].path("json").unlink()
     results = collect_results(TABLE, jobs, "de-en")
     assert results[1].cells == {}
-    lines = to_markdown(TABLE, results, TEXT, "small").splitlines()
+    lines = results_to_markdown(TABLE, results, TEXT, "small").splitlines()
     assert "| second |  |  |  |" in lines
 
 
 def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[TableJob]) -> None:
     results = collect_results(TABLE, jobs, "de-en")
-    assert "Options changed" not in to_markdown(TABLE, results, TEXT, "small")
-    text = to_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
+    assert "Options changed" not in results_to_markdown(TABLE, results, TEXT, "small")
+    text = results_to_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
     assert "\nOptions changed from the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
@@ -127,7 +127,7 @@ def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list
     found = against.difference
     interval = f"{found.low:+.2f} to {found.high:+.2f}"
     assert f"| second | {found.value:+.2f} | {interval} | {against.p_value:.3f} |" in text
-    data = json.loads(json.dumps(to_dict(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
+    data = json.loads(json.dumps(results_to_dict(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
     assert data["settings"] == ["soft:model.dropout=0.1"]
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
@@ -151,7 +151,7 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
         row.path("json").write_text(json.dumps(figures))
         jobs.append(TableJob(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
     results = collect_results(table, jobs, "de-en")
-    found = to_dict(table, results, TEXT, "small")["rows"][0]["metrics"]
+    found = results_to_dict(table, results, TEXT, "small")["rows"][0]["metrics"]
     assert {name: cell["sentences"] for name, cell in found.items()} == {
         "sacrebleu:1-10": 2,
         "sacrebleu:11-20": 1,
@@ -159,7 +159,7 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
     assert found["sacrebleu:11-20"]["interval"] is None
     assert results[1].cells["sacrebleu:1-10"].difference is not None
     assert results[1].cells["sacrebleu:11-20"].difference is None
-    lines = to_markdown(table, results, TEXT, "small").splitlines()
+    lines = results_to_markdown(table, results, TEXT, "small").splitlines()
     assert "| first | 100.00 | 100.00 to 100.00 | 100.00 |  |  |  |" in lines
     assert "| sentences | 2 |  | 1 |  | 0 |  |" in lines
     assert not any("paper" in line for line in lines)
@@ -167,8 +167,8 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
 
 def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[TableJob]) -> None:
     results = collect_results(TABLE, jobs, "de-en")
-    assert "alpha, beta" not in to_markdown(TABLE, results, TEXT, "small")
+    assert "alpha, beta" not in results_to_markdown(TABLE, results, TEXT, "small")
     tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune_penalties=True)))
-    lines = to_markdown(tuned, results, TEXT, "small").splitlines()
+    lines = results_to_markdown(tuned, results, TEXT, "small").splitlines()
     assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
     assert "| 0, 0 / 0, 0 |" in lines[-1]

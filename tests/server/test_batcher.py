@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from regard.server.batcher import Batcher, QueueClosed, QueueFull, QueueObserver
+from regard.server.batcher import Batcher, QueueClosedError, QueueFullError, QueueObserver
 
 
 class Recorder(QueueObserver):
@@ -127,7 +127,7 @@ def test_full_queue_rejects_the_whole_request_with_a_retry_time():
         running = batcher.submit([0], "s", [1])
         await worker.busy()
         waiting = batcher.submit([1, 2, 3], "s", [1, 1, 1])
-        with pytest.raises(QueueFull) as full:
+        with pytest.raises(QueueFullError) as full:
             batcher.submit([4, 5], "s", [1, 1])
         assert full.value.retry_after >= 1 and batcher.waiting == 3
         worker.open.set()
@@ -174,7 +174,7 @@ def test_closing_finishes_queued_items_and_accepts_no_more():
         futures = batcher.submit([1, 2, 3, 4, 5], "s", [1] * 5)
         closing = asyncio.ensure_future(batcher.close())
         await asyncio.sleep(0.01)
-        with pytest.raises(QueueClosed):
+        with pytest.raises(QueueClosedError):
             batcher.submit([6], "s", [1])
         worker.open.set()
         await closing

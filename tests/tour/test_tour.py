@@ -20,7 +20,7 @@ from regard.metrics.alignment import alignment_score
 from regard.tour import report, runner
 from regard.tour.report import load_report, write_report
 from regard.tour.systems import SYSTEMS
-from regard.tour.runner import TrainingInterrupted, Tour
+from regard.tour.runner import TrainingInterruptedError, Tour
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [stop for stop in SYSTEMS if stop.name in ("word", "none", "constrained")]
@@ -114,7 +114,7 @@ def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figu
 
 def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
     monkeypatch.setattr(runner, "train", lambda *_: TrainingResult("a signal", signal.SIGTERM, None))
-    with pytest.raises(TrainingInterrupted) as stopped:
+    with pytest.raises(TrainingInterruptedError) as stopped:
         tour.train(CHOSEN[1], nullcontext)
     assert stopped.value.signal == signal.SIGTERM
 

@@ -24,7 +24,7 @@ from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     SamplerState,
     sample_initial_links,
-    count_links,
+    recount_links,
     best_links_of_marginals,
     estimate_marginals,
     gibbs_pass,
@@ -152,7 +152,7 @@ class LinkStatistics(NamedTuple):
         words, targets = sizes
         steps = np.zeros(2 * MAX_JUMP + 1)
         fertilities = np.zeros((words, NUM_FERTILITIES), dtype=np.float32)
-        source, target = count_links(layout, links, steps, fertilities)
+        source, target = recount_links(layout, links, steps, fertilities)
         linked = source >= 0
         # One integer per (source word, target word) pair, sorted by source word.
         keys, values = np.unique(

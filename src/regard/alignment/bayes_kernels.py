@@ -25,7 +25,7 @@ __all__ = [
     "SamplerState",
     "TextLayout",
     "sample_initial_links",
-    "count_links",
+    "recount_links",
     "best_links_of_marginals",
     "estimate_marginals",
     "gibbs_pass",
@@ -253,7 +253,7 @@ def _count_sentence(m, n, links, source, fertility, steps, fertilities):
 
 
 @njit(nogil=True, cache=True)
-def count_links(layout, links, steps, fertilities):
+def recount_links(layout, links, steps, fertilities):
     """Count the jumps and fertilities of the links of a text.
 
     Returns:

@@ -20,7 +20,7 @@ from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
 from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
-from regard.alignment.hmm_paths import MAX_JUMP, NUM_JUMPS, viterbi, emissions, transitions
+from regard.alignment.hmm_paths import MAX_HMM_JUMP, NUM_JUMPS, viterbi, emissions, transitions
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.table import TranslationTable
 from regard.config import configclass, option
@@ -260,7 +260,7 @@ def _expect(
             for i in range(m):
                 share = first[i] * wanted[i]
                 expected += share
-                sums[2 + NUM_JUMPS + MAX_JUMP + min(MAX_JUMP, i + 1)] += from_none * share
+                sums[2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)] += from_none * share
             store[m] = expected + stay * ahead[m]
             for origin in range(m):
                 store[origin] = stay * ahead[origin]
@@ -278,8 +278,8 @@ def _expect(
                 ahead[i] = store[i]
         for origin in range(m):
             for i in range(m):
-                jump = max(-MAX_JUMP, min(MAX_JUMP, i - origin))
-                sums[2 + MAX_JUMP + jump] += pairs[origin, i] * moves[origin, i]
+                jump = max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))
+                sums[2 + MAX_HMM_JUMP + jump] += pairs[origin, i] * moves[origin, i]
     return sums
 
 

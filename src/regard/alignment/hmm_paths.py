@@ -7,11 +7,11 @@ from numba import njit
 
 from regard.alignment.table import MIN_PROBABILITY
 
-__all__ = ["MAX_JUMP", "NUM_JUMPS", "viterbi", "emissions", "transitions"]
+__all__ = ["MAX_HMM_JUMP", "NUM_JUMPS", "viterbi", "emissions", "transitions"]
 
-MAX_JUMP = 100
+MAX_HMM_JUMP = 100
 """Maximum jump distance; longer jumps are clipped to it."""
-NUM_JUMPS = 2 * MAX_JUMP + 1
+NUM_JUMPS = 2 * MAX_HMM_JUMP + 1
 
 
 @njit(nogil=True, cache=True)
@@ -21,9 +21,9 @@ def transitions(m, jumps, null, smoothing, moves, first):
         total = 0.0
         row = jumps[1 if origin < 0 else 0]
         for i in range(m):
-            total += row[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - origin))]
+            total += row[MAX_HMM_JUMP + max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))]
         for i in range(m):
-            jump = row[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - origin))]
+            jump = row[MAX_HMM_JUMP + max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))]
             # Without counts for any possible jump the distribution is uniform.
             share = (1 - smoothing) * jump / total + smoothing / m if total > 0 else 1 / m
             if origin < 0:

@@ -21,7 +21,7 @@ from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm
-from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTANCE, NUM_DISTANCES, best_links, expect, sum_fertilities
+from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTORTION, NUM_DISTANCES, best_links, expect, sum_fertilities
 from regard.alignment.table import MAX_STORED_PROBABILITY, TranslationTable
 from regard.config import configclass, option
 from regard.data.checks import MAX_COUNT, check_array, check_range
@@ -184,7 +184,7 @@ def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndar
     here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
     # The same as `diagonal_position` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
-    distances = np.bincount(MAX_DISTANCE + np.clip(here - middle, -MAX_DISTANCE, MAX_DISTANCE), minlength=NUM_DISTANCES)
+    distances = np.bincount(MAX_DISTORTION + np.clip(here - middle, -MAX_DISTORTION, MAX_DISTORTION), minlength=NUM_DISTANCES)
     return totals, distances.astype(np.float64)
 
 

@@ -12,13 +12,13 @@ from numba import njit
 
 from regard.alignment.hmm_paths import emissions
 
-__all__ = ["MAX_FERTILITY", "MAX_DISTANCE", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
+__all__ = ["MAX_FERTILITY", "MAX_DISTORTION", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
 
 MAX_FERTILITY = 9
 """Maximum number of links of a source word without a penalty."""
-MAX_DISTANCE = 30
+MAX_DISTORTION = 30
 """Maximum distance from the diagonal; larger distances are clipped to it."""
-NUM_DISTANCES = 2 * MAX_DISTANCE + 1
+NUM_DISTANCES = 2 * MAX_DISTORTION + 1
 EXCESS_LOG_PROB = -30.0
 """Log-probability of each link beyond `MAX_FERTILITY`."""
 MIN_GAIN = 1e-6
@@ -58,9 +58,9 @@ def _score(
     for i in range(m):
         middle, total = diagonal_position(i, m, n), 0.0
         for j in range(n):
-            total += distortions[MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - middle))]
+            total += distortions[MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - middle))]
         for j in range(n):
-            share = distortions[MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - middle))] / total if total > 0 else 1 / n
+            share = distortions[MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - middle))] / total if total > 0 else 1 / n
             link[i, j] = math.log(emitted[j, i]) + math.log((1 - smoothing) * share + smoothing / n)
         word = words[source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
@@ -321,7 +321,7 @@ def expect(
             for i in range(m):
                 at = cell + i * n + j
                 posteriors[at] = max(np.float32(0), posteriors[at])
-                sums[2 + MAX_DISTANCE + max(-MAX_DISTANCE, min(MAX_DISTANCE, j - diagonal_position(i, m, n)))] += posteriors[at]
+                sums[2 + MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - diagonal_position(i, m, n)))] += posteriors[at]
         for i in range(m):
             for f in range(MAX_FERTILITY + 1):
                 many[i, f] = max(np.float32(0), many[i, f])

@@ -13,13 +13,13 @@ import numpy as np
 
 __all__ = ["NUM_RANGES", "split_evenly", "run_parallel"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
 
 
-def run_parallel(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[T]:
+def run_parallel(function: Callable[..., _T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[_T]:
     """Call a function for each part of the work.
 
     Args:

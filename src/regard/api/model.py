@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from regard.api.arguments import as_list, broadcast, check_texts, join_terms
 from regard.api.fertilities import WordFertilities, format_fertilities
-from regard.api.results import OutputAttentions, scored_result, translation_result
+from regard.api.results import AttentionOutput, scored_result, translation_result
 from regard.api.loading import load_models, search_settings
 from regard.api.phrase_based import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
 from regard.api.result import TranslationResult
@@ -112,7 +112,7 @@ class Model:
         terms: Sequence[str] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        output_attentions: OutputAttentions = "source",
+        output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> TranslationResult: ...
 
@@ -126,7 +126,7 @@ class Model:
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        output_attentions: OutputAttentions = "source",
+        output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> list[TranslationResult]: ...
 
@@ -139,7 +139,7 @@ class Model:
         terms: Any = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
-        output_attentions: OutputAttentions = "source",
+        output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
         """Translate a sentence, or several sentences.

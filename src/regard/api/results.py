@@ -16,13 +16,13 @@ from regard.decoding.scoring import LineScore
 from regard.decoding.translator import LineResult, Translation
 from regard.models.base import TranslationModel
 
-__all__ = ["OutputAttentions", "scored_result", "translation_result"]
+__all__ = ["AttentionOutput", "scored_result", "translation_result"]
 
-OutputAttentions = Literal["source", "all"]
+AttentionOutput = Literal["source", "all"]
 
 
 def translation_result(
-    model: TranslationModel | None, text: TextProcessor, found: LineResult, output_attentions: OutputAttentions
+    model: TranslationModel | None, text: TextProcessor, found: LineResult, output_attentions: AttentionOutput
 ) -> TranslationResult:
     """Return the result of translating a sentence, with its n-best list.
 
@@ -47,7 +47,7 @@ def translation_result(
 
 
 def _convert(
-    model: TranslationModel | None, text: TextProcessor, found: LineResult, one: Translation, output_attentions: OutputAttentions
+    model: TranslationModel | None, text: TextProcessor, found: LineResult, one: Translation, output_attentions: AttentionOutput
 ) -> TranslationResult:
     """Convert one translation of an n-best list."""
     read = found.source_tokens[: len(found.source_tokens) - len(text.sink_tokens)]

@@ -20,7 +20,7 @@ from torch import nn
 from regard.attention.base import Attention, Memory, AttentionStep, Reference, State, squeeze_step
 from regard.attention.expectation import CoverageState, expected_context, initial_coverage
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, build_scorer
-from regard.attention.soft import NORMALIZERS
+from regard.attention.soft import SOFT_NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -67,7 +67,7 @@ class CoverageAttention(Attention):
     def __init__(self, config: CoverageAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1) -> None:
         """Create the parameters W and v."""
         super().__init__()
-        self.normalizer = NORMALIZERS[config.normalizer]
+        self.normalizer = SOFT_NORMALIZERS[config.normalizer]
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size)
         self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0

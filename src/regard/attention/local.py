@@ -22,7 +22,7 @@ from torch import nn
 from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State, squeeze_step
 from regard.attention.expectation import expected_context
 from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
-from regard.attention.soft import NORMALIZERS
+from regard.attention.soft import SOFT_NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -89,7 +89,7 @@ class LocalAttention(Attention):
     def __init__(self, config: LocalAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and, for predictive windows, W and v."""
         super().__init__()
-        self.normalizer = NORMALIZERS[config.normalizer]
+        self.normalizer = SOFT_NORMALIZERS[config.normalizer]
         self.window = config.window_size
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)

@@ -23,7 +23,7 @@ from regard.types import Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
 
-NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
+SOFT_NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 DEFAULT_FUSEDMAX_STRENGTH = 0.1
 
 
@@ -69,7 +69,7 @@ class SoftAttention(Attention):
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
         super().__init__()
-        self.normalizer = partial(fusedmax, strength=config.fusedmax_strength) if config.normalizer == "fusedmax" else NORMALIZERS[config.normalizer]
+        self.normalizer = partial(fusedmax, strength=config.fusedmax_strength) if config.normalizer == "fusedmax" else SOFT_NORMALIZERS[config.normalizer]
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)

@@ -16,72 +16,72 @@ analyze = typer.Typer(
     no_args_is_help=True,
 )
 
-Source = Annotated[Path, typer.Option(help="Source text, plain or gzip.", show_default=False)]
-Reference = Annotated[
+SourceOption = Annotated[Path, typer.Option(help="Source text, plain or gzip.", show_default=False)]
+ReferenceOption = Annotated[
     Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
 ]
-Output = Annotated[
+OutputOption = Annotated[
     Path | None,
     typer.Option(
         "--output", "-o", help="Output file for the report. Default: standard output.", show_default=False
     ),
 ]
-JsonFile = Annotated[
+JsonOption = Annotated[
     Path | None,
     typer.Option(
         "--json", help="Also write the results, for all sentences, to this JSON file.", show_default=False
     ),
 ]
-AlignerDirectory = Annotated[
+AlignerOption = Annotated[
     Path | None,
     typer.Option(
         help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
         show_default=False,
     ),
 ]
-Lowercase = Annotated[
+LowercaseOption = Annotated[
     bool,
     typer.Option("--lowercase", help="Ignore case in scores, repetitions and word links."),
 ]
-BeamSize = Annotated[
+BeamSizeOption = Annotated[
     int | None,
     typer.Option(help="Beam size. 1 is greedy search. Default: that of the model.", show_default=False),
 ]
-LengthPenalty = Annotated[
+LengthPenaltyOption = Annotated[
     float | None,
     typer.Option(
         help="Alpha of the length penalty. 0 disables it. Default: that of the model.", show_default=False
     ),
 ]
-CoveragePenalty = Annotated[
+CoveragePenaltyOption = Annotated[
     float | None,
     typer.Option(
         help="Beta of the coverage penalty. 0 disables it. Default: that of the model.", show_default=False
     ),
 ]
-FiguresDirectory = Annotated[
+FiguresOption = Annotated[
     Path | None,
     typer.Option(
         help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
         show_default=False,
     ),
 ]
-Names = Annotated[
+NamesOption = Annotated[
     str | None,
     typer.Option(
         help="Display names of the systems, separated by commas. Default: the names of the directories.",
         show_default=False,
     ),
 ]
-BatchSize = Annotated[
+BatchSizeOption = Annotated[
     int | None,
     typer.Option(
         help="Maximum number of sentences in a batch. Default: that of the model.", show_default=False
     ),
 ]
-Precision = Annotated[str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")]
-Device = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
-NumThreads = Annotated[
+PrecisionOption = Annotated[str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")]
+DeviceOption = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
+NumThreadsOption = Annotated[
     int | None,
     typer.Option(
         help="Number of CPU threads. Default: all available processors.",
@@ -98,11 +98,11 @@ def errors(
         list[Path],
         typer.Argument(help="Model directories. Several directories form an ensemble.", show_default=False),
     ],
-    source: Source,
-    reference: Reference,
-    output: Output = None,
-    json_file: JsonFile = None,
-    aligner: AlignerDirectory = None,
+    source: SourceOption,
+    reference: ReferenceOption,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
+    aligner: AlignerOption = None,
     reference_links: Annotated[
         Path | None,
         typer.Option(
@@ -120,17 +120,17 @@ def errors(
             max=1_000_000_000,
         ),
     ] = 10,
-    lowercase: Lowercase = False,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    coverage_penalty: CoveragePenalty = None,
+    lowercase: LowercaseOption = False,
+    beam_size: BeamSizeOption = None,
+    length_penalty: LengthPenaltyOption = None,
+    coverage_penalty: CoveragePenaltyOption = None,
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
-    batch_size: BatchSize = None,
-    precision: Precision = "float32",
-    device: Device = "auto",
-    num_threads: NumThreads = None,
+    batch_size: BatchSizeOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Show dropped and repeated words; sorted by their number of errors.
 
@@ -167,10 +167,10 @@ def attention(
         list[Path],
         typer.Argument(help="Model directories. Several models are compared.", show_default=False),
     ],
-    source: Source,
-    reference: Reference,
-    output: Output = None,
-    json_file: JsonFile = None,
+    source: SourceOption,
+    reference: ReferenceOption,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
     gold_links: Annotated[
         Path | None,
         typer.Option(
@@ -178,7 +178,7 @@ def attention(
             show_default=False,
         ),
     ] = None,
-    figures_dir: FiguresDirectory = None,
+    figures_dir: FiguresOption = None,
     line: Annotated[
         list[int] | None,
         typer.Option(
@@ -188,7 +188,7 @@ def attention(
             show_default=False,
         ),
     ] = None,
-    names: Names = None,
+    names: NamesOption = None,
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
@@ -203,10 +203,10 @@ def attention(
     bin_width: Annotated[
         float, typer.Option(help="Width of the entropy bins in nats.", min=0.001, max=1_000)
     ] = 0.2,
-    batch_size: BatchSize = None,
-    precision: Precision = "float32",
-    device: Device = "auto",
-    num_threads: NumThreads = None,
+    batch_size: BatchSizeOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.
 
@@ -238,17 +238,17 @@ def length(
             help="Model directories or files with translations, which are compared.", show_default=False
         ),
     ],
-    source: Source,
-    reference: Reference,
-    output: Output = None,
-    json_file: JsonFile = None,
-    aligner: AlignerDirectory = None,
-    lowercase: Lowercase = False,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    coverage_penalty: CoveragePenalty = None,
-    figures_dir: FiguresDirectory = None,
-    names: Names = None,
+    source: SourceOption,
+    reference: ReferenceOption,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
+    aligner: AlignerOption = None,
+    lowercase: LowercaseOption = False,
+    beam_size: BeamSizeOption = None,
+    length_penalty: LengthPenaltyOption = None,
+    coverage_penalty: CoveragePenaltyOption = None,
+    figures_dir: FiguresOption = None,
+    names: NamesOption = None,
     bucket_width: Annotated[
         int,
         typer.Option(
@@ -264,10 +264,10 @@ def length(
             "tokenizer of `regard evaluate`."
         ),
     ] = "13a",
-    batch_size: BatchSize = None,
-    precision: Precision = "float32",
-    device: Device = "auto",
-    num_threads: NumThreads = None,
+    batch_size: BatchSizeOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Show BLEU, REP and DROP by source length.
 

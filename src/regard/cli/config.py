@@ -44,7 +44,7 @@ def config(
     from rich.console import Console
 
     from regard.config import dump_toml
-    from regard.config_reference import reference, render_text, render_toml, select
+    from regard.config_reference import reference, render_text, render_toml, select_tables
     from regard.errors import ConfigError
     from regard.experiment import RunConfig, read_run_config
 
@@ -53,7 +53,7 @@ def config(
         return
     tables = reference(RunConfig)
     if what is not None:
-        tables = select(tables, what)
+        tables = select_tables(tables, what)
     if find:
         tables = [table.matching(find) for table in tables]
         tables = [table for table in tables if table.options]

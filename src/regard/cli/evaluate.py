@@ -1,4 +1,4 @@
-"""`regard evaluate`: score translations against references and word links against gold links."""
+"""`regard evaluate_command`: score translations against references and word links against gold links."""
 
 import math
 from functools import partial
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from regard.api.evaluation import MetricScore
     from regard.data.links import GoldLinks, Links
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate_command"]
 
 REP_PARAMETERS = "2,1,2"
 """Default n, lambda1 and lambda2 of REP (Malaviya et al. 2018)."""
 
 
-def evaluate(
+def evaluate_command(
     hypothesis: Annotated[
         Path | None,
         typer.Argument(help="Translations, one per line, plain or gzip.", show_default=False),

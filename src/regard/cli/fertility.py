@@ -12,7 +12,7 @@ from regard.errors import DataError, UsageError
 
 __all__ = ["fertility"]
 
-Tokenizer = Callable[[str], list[str]]
+FertilityTokenizer = Callable[[str], list[str]]
 
 
 def fertility(
@@ -199,7 +199,7 @@ def _train(
     return {"words": score.num_words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
 
 
-def _tokenizers(model: Path | None) -> tuple[Tokenizer, Tokenizer]:
+def _tokenizers(model: Path | None) -> tuple[FertilityTokenizer, FertilityTokenizer]:
     """Return the tokenizers of source and target lines."""
     if model is None:
         return str.split, str.split
@@ -209,7 +209,7 @@ def _tokenizers(model: Path | None) -> tuple[Tokenizer, Tokenizer]:
     return text.source.tokenize, text.target.tokenize
 
 
-def _sentences(path: Path, split: Tokenizer) -> list[list[str]]:
+def _sentences(path: Path, split: FertilityTokenizer) -> list[list[str]]:
     """Return the tokens of each line of a file."""
     from regard.data.corpus import read_lines
 
@@ -217,7 +217,7 @@ def _sentences(path: Path, split: Tokenizer) -> list[list[str]]:
 
 
 def _count_aligned(
-    texts: list[tuple[Path, Path]], split: tuple[Tokenizer, Tokenizer], threads: int, seed: int
+    texts: list[tuple[Path, Path]], split: tuple[FertilityTokenizer, FertilityTokenizer], threads: int, seed: int
 ) -> list[list[list[int]]]:
     """Return the number of links of each source word, by an aligner that is trained on the first text."""
     from regard.alignment import Corpus, TrainingSetup

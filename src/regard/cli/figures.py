@@ -10,7 +10,7 @@ import typer
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 
 if TYPE_CHECKING:
-    from regard.cli.drawing.figure import Figure, FigureInput
+    from regard.cli.drawing.figure import PlottedFigure, FigureInput
 
 __all__ = ["figures"]
 
@@ -32,11 +32,11 @@ class _FigureKind:
     inputs: str
     function: tuple[str, str]
 
-    def make(self, given: "FigureInput") -> "Figure":
+    def make(self, given: "FigureInput") -> "PlottedFigure":
         from importlib import import_module
 
         module, function = self.function
-        make: Callable[[FigureInput], Figure] = getattr(import_module(f"regard.cli.drawing.{module}"), function)
+        make: Callable[[FigureInput], PlottedFigure] = getattr(import_module(f"regard.cli.drawing.{module}"), function)
         return make(given)
 
 

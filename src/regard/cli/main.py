@@ -17,21 +17,21 @@ from regard.cli.analyze import analyze
 from regard.cli.average import average
 from regard.cli.command import Command, CommandGroup
 from regard.cli.config import config
-from regard.cli.evaluate import evaluate
+from regard.cli.evaluate import evaluate_command
 from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.lm import lm
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
-from regard.cli.pretrain import pretrain
+from regard.cli.pretrain import pretrain_command
 from regard.cli.quickstart import quickstart
 from regard.cli.report import report
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
 from regard.cli.tour import tour
-from regard.cli.train import train
+from regard.cli.train import train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune
 from regard.errors import RegardError
@@ -53,8 +53,8 @@ for command in (
     quickstart,
     tour,
     prepare,
-    pretrain,
-    train,
+    pretrain_command,
+    train_command,
     translate,
     score,
     serve,
@@ -65,7 +65,7 @@ for command in (
     actions,
     fertility,
     lm,
-    evaluate,
+    evaluate_command,
     analyze,
     report,
     figures,
@@ -76,7 +76,7 @@ for command in (
     if isinstance(command, typer.Typer):
         app.add_typer(command)
     else:
-        app.command(cls=Command)(command)
+        app.command(command.__name__.removesuffix("_command"), cls=Command)(command)
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
-"""`regard pretrain`: train a masked or causal language model, stored in Hugging Face format."""
+"""`regard pretrain_command`: train a masked or causal language model, stored in Hugging Face format."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["pretrain"]
+__all__ = ["pretrain_command"]
 
 
-def pretrain(
+def pretrain_command(
     config: Annotated[
         Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
     ],

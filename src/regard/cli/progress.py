@@ -6,7 +6,7 @@ from typing import TypeVar
 
 __all__ = ["track", "preparation_progress", "print_message"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
         yield report
 
 
-def track(items: Iterable[T], name: str, total: int) -> Iterator[T]:
+def track(items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
     """Yield the items and show a progress bar.
 
     Args:

@@ -109,7 +109,7 @@ def reproduce(
     from regard.cli.output import open_output, write_json
     from regard.reproduce.runner import run_jobs, threads_per_job
     from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import to_dict, to_markdown, collect_results
+    from regard.reproduce.results import results_to_dict, results_to_markdown, collect_results
     from regard.reproduce.scores import unavailable_reason
     from regard.reproduce.experiment_text import find_tables, write_text
 
@@ -151,8 +151,8 @@ def reproduce(
         if output is None and sys.stdout.isatty():
             _show(chosen, results)
         else:
-            file.write(to_markdown(chosen, results, text, size, settings or []))
-    write_json(json_file, to_dict(chosen, results, text, size, settings or []))
+            file.write(results_to_markdown(chosen, results, text, size, settings or []))
+    write_json(json_file, results_to_dict(chosen, results, text, size, settings or []))
 
 
 def _table(name: str) -> "Table":

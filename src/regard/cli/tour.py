@@ -49,7 +49,7 @@ def tour(
     from regard.cli.progress import track, preparation_progress
     from regard.tour.report import load_report, write_report
     from regard.tour.systems import SYSTEMS
-    from regard.tour.runner import CORPUS_SIZES, TrainingInterrupted, Tour
+    from regard.tour.runner import CORPUS_SIZES, TrainingInterruptedError, Tour
 
     names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
     known = {stop.name: stop for stop in SYSTEMS}
@@ -65,7 +65,7 @@ def tour(
         talk.print(stop.summary, soft_wrap=True)
         try:
             costs[stop] = walked.train(stop, preparation_progress)
-        except TrainingInterrupted as stopped:
+        except TrainingInterruptedError as stopped:
             talk.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
     talk.rule("Comparison", align="left")

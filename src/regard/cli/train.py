@@ -1,4 +1,4 @@
-"""`regard train`: train a model from a TOML configuration, or resume an earlier run."""
+"""`regard train_command`: train a model from a TOML configuration, or resume an earlier run."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["train"]
+__all__ = ["train_command"]
 
 
-def train(
+def train_command(
     config: Annotated[
         Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
     ],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_JSON_BYTES", "InvalidJsonError", "JsonNumber", "open_regular_file", "parse_json", "read_json", "read_limited"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MAX_JSON_BYTES = 256 << 20
 """Maximum size of a JSON file in bytes."""
@@ -95,7 +95,7 @@ def _adapter(model: Any) -> "TypeAdapter[Any]":
     return TypeAdapter(model)
 
 
-def parse_json(text: bytes | str, model: type[T]) -> T:
+def parse_json(text: bytes | str, model: type[_T]) -> _T:
     """Parse JSON and validate it with a pydantic model or any type that pydantic supports.
 
     Args:
@@ -118,7 +118,7 @@ def parse_json(text: bytes | str, model: type[T]) -> T:
         raise InvalidJsonError(f"{place}: {reason}" if place else reason) from None
 
 
-def read_json(path: Path | str, model: type[T], max_bytes: int = MAX_JSON_BYTES) -> T:
+def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES) -> _T:
     """Read a JSON file and validate its content; see `parse_json`.
 
     Raises:

@@ -9,18 +9,18 @@ from regard.errors import RegardError
 
 __all__ = ["read_blocks", "length_sorted_batches", "length_error"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _MAX_CHARS_PER_TOKEN = 100  # maximum characters per allowed token; longer lines are rejected without tokenization
 
 
-def read_blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
     """Yield the items in lists of `size`. Items are read only when needed.
 
     If reading an item raises a `RegardError`, the items before it are yielded first.
     """
     iterator = iter(items)
     while True:
-        block: list[T] = []
+        block: list[_T] = []
         mistake: RegardError | None = None
         try:
             for item in islice(iterator, size):

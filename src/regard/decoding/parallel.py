@@ -21,8 +21,8 @@ from regard.decoding.beam import eval_mode
 
 __all__ = ["map_batches"]
 
-T = TypeVar("T")
-R = TypeVar("R")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 SWITCH_INTERVAL = 2e-4  # seconds, maximum time a thread holds the interpreter lock while another waits
 
@@ -30,7 +30,7 @@ _lock = Lock()
 _saved_intervals: list[float] = []
 
 
-def map_batches(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
+def map_batches(model: nn.Module, batches: Sequence[_T], function: Callable[[_T], _R]) -> list[_R]:
     """Apply a function to each batch and return the results in order.
 
     Args:
@@ -45,7 +45,7 @@ def map_batches(model: nn.Module, batches: Sequence[T], function: Callable[[T], 
         return [function(batch) for batch in batches]
     half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 
-    def search(batch: T) -> R:
+    def search(batch: _T) -> _R:
         with torch.autocast(device, half, enabled=half is not None):
             return function(batch)
 

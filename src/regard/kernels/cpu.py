@@ -5,7 +5,7 @@ import ctypes
 import torch
 
 from regard.kernels import places
-from regard.kernels.places import NORMALIZERS
+from regard.kernels.places import NORMALIZER_CODES
 from regard.kernels.pool import load_kernel, run_kernel
 from regard.types import Tensor
 
@@ -67,7 +67,7 @@ def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tenso
 def _block(name: str, like: Tensor, rows: int) -> "ctypes.Array[ctypes.c_int64]":
     """Return an argument block with the entries that all kernels need."""
     block = _Block()
-    block[places.NORMALIZER], block[places.IS_FLOAT64] = NORMALIZERS[name], like.dtype == torch.float64
+    block[places.NORMALIZER], block[places.IS_FLOAT64] = NORMALIZER_CODES[name], like.dtype == torch.float64
     block[places.ROWS], block[places.SIZE] = rows, like.shape[-1]
     return block
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, maximum, minimum, select, fill_lanes
+from regard.kernels.lanes import any_lane, exp, maximum, minimum, select_lanes, fill_lanes
 from regard.kernels.places import CONSTRAINED_SPARSEMAX
 from regard.kernels.solving import softmax_status, sparsemax_status, solve_constrained_softmax, solve_constrained_sparsemax
 from regard.kernels.tiles import load_vector, store_vector
@@ -37,7 +37,7 @@ def apply_mask(size: int, scores: int, mask: int) -> None:
     """Set scores to -inf where the mask is False; `mask` is 0 if there is none."""
     if mask:
         for at in range(0, size, 64):
-            store_vector(scores + at, select(load_vector(mask + at) > 0.0, load_vector(scores + at), fill_lanes(-_INF)))
+            store_vector(scores + at, select_lanes(load_vector(mask + at) > 0.0, load_vector(scores + at), fill_lanes(-_INF)))
 
 
 @njit
@@ -65,16 +65,16 @@ def _bracket(kind: int, size: int, raw: int, u: int, low: int) -> Any:
         for at in range(0, size, 64):
             z = load_vector(raw + at)
             inside = (z > reached) & (z < missed)
-            total, count = select(inside, total + z, total), select(inside, count + 1.0, count)
-            least, most = select(inside, minimum(z, least), least), select(inside, maximum(z, most), most)
+            total, count = select_lanes(inside, total + z, total), select_lanes(inside, count + 1.0, count)
+            least, most = select_lanes(inside, minimum(z, least), least), select_lanes(inside, maximum(z, most), most)
         inside = count > 0.0
         if not any_lane(inside):
             break
         level = minimum(maximum(total / count, least), most)
         enough = _sum_weights(kind, size, raw, u, low, level) >= 1.0
         reached, missed = (
-            select(inside & enough, level, reached),
-            select(inside & ~enough, level, missed),
+            select_lanes(inside & enough, level, reached),
+            select_lanes(inside & ~enough, level, missed),
         )
     return reached, missed
 
@@ -91,14 +91,14 @@ def _reference_score(kind: int, size: int, raw: int, u: int, low: int, full: Any
     for at in range(0, size, 64):
         z = load_vector(raw + at)
         usable = z > -_INF
-        above = select(usable & (z >= missed), minimum(z, above), above)
-        below = select(usable & (z <= reached), maximum(z, below), below)
-        least, most = select(usable, minimum(z, least), least), maximum(z, most)
-        last = select(usable & (load_vector(u + at) > 0.0), minimum(z, last), last)
-    center = select(above < _INF, above, most)
+        above = select_lanes(usable & (z >= missed), minimum(z, above), above)
+        below = select_lanes(usable & (z <= reached), maximum(z, below), below)
+        least, most = select_lanes(usable, minimum(z, least), least), maximum(z, most)
+        last = select_lanes(usable & (load_vector(u + at) > 0.0), minimum(z, last), last)
+    center = select_lanes(above < _INF, above, most)
     if kind != CONSTRAINED_SPARSEMAX:
-        center = select(below > -_INF, below, least)
-    return select(again, select(full, last, center), most)
+        center = select_lanes(below > -_INF, below, least)
+    return select_lanes(again, select_lanes(full, last, center), most)
 
 
 @njit
@@ -143,11 +143,11 @@ def solve_shifted(
     for at in range(0, size, 64):
         score = load_vector(raw + at)
         x = maximum(minimum(score - center, fill_lanes(MAX_SCORE_DISTANCE)), fill_lanes(-MAX_SCORE_DISTANCE))
-        store_vector(z + at, select(score != fill_lanes(-_INF), x, fill_lanes(-_INF)))
+        store_vector(z + at, select_lanes(score != fill_lanes(-_INF), x, fill_lanes(-_INF)))
         bound = load_vector(u + at)
-        first = select(bound > 0.0, minimum(first, x - bound), first)
+        first = select_lanes(bound > 0.0, minimum(first, x - bound), first)
     if kind == CONSTRAINED_SPARSEMAX:
-        first = select(again, maximum(first, fill_lanes(-1.0)), first)
+        first = select_lanes(again, maximum(first, fill_lanes(-1.0)), first)
         unsolved, _, tau = solve_constrained_sparsemax(size, z, u, low, first, most, infeasible, nan_rows, wide, powers, status)
         _sparsemax_edge_status(size, raw, z, u, low, tau, again, near, status)
     else:
@@ -169,18 +169,18 @@ def _sparsemax_edge_status(
     for at in range(0, size, 64):
         x, bound = load_vector(z + at) - tau, load_vector(u + at)
         least = load_vector(low + at) if low else fill_lanes(0.0)
-        free = select((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
-        base = select((bound > 0.0) & (x >= bound - near), minimum(base, load_vector(raw + at)), base)
+        free = select_lanes((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
+        base = select_lanes((bound > 0.0) & (x >= bound - near), minimum(base, load_vector(raw + at)), base)
     held = again & (free < 1.0) & (base < _INF)
     edge = fill_lanes(_INF)
     for at in range(0, size, 64):
         bound = load_vector(u + at)
         leaves = (bound > 0.0) & (load_vector(z + at) - tau >= bound - near)
-        edge = select(leaves, minimum(edge, (load_vector(raw + at) - base) - bound), edge)
+        edge = select_lanes(leaves, minimum(edge, (load_vector(raw + at) - base) - bound), edge)
     for at in range(0, size, 64):
         least = load_vector(low + at) if low else fill_lanes(0.0)
         rest = sparsemax_status((load_vector(raw + at) - base) - edge, load_vector(u + at), least, near)
-        store_vector(status + at, select(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
+        store_vector(status + at, select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
 
 
 @njit
@@ -192,14 +192,14 @@ def _softmax_edge_status(
     for at in range(0, size, 64):
         bound = load_vector(u + at)
         leaves = (bound > 0.0) & (load_vector(powers + at) * factor >= (1.0 - near) * bound)
-        base = select(leaves, minimum(base, load_vector(raw + at)), base)
+        base = select_lanes(leaves, minimum(base, load_vector(raw + at)), base)
     held = held & (base < _INF)
     edge = fill_lanes(0.0)
     for at in range(0, size, 64):
         bound = load_vector(u + at)
         leaves = (bound > 0.0) & (load_vector(powers + at) * factor >= (1.0 - near) * bound)
-        edge = select(leaves, maximum(edge, bound * exp(base - load_vector(raw + at))), edge)
+        edge = select_lanes(leaves, maximum(edge, bound * exp(base - load_vector(raw + at))), edge)
     for at in range(0, size, 64):
         least = load_vector(low + at) if low else fill_lanes(0.0)
         rest = softmax_status(exp(load_vector(raw + at) - base) * edge, load_vector(u + at), least, near)
-        store_vector(status + at, select(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
+        store_vector(status + at, select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))

@@ -14,7 +14,7 @@ import triton
 
 from regard.errors import UsageError
 from regard.kernels.cpu import KernelFallbackError, broadcast_rows
-from regard.kernels.places import NORMALIZERS
+from regard.kernels.places import NORMALIZER_CODES
 from regard.kernels.triton_reductions import INTERPRETED
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
 from regard.types import Tensor
@@ -118,7 +118,7 @@ def forward(
             *seen[2:],
             *most[2:],
             *least[2:],
-            KIND=NORMALIZERS[name],
+            KIND=NORMALIZER_CODES[name],
             MASK=seen[1],
             BOUND=most[1],
             LEAST=least[1],
@@ -154,7 +154,7 @@ def backward(
             by_scores if by_lower is None else by_lower,
             rows,
             size,
-            KIND=NORMALIZERS[name],
+            KIND=NORMALIZER_CODES[name],
             BOUNDED=status is not None,
             BOUND=upper,
             LEAST=lower,
@@ -224,7 +224,7 @@ def scan_forward(
             *seen[2:],
             rounded,
             exhaustion - rounded,
-            KIND=NORMALIZERS[name],
+            KIND=NORMALIZER_CODES[name],
             MASK=seen[1],
             LENGTH=length,
             num_warps=warps,
@@ -251,7 +251,7 @@ def scan_backward(
                 fertility,
                 steps,
                 size,
-                KIND=NORMALIZERS[name],
+                KIND=NORMALIZER_CODES[name],
                 LENGTH=length,
                 num_warps=warps,
             )

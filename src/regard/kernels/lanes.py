@@ -36,7 +36,7 @@ __all__ = [
     "maximum",
     "minimum",
     "sqrt",
-    "select",
+    "select_lanes",
     "splat",
     "fill_lanes",
     "is_nan",
@@ -195,7 +195,7 @@ def _not(typingctx: Any, a: Any) -> Any:
 
 
 @intrinsic
-def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
+def select_lanes(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
     """Return a where the mask is True and b elsewhere, lane by lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -334,7 +334,7 @@ def exp(x: Any) -> Any:
     y = fma(y, r, fill_lanes(0.5))
     y = fma(y, r, fill_lanes(1.0))
     y = fma(y, r, fill_lanes(1.0))
-    return select(low, fill_lanes(0.0), _times_power_of_two(y, n))
+    return select_lanes(low, fill_lanes(0.0), _times_power_of_two(y, n))
 
 
 @intrinsic

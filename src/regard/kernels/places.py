@@ -24,7 +24,7 @@ __all__ = [
     "LOWER_BOUND",
     "LOWER_GRADIENT",
     "NORMALIZER",
-    "NORMALIZERS",
+    "NORMALIZER_CODES",
     "MASK",
     "STATUS",
     "ROWS",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
-NORMALIZERS = {
+NORMALIZER_CODES = {
     "sparsemax": SPARSEMAX,
     "entmax15": ENTMAX15,
     "constrained_softmax": CONSTRAINED_SOFTMAX,

@@ -19,7 +19,7 @@ from regard.kernels.blocks import (
     write_rows,
 )
 from regard.kernels.far import apply_mask, solve_shifted
-from regard.kernels.lanes import any_lane, select, fill_lanes
+from regard.kernels.lanes import any_lane, select_lanes, fill_lanes
 from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
@@ -95,7 +95,7 @@ def forward_kernel(block: int) -> None:
                     read_rows(wide, table, 0, count, low)
                     least = low
                 most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
-                poison = select(infeasible, fill_lanes(np.nan), poison + sick)
+                poison = select_lanes(infeasible, fill_lanes(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
                     # From here on the memory of the mask holds the status of the positions.
                     unsolved, again, _ = solve_constrained_sparsemax(

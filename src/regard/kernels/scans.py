@@ -27,7 +27,7 @@ from regard.kernels.blocks import (
     write_rows,
 )
 from regard.kernels.far import apply_mask, solve_shifted
-from regard.kernels.lanes import group_mean, any_lane, maximum, select, fill_lanes
+from regard.kernels.lanes import group_mean, any_lane, maximum, select_lanes, fill_lanes
 from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
@@ -56,12 +56,12 @@ _INF = float("inf")
 
 
 @njit
-def add_exhaustion(size: int, scores: int, fertility: int, spent: int, exhaustion: float) -> None:
+def exhaust_scores(size: int, scores: int, fertility: int, spent: int, exhaustion: float) -> None:
     """Add the exhaustion term, c times the upper bound, to the scores at positions with finite fertility."""
     for at in range(0, size, 64):
         f = load_vector(fertility + at)
         bound = maximum(f - load_vector(spent + at), fill_lanes(0.0))
-        store_vector(scores + at, load_vector(scores + at) + select(f < _INF, bound * exhaustion, fill_lanes(0.0)))
+        store_vector(scores + at, load_vector(scores + at) + select_lanes(f < _INF, bound * exhaustion, fill_lanes(0.0)))
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -92,10 +92,10 @@ def scan_forward_kernel(block: int) -> None:
                 masked = read_mask(table, block, first, count, mask, steps, step)
                 for at in range(0, size, 64):
                     store_vector(u + at, maximum(load_vector(fertility + at) - load_vector(spent + at), fill_lanes(0.0)))
-                add_exhaustion(size, z, fertility, spent, exhaustion)
+                exhaust_scores(size, z, fertility, spent, exhaustion)
                 poison = prepare_scores(size, z, masked, 1.0)
                 most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
-                poison = select(infeasible, fill_lanes(np.nan), poison + sick)
+                poison = select_lanes(infeasible, fill_lanes(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
                     unsolved, again, _ = solve_constrained_sparsemax(
                         size, z, u, 0, level, most, infeasible, poison, wide, powers, mask
@@ -109,7 +109,7 @@ def scan_forward_kernel(block: int) -> None:
                 if any_lane(again):
                     # The solver has overwritten the scores, so they are read again.
                     read_scores(wide, table, block, first, count, raw, steps, step)
-                    add_exhaustion(size, raw, fertility, spent, exhaustion)
+                    exhaust_scores(size, raw, fertility, spent, exhaustion)
                     apply_mask(size, raw, read_mask(table, block, first, count, mask, steps, step))
                     unsolved = solve_shifted(
                         kind, size, raw, z, powers, u, 0, most, infeasible, again, poison, wide, mask
@@ -158,7 +158,7 @@ def scan_backward_kernel(block: int) -> None:
                 find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
                 write_rows(wide, table, 0, left, count, weights)
                 for at in range(0, size, 64):
-                    tight = select(load_vector(rests + at) == fill_lanes(UPPER), load_vector(g + at) - mean, fill_lanes(0.0))
+                    tight = select_lanes(load_vector(rests + at) == fill_lanes(UPPER), load_vector(g + at) - mean, fill_lanes(0.0))
                     store_vector(loosened + at, load_vector(loosened + at) + tight)
             find_rows(table, block, FERTILITY_GRADIENT, first, stride)
             write_rows(wide, table, 0, left, count, loosened)

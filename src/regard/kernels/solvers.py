@@ -17,7 +17,7 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, maximum, minimum, sqrt, select, fill_lanes
+from regard.kernels.lanes import any_lane, maximum, minimum, sqrt, select_lanes, fill_lanes
 from regard.kernels.tiles import load_vector
 
 __all__ = [
@@ -48,12 +48,12 @@ def sparsemax_threshold(size: int, scores: int) -> Any:
         for at in range(0, size, 128):
             x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
             inside, inside2 = x > 0.0, x2 > 0.0
-            total, total2 = select(inside, total + x, total), select(inside2, total2 + x2, total2)
-            count, count2 = select(inside, count + 1.0, count), select(inside2, count2 + 1.0, count2)
+            total, total2 = select_lanes(inside, total + x, total), select_lanes(inside2, total2 + x2, total2)
+            count, count2 = select_lanes(inside, count + 1.0, count), select_lanes(inside2, count2 + 1.0, count2)
         excess, count = total + total2 - 1.0, count + count2
         if not any_lane(excess > SUM_TOLERANCE):
             break
-        tau = select(excess > SUM_TOLERANCE, tau + excess / count, tau)
+        tau = select_lanes(excess > SUM_TOLERANCE, tau + excess / count, tau)
     return tau
 
 
@@ -74,7 +74,7 @@ def entmax15_threshold(size: int, scores: int) -> Any:
         excess, slope = total + total2 - 1.0, slope + slope2
         if not any_lane(excess > SUM_TOLERANCE):
             break
-        tau = select(excess > SUM_TOLERANCE, tau + excess / (slope + slope), tau)
+        tau = select_lanes(excess > SUM_TOLERANCE, tau + excess / (slope + slope), tau)
     return tau
 
 
@@ -88,7 +88,7 @@ def safeguarded_step(step: Any, low: Any, high: Any, low_excess: Any, high_exces
     width = high - low
     crossing = low - width * low_excess / (high_excess - low_excess)
     crossing = minimum(maximum(crossing, low + 0.1 * width), high - 0.1 * width)
-    return select((step > low) & (step < high), step, crossing)
+    return select_lanes((step > low) & (step < high), step, crossing)
 
 
 @njit
@@ -111,8 +111,8 @@ def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, 
     # Initial value. With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it
     # is nearly that of sparsemax. If a score is far below all others, the bracket is no guide.
     nearly = (most < 4.0) & (low > FAR_SCORE)
-    tau = select(nearly, low - low * low_excess / most, maximum(low, fill_lanes(-1.0)))
-    tau = select(full, low - 1.0, tau)
+    tau = select_lanes(nearly, low - low * low_excess / most, maximum(low, fill_lanes(-1.0)))
+    tau = select_lanes(full, low - 1.0, tau)
     searched = ~full
     for _ in range(MAX_STEPS):
         total, count, total2, count2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
@@ -120,14 +120,14 @@ def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, 
             for at in range(0, size, 64):
                 x, u, least = load_vector(scores + at) - tau, load_vector(upper + at), load_vector(lower + at)
                 total += minimum(maximum(x, least), u)
-                count = select((x > least) & (x < u), count + 1.0, count)
+                count = select_lanes((x > least) & (x < u), count + 1.0, count)
         else:
             for at in range(0, size, 128):
                 x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
                 p = minimum(maximum(x, fill_lanes(0.0)), load_vector(upper + at))
                 p2 = minimum(maximum(x2, fill_lanes(0.0)), load_vector(upper + at + 64))
                 total, total2 = total + p, total2 + p2
-                count, count2 = select(p == x, count + 1.0, count), select(p2 == x2, count2 + 1.0, count2)
+                count, count2 = select_lanes(p == x, count + 1.0, count), select_lanes(p2 == x2, count2 + 1.0, count2)
         excess, count = total + total2 - 1.0, count + count2
         # The tolerance is relative to the size of tau, which is at most 0.
         room = SUM_TOLERANCE - SUM_TOLERANCE * tau
@@ -135,10 +135,10 @@ def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, 
         if not any_lane(searched):
             break
         above = excess > 0.0
-        low, low_excess = select(above, tau, low), select(above, excess, low_excess)
-        high, high_excess = select(above, high, tau), select(above, high_excess, excess)
+        low, low_excess = select_lanes(above, tau, low), select_lanes(above, excess, low_excess)
+        high, high_excess = select_lanes(above, high, tau), select_lanes(above, high_excess, excess)
         step = safeguarded_step(tau + excess / count, low, high, low_excess, high_excess)
-        tau = select(searched, step, tau)
+        tau = select_lanes(searched, step, tau)
     return tau, searched
 
 
@@ -148,8 +148,8 @@ def sparsemax_edge(size: int, scores: int, upper: int, tau: Any, near: float) ->
     leaves = fill_lanes(_INF)
     for at in range(0, size, 64):
         z, u = load_vector(scores + at), load_vector(upper + at)
-        leaves = select((u > 0.0) & (z - tau >= u - near), minimum(leaves, z - u), leaves)
-    return select(leaves >= _INF, tau, leaves)
+        leaves = select_lanes((u > 0.0) & (z - tau >= u - near), minimum(leaves, z - u), leaves)
+    return select_lanes(leaves >= _INF, tau, leaves)
 
 
 @njit
@@ -170,7 +170,7 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
     """
     # Without lower bounds the sum is concave in the factor. A first step from above the solution ends below
     # it, and the following steps approach it from below.
-    factor = select(full, fill_lanes(_INF), maximum(1.5 / total, fill_lanes(MIN_FACTOR)))
+    factor = select_lanes(full, fill_lanes(_INF), maximum(1.5 / total, fill_lanes(MIN_FACTOR)))
     low, high = fill_lanes(0.0), fill_lanes(_INF)
     searched = ~full
     for _ in range(MAX_STEPS):
@@ -180,7 +180,7 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
                 e, u, least = load_vector(powers + at), load_vector(upper + at), load_vector(lower + at)
                 x = e * factor
                 total += minimum(maximum(x, least), u)
-                slope = select((x > least) & (x < u), slope + e, slope)
+                slope = select_lanes((x > least) & (x < u), slope + e, slope)
         else:
             for at in range(0, size, 128):
                 e, u, e2, u2 = (
@@ -191,12 +191,12 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
                 )
                 x, x2 = e * factor, e2 * factor
                 total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
-                slope, slope2 = select(x < u, slope + e, slope), select(x2 < u2, slope2 + e2, slope2)
+                slope, slope2 = select_lanes(x < u, slope + e, slope), select_lanes(x2 < u2, slope2 + e2, slope2)
         excess, slope = total + total2 - 1.0, slope + slope2
         searched = searched & ((excess > SUM_TOLERANCE) | (excess < -SUM_TOLERANCE))
         if not any_lane(searched):
             break
-        low, high = select(excess < 0.0, factor, low), select(excess < 0.0, high, factor)
+        low, high = select_lanes(excess < 0.0, factor, low), select_lanes(excess < 0.0, high, factor)
         step = factor - excess / slope
         outside = searched & ~((step > low) & (step < high))
         if any_lane(outside):
@@ -207,11 +207,11 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
                 for at in range(0, size, 64):
                     e, least = load_vector(powers + at), load_vector(lower + at)
                     waits = (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load_vector(upper + at))
-                    following = select(waits, minimum(following, EDGE_OVERSHOOT * least / e), following)
+                    following = select_lanes(waits, minimum(following, EDGE_OVERSHOOT * least / e), following)
             middle = sqrt(maximum(low, fill_lanes(TINY))) * sqrt(high)
-            step = select(outside, select(high < _INF, middle, following), step)
+            step = select_lanes(outside, select_lanes(high < _INF, middle, following), step)
             searched = searched & (step < _INF)
-        factor = select(searched | outside, step, factor)
+        factor = select_lanes(searched | outside, step, factor)
     return factor, searched
 
 
@@ -221,5 +221,5 @@ def softmax_edge(size: int, powers: int, upper: int, factor: Any, near: float) -
     leaves = fill_lanes(0.0)
     for at in range(0, size, 64):
         e, u = load_vector(powers + at), load_vector(upper + at)
-        leaves = select((u > 0.0) & (e * factor >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
-    return select(leaves <= 0.0, factor, leaves)
+        leaves = select_lanes((u > 0.0) & (e * factor >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
+    return select_lanes(leaves <= 0.0, factor, leaves)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, maximum, minimum, sqrt, select, fill_lanes
+from regard.kernels.lanes import any_lane, exp, maximum, minimum, sqrt, select_lanes, fill_lanes
 from regard.kernels.places import (
     CONSTRAINED_SOFTMAX,
     CONSTRAINED_SPARSEMAX,
@@ -69,16 +69,16 @@ def prepare_scores(size: int, scores: int, mask: int, scale: float) -> Any:
     for at in range(0, size, 64):
         z = load_vector(scores + at)
         if mask:
-            z = select(load_vector(mask + at) > 0.0, z, fill_lanes(-_INF))
+            z = select_lanes(load_vector(mask + at) > 0.0, z, fill_lanes(-_INF))
         top = maximum(top, z)
         # 0 times infinity or NaN is NaN.
-        poison += select(z != fill_lanes(-_INF), z * 0.0, fill_lanes(0.0))
+        poison += select_lanes(z != fill_lanes(-_INF), z * 0.0, fill_lanes(0.0))
         store_vector(scores + at, z)
-    top = select((top > -_INF) & (top < _INF), top, fill_lanes(0.0))
+    top = select_lanes((top > -_INF) & (top < _INF), top, fill_lanes(0.0))
     if any_lane(top > OVERFLOW_SCORE):
         for at in range(0, size, 64):
             z = load_vector(scores + at)
-            store_vector(scores + at, select(z != fill_lanes(-_INF), maximum(z, top - 1.7e308), z))
+            store_vector(scores + at, select_lanes(z != fill_lanes(-_INF), maximum(z, top - 1.7e308), z))
     for at in range(0, size, 64):
         store_vector(scores + at, (load_vector(scores + at) - top) * scale)
     return poison
@@ -105,18 +105,18 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
     top = fill_lanes(-_INF)
     for at in range(0, size, 64):
         z, u = load_vector(scores + at), load_vector(upper + at)
-        u = select(z != fill_lanes(-_INF), select(u >= 1.0, fill_lanes(1.0), u), fill_lanes(0.0))
+        u = select_lanes(z != fill_lanes(-_INF), select_lanes(u >= 1.0, fill_lanes(1.0), u), fill_lanes(0.0))
         most += u
         top = maximum(top, z)
-        low = select(u > 0.0, minimum(low, z - u), low)
-        bad = select(u < 0.0, fill_lanes(1.0), bad)
+        low = select_lanes(u > 0.0, minimum(low, z - u), low)
+        bad = select_lanes(u < 0.0, fill_lanes(1.0), bad)
         store_vector(upper + at, u)
     if lower:
         for at in range(0, size, 64):
             u = load_vector(upper + at)
-            bound = select(load_vector(scores + at) != fill_lanes(-_INF), load_vector(lower + at), fill_lanes(0.0))
+            bound = select_lanes(load_vector(scores + at) != fill_lanes(-_INF), load_vector(lower + at), fill_lanes(0.0))
             least += bound
-            bad = select((bound < 0.0) | (bound > u + near), fill_lanes(1.0), bad)
+            bad = select_lanes((bound < 0.0) | (bound > u + near), fill_lanes(1.0), bad)
             store_vector(lower + at, bound)
     infeasible = (top > -_INF) & ((bad > 0.0) | (most < 1.0 - slack) | (least > 1.0 + slack))
     return most, low, infeasible, (most + least) * 0.0
@@ -125,7 +125,7 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
 @njit
 def sparsemax_status(x: Any, bound: Any, least: Any, near: float) -> Any:
     """Return the status of a position for sparsemax, where x is its weight without bounds."""
-    return select(x > bound + near, fill_lanes(UPPER), select(x > least + near, fill_lanes(FREE), fill_lanes(LOWER)))
+    return select_lanes(x > bound + near, fill_lanes(UPPER), select_lanes(x > least + near, fill_lanes(FREE), fill_lanes(LOWER)))
 
 
 @njit
@@ -166,27 +166,27 @@ def solve_constrained_sparsemax(
     full = (most <= 1.0) | infeasible
     tau, unsolved = bounded_sparsemax_threshold(size, z, u, low, first, most, full)
     again = ~infeasible & (unsolved | (tau < -MAX_THRESHOLD_DISTANCE))
-    nan_rows = select(unsolved, fill_lanes(np.nan), nan_rows)
+    nan_rows = select_lanes(unsolved, fill_lanes(np.nan), nan_rows)
     scale = fill_lanes(1.0) / most
     free = fill_lanes(0.0)
     for at in range(0, size, 64):
         score, bound = load_vector(z + at), load_vector(u + at)
         least = load_vector(low + at) if low else fill_lanes(0.0)
         x, usable = score - tau, score != fill_lanes(-_INF)
-        weight = select(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
-        free = select((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
-        store_vector(weights + at, select(usable, weight, fill_lanes(0.0)))
-        store_vector(status + at, select(usable, sparsemax_status(x, bound, least, near), fill_lanes(0.0)))
+        weight = select_lanes(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
+        free = select_lanes((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
+        store_vector(weights + at, select_lanes(usable, weight, fill_lanes(0.0)))
+        store_vector(status + at, select_lanes(usable, sparsemax_status(x, bound, least, near), fill_lanes(0.0)))
     # Without a free position, any threshold of an interval gives the same weights. The status, and with it
     # the gradient, is that at the end of the interval, where the first position leaves its upper bound.
     held = free < 1.0
     if any_lane(held):
-        edge = select(held, sparsemax_edge(size, z, u, tau, near), tau)
+        edge = select_lanes(held, sparsemax_edge(size, z, u, tau, near), tau)
         for at in range(0, size, 64):
             score, bound = load_vector(z + at), load_vector(u + at)
             least = load_vector(low + at) if low else fill_lanes(0.0)
             rest = sparsemax_status(score - edge, bound, least, near)
-            store_vector(status + at, select(held & (score != fill_lanes(-_INF)), rest, load_vector(status + at)))
+            store_vector(status + at, select_lanes(held & (score != fill_lanes(-_INF)), rest, load_vector(status + at)))
     return unsolved, again, tau
 
 
@@ -213,18 +213,18 @@ def lower_shift(size: int, z: int, powers: int, u: int, low: int, shift: Any, lo
     below, most = fill_lanes(-_INF), fill_lanes(0.0)
     for at in range(0, size, 64):
         there, bound = load_vector(powers + at) > 0.0, load_vector(u + at)
-        below = select(~there & (bound > 0.0), maximum(below, load_vector(z + at)), below)
-        most += select(there, bound, load_vector(low + at) if low else fill_lanes(0.0))
+        below = select_lanes(~there & (bound > 0.0), maximum(below, load_vector(z + at)), below)
+        most += select_lanes(there, bound, load_vector(low + at) if low else fill_lanes(0.0))
     lost = lost & (below > -_INF)
-    lower = select(most < 1.0 - 1e-12, below, shift - 600.0)
-    return select(lost, lower, shift), lost
+    lower = select_lanes(most < 1.0 - 1e-12, below, shift - 600.0)
+    return select_lanes(lost, lower, shift), lost
 
 
 @njit
 def softmax_status(x: Any, bound: Any, least: Any, near: float) -> Any:
     """Return the status of a position for softmax, where x is its weight without bounds."""
-    rest = select((x > (1.0 + near) * least) | (least <= 0.0), fill_lanes(FREE), fill_lanes(LOWER))
-    return select((x > (1.0 + near) * bound) | (bound <= 0.0), fill_lanes(UPPER), rest)
+    rest = select_lanes((x > (1.0 + near) * least) | (least <= 0.0), fill_lanes(FREE), fill_lanes(LOWER))
+    return select_lanes((x > (1.0 + near) * bound) | (bound <= 0.0), fill_lanes(UPPER), rest)
 
 
 @njit
@@ -264,7 +264,7 @@ def solve_constrained_softmax(
     # In a full row even the lowest score matters, for the status, so it must not underflow.
     if any_lane(full):
         for at in range(0, size, 64):
-            shift = select(full & (load_vector(u + at) > 0.0), minimum(shift, load_vector(z + at)), shift)
+            shift = select_lanes(full & (load_vector(u + at) > 0.0), minimum(shift, load_vector(z + at)), shift)
     factor, unsolved = fill_lanes(0.0), full
     for _ in range(size // 64 + 8):
         total = fill_lanes(0.0)
@@ -281,26 +281,26 @@ def solve_constrained_softmax(
         if not any_lane(lost):
             break
     again = ~infeasible & (unsolved | (shift < -MAX_THRESHOLD_DISTANCE))
-    nan_rows = select(unsolved, fill_lanes(np.nan), nan_rows)
+    nan_rows = select_lanes(unsolved, fill_lanes(np.nan), nan_rows)
     scale = fill_lanes(1.0) / most
     free = fill_lanes(0.0)
     for at in range(0, size, 64):
         x, bound = load_vector(powers + at) * factor, load_vector(u + at)
         least = load_vector(low + at) if low else fill_lanes(0.0)
         usable = load_vector(z + at) != fill_lanes(-_INF)
-        weight = select(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
-        free = select((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), free + x, free)
-        store_vector(z + at, select(usable, weight, fill_lanes(0.0)))
-        store_vector(status + at, select(usable, softmax_status(x, bound, least, near), fill_lanes(0.0)))
+        weight = select_lanes(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
+        free = select_lanes((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), free + x, free)
+        store_vector(z + at, select_lanes(usable, weight, fill_lanes(0.0)))
+        store_vector(status + at, select_lanes(usable, softmax_status(x, bound, least, near), fill_lanes(0.0)))
     # As in `solve_constrained_sparsemax`. Free positions whose weights are 0 up to rounding errors do not count.
     held = free <= NEGLIGIBLE
     if any_lane(held):
-        edge = select(held, softmax_edge(size, powers, u, factor, near), factor)
+        edge = select_lanes(held, softmax_edge(size, powers, u, factor, near), factor)
         for at in range(0, size, 64):
             before = load_vector(status + at)
             least = load_vector(low + at) if low else fill_lanes(0.0)
             rest = softmax_status(load_vector(powers + at) * edge, load_vector(u + at), least, near)
-            store_vector(status + at, select(held & (before > 0.0), rest, before))
+            store_vector(status + at, select_lanes(held & (before > 0.0), rest, before))
     return unsolved, again, factor, held
 
 
@@ -313,7 +313,7 @@ def solve_unbounded(kind: int, size: int, z: int, nan_rows: Any) -> None:
         x = maximum(score - tau, fill_lanes(0.0))
         if kind == ENTMAX15:
             x = x * x
-        store_vector(z + at, select(score != fill_lanes(-_INF), x + nan_rows, fill_lanes(0.0)))
+        store_vector(z + at, select_lanes(score != fill_lanes(-_INF), x + nan_rows, fill_lanes(0.0)))
 
 
 @njit
@@ -324,7 +324,7 @@ def weight_derivative(kind: int, p: Any, status: Any, bounded: bool) -> Any:
     """
     free = status == fill_lanes(FREE) if bounded else p > 0.0
     moves = p if kind == CONSTRAINED_SOFTMAX else sqrt(p) if kind == ENTMAX15 else fill_lanes(1.0)
-    return select(free, moves, fill_lanes(0.0))
+    return select_lanes(free, moves, fill_lanes(0.0))
 
 
 @njit
@@ -338,13 +338,13 @@ def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> A
     for at in range(0, size, 64):
         p = load_vector(weights + at) if kind != CONSTRAINED_SPARSEMAX else fill_lanes(1.0)
         s = weight_derivative(kind, p, load_vector(status + at) if status else p, status != 0)
-        total += select(s > 0.0, s * load_vector(g + at), fill_lanes(0.0))
+        total += select_lanes(s > 0.0, s * load_vector(g + at), fill_lanes(0.0))
         slope += s
-    mean = total / select(slope > 0.0, slope, fill_lanes(1.0))
+    mean = total / select_lanes(slope > 0.0, slope, fill_lanes(1.0))
     for at in range(0, size, 64):
         p = load_vector(weights + at) if kind != CONSTRAINED_SPARSEMAX else fill_lanes(1.0)
         s = weight_derivative(kind, p, load_vector(status + at) if status else p, status != 0)
-        store_vector(weights + at, select(s > 0.0, s * (load_vector(g + at) - mean), fill_lanes(0.0)))
+        store_vector(weights + at, select_lanes(s > 0.0, s * (load_vector(g + at) - mean), fill_lanes(0.0)))
     return mean
 
 
@@ -352,4 +352,4 @@ def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> A
 def bound_gradient(size: int, g: int, mean: Any, status: int, which: float, out: int) -> None:
     """Write the gradient of the lower or upper bounds: g - m at positions with status `which`, else 0."""
     for at in range(0, size, 64):
-        store_vector(out + at, select(load_vector(status + at) == fill_lanes(which), load_vector(g + at) - mean, fill_lanes(0.0)))
+        store_vector(out + at, select_lanes(load_vector(status + at) == fill_lanes(which), load_vector(g + at) - mean, fill_lanes(0.0)))

@@ -14,7 +14,7 @@ from regard.types import Int, Tensor
 
 __all__ = ["BatchedState", "select_rows"]
 
-R = TypeVar("R", bound="BatchedState")
+_R = TypeVar("_R", bound="BatchedState")
 
 
 def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
@@ -31,7 +31,7 @@ def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
 class BatchedState:
     """Base class of the frozen dataclasses whose rows search repeats, reorders and removes."""
 
-    def select(self: R, index: Int[Tensor, "N"]) -> R:
+    def select(self: _R, index: Int[Tensor, "N"]) -> _R:
         """Select the rows `index` of every tensor; rows may be repeated, reordered or omitted.
 
         Without gradients, a tensor is only copied when it is first read.
@@ -57,7 +57,7 @@ class BatchedState:
         vars(selected).update({_BASE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
         return selected
 
-    def base_and_index(self: R) -> tuple[R, Int[Tensor, "B"] | None]:
+    def base_and_index(self: _R) -> tuple[_R, Int[Tensor, "B"] | None]:
         """Return the object these rows were selected from and their indices, or `self` and None."""
         return vars(self).get(_BASE, self), vars(self).get(_INDEX)
 

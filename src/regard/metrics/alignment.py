@@ -83,7 +83,7 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
 
 
 def aer_from_counts(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
-    """Return the AER of rows of summed counts (see `count_links`), for `regard.metrics.significance`."""
+    """Return the AER of rows of summed counts (see `recount_links`), for `regard.metrics.significance`."""
     found, sure, found_sure, found_possible = summed.T
     total = found + sure
     # Without links and sure links, the AER is 0.

@@ -270,7 +270,7 @@ class ConvModel(TranslationModel):
             memories,
             lambda i, x: opened.layers[i].query(x, self._dropout(x), embedded),
             batch,
-            average=mean_log_probs,
+            mean_log_probs=mean_log_probs,
             output_attentions=output_attentions,
             top_tokens=self.training and self.reward is not None,
             reference=reference,

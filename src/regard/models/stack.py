@@ -148,7 +148,7 @@ class DecoderStack:
         half: ForwardHalf,
         batch: Batch,
         *,
-        average: bool,
+        mean_log_probs: bool,
         output_attentions: OutputAttentions,
         top_tokens: bool,
         reference: Reference | None,
@@ -161,7 +161,7 @@ class DecoderStack:
             memories: Each layer's memory, not prepared.
             half: A function that computes the first half of a layer.
             batch: Sources and targets.
-            average: Whether to compute `ForwardOutput.mean_log_probs`.
+            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
             output_attentions: The attention weights to return.
             top_tokens: Whether to compute `ForwardOutput.top_tokens`.
             reference: The target embeddings, for mechanisms with an inference network.
@@ -191,9 +191,9 @@ class DecoderStack:
                 seen.append(query.self_attention)
             # Mechanisms that observe have several contexts, which are scored one by one.
             if self.mechanisms[-1].observes_tokens:
-                scored = self._score_contexts(query, memories[-1], batch, average, reference)
+                scored = self._score_contexts(query, memories[-1], batch, mean_log_probs, reference)
             else:
-                scored = self._score(query, memories[-1], batch, average, output_attentions, top_tokens)
+                scored = self._score(query, memories[-1], batch, mean_log_probs, output_attentions, top_tokens)
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
         # `None` if no attention was requested and the mechanism used its fast path.

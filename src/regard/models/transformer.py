@@ -227,7 +227,7 @@ class TransformerModel(TranslationModel):
             (memory,) * len(layers),
             lambda i, x: layers[i].query(x, output_attentions == "all"),
             batch,
-            average=mean_log_probs,
+            mean_log_probs=mean_log_probs,
             output_attentions=output_attentions,
             top_tokens=self.training and self.reward is not None,
             reference=reference,

@@ -42,14 +42,14 @@ __all__ = [
 LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
 """A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @runtime_checkable
 class Progress(Protocol):
     """A progress display that passes items through."""
 
-    def __call__(self, items: Iterable[T], name: str, total: int) -> Iterator[T]:
+    def __call__(self, items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
         """Yield the items and show the progress; `name` labels the task, `total` is the number of items."""
         ...
 

@@ -8,9 +8,9 @@ import numpy as np
 from regard.report.charts import Panel, Series, plot_panels
 from regard.report.training_curves import Curves
 
-__all__ = ["Points", "curves_by_kind", "plot_training"]
+__all__ = ["_Points", "curves_by_kind", "plot_training"]
 
-Points = tuple[tuple[float, float], ...]
+_Points = tuple[tuple[float, float], ...]
 
 _TITLES = {
     "training": "Training: log perplexity (nats per token)",
@@ -20,7 +20,7 @@ _TITLES = {
 }
 
 
-def curves_by_kind(curves: Curves) -> dict[str, Points]:
+def curves_by_kind(curves: Curves) -> dict[str, _Points]:
     """Return the curves of a run by kind, as pairs of optimizer step and value.
 
     Args:
@@ -34,7 +34,7 @@ def curves_by_kind(curves: Curves) -> dict[str, Points]:
     return {name: points for name, points in found.items() if points}
 
 
-def plot_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
+def plot_training(runs: Mapping[str, Mapping[str, _Points]]) -> str:
     """Plot one chart for each kind of curve that any run has.
 
     Args:

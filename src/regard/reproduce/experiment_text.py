@@ -29,17 +29,17 @@ from regard.data.tokenizer_factory import MosesConfig, create_tokenizers
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["SPLITS", "COLUMNS", "ExperimentText", "find_tables", "read_text", "write_text"]
+__all__ = ["SPLITS", "DEFAULT_COLUMNS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
 SPLITS = ("train", "valid", "test", "gold")
 FILE_PREFIXES = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"), "gold": ("gold-test",)}
 GOLD_LINKS = "gold-test.talp"
 NUM_HELD_OUT = 1000
-COLUMNS = (1, 2, 3)
+DEFAULT_COLUMNS = (1, 2, 3)
 """The columns of lemma, features and form, from 1, as in Durrett & DeNero (2013)."""
 TABLE_SUFFIXES = {"train": ("train", "train-high"), "valid": ("dev",), "test": ("test",)}
 FEATURE_PATTERN = re.compile("[;=]")
-TEXT_FILE = "text.json"
+EXPERIMENT_TEXT_FILE = "text.json"
 PATH_KEYS = ("source", "target", "tsv")
 LANGUAGE_PATTERN = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
 
@@ -79,7 +79,7 @@ class ExperimentText:
 
     def actions(self, split: str) -> dict[str, Any]:
         """Return the options of `CorpusConfig` for a table of forms as edit actions."""
-        return {"tsv": str(self.directory / "actions" / f"{split}.tsv"), "columns": list(COLUMNS)}
+        return {"tsv": str(self.directory / "actions" / f"{split}.tsv"), "columns": list(DEFAULT_COLUMNS)}
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """Return the lines of one side of a split."""
@@ -158,7 +158,7 @@ def write_text(
     return text
 
 
-def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = COLUMNS) -> ExperimentText:
+def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COLUMNS) -> ExperimentText:
     """Find tables of inflected forms and describe them in `text.json`.
 
     Args:
@@ -181,7 +181,7 @@ def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = COLUMNS) ->
     paths = {split: path for split, path in found.items() if path is not None}
     _check_columns(paths["train"], columns)
     digest = _digest([paths["train"], paths["valid"]])
-    if tuple(columns) != COLUMNS:
+    if tuple(columns) != DEFAULT_COLUMNS:
         digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
     cut, held = "characters", {}
     if "test" not in paths:
@@ -235,12 +235,12 @@ def read_text(folder: Path) -> ExperimentText:
         DataError: if the description is missing or invalid.
     """
     try:
-        about = read_json(folder / TEXT_FILE, dict[str, Any])
+        about = read_json(folder / EXPERIMENT_TEXT_FILE, dict[str, Any])
         for corpus in about["corpora"].values():
             corpus.update({key: str(folder / corpus[key]) for key in PATH_KEYS if key in corpus})
         return ExperimentText(folder, **about)
     except (AttributeError, KeyError, TypeError, ValueError):  # NotJson is one of these
-        raise DataError(f"{folder / TEXT_FILE}: not the description of an experiment's text") from None
+        raise DataError(f"{folder / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text") from None
 
 
 def _existing_text(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentText | None:
@@ -258,7 +258,7 @@ def _describe(text: ExperimentText, folder: Path) -> None:
     for corpus in about["corpora"].values():
         own = {key: Path(corpus[key]) for key in PATH_KEYS if key in corpus}
         corpus.update({key: path.name for key, path in own.items() if path.parent == text.directory})
-    write_atomic(folder / TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
+    write_atomic(folder / EXPERIMENT_TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
 def _digest(paths: Iterable[Path]) -> str:

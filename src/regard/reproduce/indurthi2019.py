@@ -2,11 +2,11 @@
 
 from regard.reproduce.tables import LENGTH_BINS, Metric, Row, Table
 
-__all__ = ["TABLES"]
+__all__ = ["INDURTHI2019_TABLES"]
 
 BLEU = Metric("sacrebleu", "BLEU (13a, cased)")
 
-TABLE1 = Table(
+INDURTHI2019_TABLE1 = Table(
     "indurthi2019-table1",
     "Indurthi et al. (2019), Table 1: hard attention",
     "indurthi2019",
@@ -44,4 +44,4 @@ FIGURE2 = Table(
     plot_command="--json FILE, then regard figures by-length --input FILE",
 )
 
-TABLES = (TABLE1, FIGURE2)
+INDURTHI2019_TABLES = (INDURTHI2019_TABLE1, FIGURE2)

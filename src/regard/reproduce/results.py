@@ -14,7 +14,7 @@ from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.experiment_text import ExperimentText
 
-__all__ = ["MetricResult", "RowResult", "to_dict", "to_markdown", "collect_results", "sentence_counts"]
+__all__ = ["MetricResult", "RowResult", "results_to_dict", "results_to_markdown", "collect_results", "sentence_counts"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _cell(
     return MetricResult(estimate, scores, against, printed, rows.shape[1])
 
 
-def to_dict(
+def results_to_dict(
     table: Table,
     results: Sequence[RowResult],
     text: ExperimentText,
@@ -161,7 +161,7 @@ def _cell_data(cell: MetricResult) -> dict[str, Any]:
     return data
 
 
-def to_markdown(
+def results_to_markdown(
     table: Table,
     results: Sequence[RowResult],
     text: ExperimentText,

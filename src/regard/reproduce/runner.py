@@ -25,13 +25,13 @@ from regard.reproduce.plan import TableJob
 from regard.reproduce.experiment_text import ExperimentText
 from regard.training.fertility import add_fertilities
 
-__all__ = ["JobsFailed", "run_jobs", "threads_per_job"]
+__all__ = ["JobsFailedError", "run_jobs", "threads_per_job"]
 
 _log = logging.getLogger(__name__)
 ReportFunction = Callable[[str], None]
 
 
-class JobsFailed(RegardError):
+class JobsFailedError(RegardError):
     """Raised if jobs ended with an error; the message names the jobs and their log files."""
 
 
@@ -54,7 +54,7 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, 
         report: A function that receives one line at the start and the end of each job.
 
     Raises:
-        JobsFailed: if jobs failed; all others were completed.
+        JobsFailedError: if jobs failed; all others were completed.
         KeyboardInterrupt: if Ctrl-C or SIGTERM was received; the running jobs have saved their state.
     """
     for place in {row.path("json").parent for job in jobs for row in job.rows}:
@@ -87,7 +87,7 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, 
             _stop(running)
             raise
     if failed:
-        raise JobsFailed("\n".join(["some runs failed:", *failed.values()]))
+        raise JobsFailedError("\n".join(["some runs failed:", *failed.values()]))
 
 
 def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:

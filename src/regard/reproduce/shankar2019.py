@@ -2,7 +2,7 @@
 
 from regard.reproduce.tables import Metric, Row, Table
 
-__all__ = ["TABLES"]
+__all__ = ["SHANKAR2019_TABLES"]
 
 PERPLEXITY = Metric("perplexity", "PPL", higher_is_better=False)
 BEAMS = (Metric("bleu-4", "BLEU, beam 4"), Metric("bleu-10", "BLEU, beam 10"))
@@ -11,7 +11,7 @@ EDITS = Metric("edits", "edits per word", higher_is_better=False)
 AER = (Metric("aer", "AER", higher_is_better=False), Metric("one-minus-aer", "1 - AER"))
 
 # Perplexity, and BLEU at beam sizes 4 and 10. The paper labels "vi-en" as IWSLT14, but the data are IWSLT15.
-PUBLISHED = {
+_PUBLISHED = {
     "Soft": {
         "de-en": (9.61, 28.6, 28.5),
         "en-de": (10.68, 24.2, 24.2),
@@ -77,20 +77,20 @@ def _row(label: str) -> Row:
     names = [metric.name for metric in (PERPLEXITY, *BEAMS)]
     printed = {
         pair: {name: value for name, value in zip(names, numbers, strict=True) if value is not None}
-        for pair, numbers in PUBLISHED[label].items()
+        for pair, numbers in _PUBLISHED[label].items()
     }
     return Row(label, RECIPES[label], published=printed)
 
 
-TABLE1 = Table(
+SHANKAR2019_TABLE1 = Table(
     "shankar2019-table1",
     "Shankar & Sarawagi (2019), Table 1: translation",
     "shankar2019",
     (PERPLEXITY, *BEAMS),
-    tuple(_row(label) for label in PUBLISHED),
+    tuple(_row(label) for label in _PUBLISHED),
 )
 
-TABLE2 = Table(
+SHANKAR2019_TABLE2 = Table(
     "shankar2019-table2",
     "Shankar & Sarawagi (2019), Table 2: inflection",
     "shankar2019",
@@ -139,4 +139,4 @@ TABLE3 = Table(
     published_pair="de-en",
 )
 
-TABLES = (TABLE1, TABLE2, TABLE3)
+SHANKAR2019_TABLES = (SHANKAR2019_TABLE1, SHANKAR2019_TABLE2, TABLE3)

@@ -2,7 +2,7 @@
 
 from regard.reproduce.tables import Metric, Row, Table
 
-__all__ = ["TABLES"]
+__all__ = ["SUTSKEVER2014_TABLES"]
 
 _REVERSED = "reversed"
 
@@ -27,4 +27,4 @@ TABLE = Table(
     ),
 )
 
-TABLES = (TABLE,)
+SUTSKEVER2014_TABLES = (TABLE,)

@@ -15,12 +15,12 @@ from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
-from regard.server.dispatcher import ClientDisconnected, Dispatcher, gather_answers, stream_answers, wait_for_answer
+from regard.server.dispatcher import ClientDisconnectedError, Dispatcher, gather_answers, stream_answers, wait_for_answer
 from regard.server.engine import ModelServer
 from regard.server.middleware import RequestMiddleware
 from regard.server.hosts import AllowedHosts
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.validation import SplitTexts, check_lines, check_search, check_texts, split_texts
+from regard.server.validation import SplitTexts, check_lines, check_search, check_request_texts, split_texts
 from regard.server.metrics import Metrics
 from regard.server.static_files import add_page
 from regard.server.errors import RequestError, add_handlers, unexpected_error_response
@@ -160,7 +160,7 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
         try:
             found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        except ClientDisconnected:
+        except ClientDisconnectedError:
             # The status of a closed connection in nginx; it only appears in the metrics.
             return Response(status_code=499)
         sentences = [_with_position(number, texts, one) for number, one in enumerate(found)]
@@ -226,7 +226,7 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
         try:
             found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        except ClientDisconnected:
+        except ClientDisconnectedError:
             return Response(status_code=499)
         return _json({"model": engine.name, "pairs": found})
 
@@ -235,7 +235,7 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
     @app.post("/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422))
     async def split(asked: schemas.SplitRequest) -> Response:
         """Split a text into sentences."""
-        check_texts([asked.text], config)
+        check_request_texts([asked.text], config)
         return _json(
             {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
         )

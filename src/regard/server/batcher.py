@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Batcher", "QueueClosed", "QueueFull", "QueueObserver"]
+__all__ = ["Batcher", "QueueClosedError", "QueueFullError", "QueueObserver"]
 
 MAX_WINDOWS = 4
 Item = TypeVar("Item")
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 Work = Callable[[Any, Sequence[Item]], Sequence[Answer | Exception]]
 
 
-class QueueFull(Exception):
+class QueueFullError(Exception):
     """The queue has no room for a request.
 
     Attributes:
@@ -39,7 +39,7 @@ class QueueFull(Exception):
         self.retry_after = seconds
 
 
-class QueueClosed(Exception):
+class QueueClosedError(Exception):
     """The server is shutting down."""
 
 
@@ -132,14 +132,14 @@ class Batcher(Generic[Item, Answer]):
             A future for each item. Its `cancel` removes the item from the queue.
 
         Raises:
-            QueueFull: if the queue has no room for all items.
-            QueueClosed: if the server is shutting down.
+            QueueFullError: if the queue has no room for all items.
+            QueueClosedError: if the server is shutting down.
         """
         if self._closed or self._loop is None:
-            raise QueueClosed("the server is shutting down")
+            raise QueueClosedError("the server is shutting down")
         if len(self._waiting) + len(items) > self._max_waiting:
             # The time to process the whole queue is an upper estimate of the time until it has room.
-            raise QueueFull(max(1, math.ceil(self._seconds * len(self._waiting))))
+            raise QueueFullError(max(1, math.ceil(self._seconds * len(self._waiting))))
         loop, now = asyncio.get_running_loop(), time.monotonic()
         places = [
             _QueueItem(item, settings, length, self._clock + number, now, loop.create_future())

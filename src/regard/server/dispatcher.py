@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from regard.errors import RegardError
-from regard.server.batcher import Batcher, QueueClosed, QueueFull
+from regard.server.batcher import Batcher, QueueClosedError, QueueFullError
 from regard.server.config import ServeConfig
 from regard.server.engine import ModelServer
 from regard.server.metrics import Metrics, QueueMetrics
 from regard.server.errors import RequestError
 
-__all__ = ["ClientDisconnected", "Dispatcher", "gather_answers", "stream_answers", "wait_for_answer"]
+__all__ = ["ClientDisconnectedError", "Dispatcher", "gather_answers", "stream_answers", "wait_for_answer"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class ClientDisconnected(Exception):
+class ClientDisconnectedError(Exception):
     """The client has disconnected."""
 
 
@@ -86,13 +86,13 @@ class Dispatcher:
         """
         try:
             return self.queues[engine.name].submit(jobs, settings, lengths)
-        except QueueFull as full:
+        except QueueFullError as full:
             raise RequestError(429, str(full), {"Retry-After": str(full.retry_after)}) from None
-        except QueueClosed as closed:
+        except QueueClosedError as closed:
             raise RequestError(503, str(closed), {"Retry-After": "5"}) from None
 
 
-async def gather_answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
+async def gather_answers(futures: Sequence[asyncio.Future[_T]]) -> list[_T]:
     """Return all answers; cancel the remaining ones if the caller is canceled.
 
     Raises:
@@ -104,7 +104,7 @@ async def gather_answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
         # Canceled futures leave the queue, so that the engine does no work for a request that has ended.
         for future in futures:
             future.cancel()
-    answered: list[T] = []
+    answered: list[_T] = []
     for number, one in enumerate(found, 1):
         if isinstance(one, RegardError):
             raise RequestError(422, f"sentence {number}: {one}")
@@ -114,7 +114,7 @@ async def gather_answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     return answered
 
 
-async def wait_for_answer(request: Request, work: Awaitable[T], seconds: float) -> T:
+async def wait_for_answer(request: Request, work: Awaitable[_T], seconds: float) -> _T:
     """Wait for an answer until the time limit or until the client disconnects; then cancel it.
 
     Args:
@@ -124,7 +124,7 @@ async def wait_for_answer(request: Request, work: Awaitable[T], seconds: float) 
 
     Raises:
         Refusal: if the time limit is exceeded.
-        ClientDisconnected: if the client disconnects.
+        ClientDisconnectedError: if the client disconnects.
     """
     task = asyncio.ensure_future(work)
     # ASGI reports a disconnection as a message, so another task must wait for messages in the meantime.
@@ -134,7 +134,7 @@ async def wait_for_answer(request: Request, work: Awaitable[T], seconds: float) 
         if task.done():
             return task.result()
         if watch.done():
-            raise ClientDisconnected
+            raise ClientDisconnectedError
         raise RequestError(504, f"the answer took longer than {seconds:g} s")
     finally:
         task.cancel()
@@ -148,8 +148,8 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 async def stream_answers(
-    request: Request, futures: Sequence[asyncio.Future[T]], seconds: float
-) -> AsyncIterator[tuple[int, T | Exception]]:
+    request: Request, futures: Sequence[asyncio.Future[_T]], seconds: float
+) -> AsyncIterator[tuple[int, _T | Exception]]:
     """Yield answers, or errors, with their indices as soon as they are available.
 
     If the client disconnects, the generator ends and cancels the remaining answers. If the time limit is
@@ -161,7 +161,7 @@ async def stream_answers(
         seconds: Time limit in seconds.
     """
     places = {future: place for place, future in enumerate(futures)}
-    waiting: set[asyncio.Future[T]] = set(futures)
+    waiting: set[asyncio.Future[_T]] = set(futures)
     watch: asyncio.Future[None] = asyncio.ensure_future(_wait_for_disconnect(request))
     end = asyncio.get_running_loop().time() + seconds
     try:
@@ -176,7 +176,7 @@ async def stream_answers(
             for future in sorted(waiting & done, key=places.__getitem__):
                 waiting.discard(future)
                 try:
-                    answer: T | Exception = future.result()
+                    answer: _T | Exception = future.result()
                 except Exception as error:  # the error of one sentence is its answer
                     answer = error
                 yield places[future], answer

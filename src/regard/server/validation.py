@@ -8,7 +8,7 @@ from regard.server.config import ServeConfig
 from regard.server.errors import RequestError
 from regard.server.sentence_splitter import SentenceSpan, split_sentences
 
-__all__ = ["SplitTexts", "check_lines", "check_search", "check_texts", "split_texts"]
+__all__ = ["SplitTexts", "check_lines", "check_search", "check_request_texts", "split_texts"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language
     Raises:
         Refusal: if a limit is exceeded.
     """
-    check_texts(texts, config)
+    check_request_texts(texts, config)
     sentences = [
         (place, sentence)
         for place, text in enumerate(texts)
@@ -65,7 +65,7 @@ def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language
     return SplitTexts(tuple(texts), tuple(sentences))
 
 
-def check_texts(texts: Sequence[str], config: ServeConfig) -> None:
+def check_request_texts(texts: Sequence[str], config: ServeConfig) -> None:
     """Check the number of characters, and that the texts are valid Unicode.
 
     Raises:
@@ -84,7 +84,7 @@ def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
     Raises:
         Refusal: if a limit is exceeded.
     """
-    check_texts(lines, config)
+    check_request_texts(lines, config)
     for number, line in enumerate(lines, 1):
         _check_words(line, f"line {number}", config)
 

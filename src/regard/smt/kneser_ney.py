@@ -27,7 +27,7 @@ __all__ = ["FALLBACK_DISCOUNTS", "NgramCounts", "count_ngrams", "compute_discoun
 
 _log = logging.getLogger(__name__)
 
-SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
+_SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
 
@@ -60,7 +60,7 @@ def estimate_language_model(sentences: Iterable[Sequence[str]], order: int, name
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
-    for special in SPECIAL_WORDS:
+    for special in _SPECIAL_WORDS:
         numbers[special]
     flat, number = array("i"), numbers.__getitem__
     for sentence in sentences:

@@ -16,7 +16,7 @@ from regard.smt.bleu import NUM_STATISTICS, compute_bleu
 
 __all__ = ["NBestLists", "line_search", "maximize_bleu"]
 
-MIN_GAIN = 1e-5
+MIN_BLEU_GAIN = 1e-5
 """The minimum improvement of BLEU, in [0, 1], for which the search continues."""
 MAX_ITERATIONS = 8
 
@@ -77,7 +77,7 @@ def maximize_bleu(
             # Each weight is multiplied by a random factor between 0 and 2.
             found[tuned] *= rng.uniform(0, 2, len(tuned))
         found, value = _coordinate_ascent(lists, found, tuned, rng)
-        if value > highest + MIN_GAIN:
+        if value > highest + MIN_BLEU_GAIN:
             best, highest = found, value
     return best, highest
 
@@ -94,9 +94,9 @@ def _coordinate_ascent(
         for direction in [*np.eye(len(weights))[free], *several]:
             reach = 4 * scale / max(float(np.abs(direction).max()), 1e-12)
             step, found = line_search(lists, weights, direction, reach)
-            if found > value + MIN_GAIN / 10:
+            if found > value + MIN_BLEU_GAIN / 10:
                 weights, value = weights + step * direction, found
-        if value < before + MIN_GAIN:
+        if value < before + MIN_BLEU_GAIN:
             break
     return weights, value
 

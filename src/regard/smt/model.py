@@ -29,7 +29,7 @@ from regard.smt.phrase_table import PhraseTable
 __all__ = [
     "PHRASE_DIR",
     "PhraseModel",
-    "load_decoder",
+    "load_phrase_decoder",
     "load_phrases",
     "build_decoder",
     "read_file_checksums",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 PHRASE_DIR = "phrase"
-METADATA_FILE = "about.json"
+PHRASE_METADATA_FILE = "about.json"
 FORMAT_VERSION = 2
 
 
@@ -123,7 +123,7 @@ def save_phrases(
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
                 "sha256": compute_checksums(made, sorted(path.name for path in made.iterdir())),
             }
-            (made / METADATA_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            (made / PHRASE_METADATA_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise CheckpointError(f"{place}: cannot be written: {error.strerror or error}") from None
     except DataError as error:
@@ -144,11 +144,11 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
         text = TextProcessor.load(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    decoder, bleu = load_decoder(folder, text, config)
+    decoder, bleu = load_phrase_decoder(folder, text, config)
     return PhraseModel(decoder, text, bleu)
 
 
-def load_decoder(folder: Path, text: TextProcessor, config: PhraseConfig) -> tuple[PhraseDecoder, float]:
+def load_phrase_decoder(folder: Path, text: TextProcessor, config: PhraseConfig) -> tuple[PhraseDecoder, float]:
     """Load a decoder that `save_phrases` wrote, and its BLEU on the validation text.
 
     Args:
@@ -162,7 +162,7 @@ def load_decoder(folder: Path, text: TextProcessor, config: PhraseConfig) -> tup
     place = folder / PHRASE_DIR
     try:
         about = _read_metadata(place)
-        verify_checksums(place, about.sha256, (path.name for path in place.glob("*.npy")), METADATA_FILE)
+        verify_checksums(place, about.sha256, (path.name for path in place.glob("*.npy")), PHRASE_METADATA_FILE)
         table, model = PhraseTable.load(place), NgramLanguageModel.load(place)
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))
@@ -195,9 +195,9 @@ def read_file_checksums(folder: Path) -> dict[str, str]:
 
 
 def _read_metadata(place: Path) -> _Metadata:
-    path = place / METADATA_FILE
+    path = place / PHRASE_METADATA_FILE
     try:
-        about = read_json(checked_file(place, METADATA_FILE), _Metadata)
+        about = read_json(checked_file(place, PHRASE_METADATA_FILE), _Metadata)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
     except DataError as error:

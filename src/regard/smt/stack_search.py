@@ -29,7 +29,7 @@ PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, NEXT_RECOMBINED, NEXT_IN
 """The columns of `Hypotheses.fields`: the extended hypothesis and the option; the first uncovered word and the
 bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
 the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
-COLUMNS = 11
+HYPOTHESIS_FIELDS = 11
 
 
 class Hypotheses(NamedTuple):
@@ -74,7 +74,7 @@ def stack_search(
     n, longest = options.spans.shape[0], options.spans.shape[1]
     lexicalized = np.any(options.backward != 0) or np.any(options.forward != 0)
     language = weights[LANGUAGE] * LN10
-    numbers = np.zeros((1024, COLUMNS), np.int64)
+    numbers = np.zeros((1024, HYPOTHESIS_FIELDS), np.int64)
     scores, totals = np.zeros(1024), np.zeros(1024)
     table = np.full(4096, -1, np.int64)
     heads, counts = np.full(n + 1, -1, np.int64), np.zeros(n + 1, np.int64)
@@ -125,7 +125,7 @@ def stack_search(
                         if total < floor:
                             continue
                         if used == len(scores):
-                            numbers = np.concatenate((numbers, np.zeros((used, COLUMNS), np.int64)))
+                            numbers = np.concatenate((numbers, np.zeros((used, HYPOTHESIS_FIELDS), np.int64)))
                             scores = np.concatenate((scores, np.zeros(used)))
                             totals = np.concatenate((totals, np.zeros(used)))
                             table = _rehash(numbers, used, 8 * used)

@@ -21,7 +21,7 @@ from regard.smt.decoder import PhraseDecoder
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.kneser_ney import estimate_language_model
 from regard.smt.language_model import NgramLanguageModel
-from regard.smt.model import PHRASE_DIR, PhraseModel, load_decoder, build_decoder, save_phrases
+from regard.smt.model import PHRASE_DIR, PhraseModel, load_phrase_decoder, build_decoder, save_phrases
 from regard.smt.phrase_table import estimate_phrase_table
 from regard.smt.tuning import tune_weights
 from regard.smt.tuning_state import TuningRound
@@ -64,7 +64,7 @@ def train_phrases(
     num_threads = num_threads or num_available_cpus()
     if (state_dir / PHRASE_DIR).is_dir():
         _log.info("resuming with the tables in %s", state_dir)
-        decoder, _ = load_decoder(state_dir, prepared.text, config)
+        decoder, _ = load_phrase_decoder(state_dir, prepared.text, config)
     else:
         decoder = _estimate_tables(config, prepared, seed, num_threads)
         save_phrases(state_dir, decoder, 0.0, fingerprint)

@@ -19,7 +19,7 @@ from regard.smt.array_storage import read_arrays, write_arrays
 
 __all__ = ["NBestPool", "TuningRound", "TuningState"]
 
-METADATA_FILE = "about.json"
+TUNING_METADATA_FILE = "about.json"
 ARRAYS = ("weights", "best", "sizes", "features", "counts", "lengths", "words")
 
 
@@ -124,7 +124,7 @@ class TuningState:
             with atomic_directory(folder) as made:
                 write_arrays(made, "tuning", arrays)
                 about["sha256"] = compute_checksums(made, sorted(path.name for path in made.iterdir()))
-                (made / METADATA_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
+                (made / TUNING_METADATA_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
         except OSError as error:
             raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
         except DataError as error:
@@ -138,8 +138,8 @@ class TuningState:
             CheckpointError: if a file is missing or altered; the message names it.
         """
         try:
-            about = read_json(checked_file(folder, METADATA_FILE), _Metadata)
-            verify_checksums(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), METADATA_FILE)
+            about = read_json(checked_file(folder, TUNING_METADATA_FILE), _Metadata)
+            verify_checksums(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), TUNING_METADATA_FILE)
             arrays = read_arrays(folder, "tuning", ARRAYS)
             random = np.random.default_rng()
             random.bit_generator.state = about.random

@@ -20,9 +20,9 @@ from regard.report.scores import Scores, score_word_links, compute_scores
 from regard.tour.systems import TourSystem
 from regard.tour.runner import Costs, Tour
 
-__all__ = ["METRICS", "load_report", "write_report"]
+__all__ = ["TOUR_METRICS", "load_report", "write_report"]
 
-METRICS = ("bleu", "rep", "drop", "aer")
+TOUR_METRICS = ("bleu", "rep", "drop", "aer")
 RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
 
 
@@ -122,7 +122,7 @@ def _with_aligner_scores(
 
 
 def _scores(scores: Scores, place: int) -> dict[str, dict[str, float] | None]:
-    found = {metric: scores.table[metric][place] for metric in METRICS}
+    found = {metric: scores.table[metric][place] for metric in TOUR_METRICS}
     return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
 
 

@@ -36,7 +36,7 @@ from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
-__all__ = ["CORPUS_SIZES", "Costs", "TrainingInterrupted", "Tour"]
+__all__ = ["CORPUS_SIZES", "Costs", "TrainingInterruptedError", "Tour"]
 
 CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
 WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
@@ -44,7 +44,7 @@ WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so 
 ProgressFactory = Callable[[], AbstractContextManager[ProgressCallback | None]]
 
 
-class TrainingInterrupted(Exception):
+class TrainingInterruptedError(Exception):
     """Raised when a signal stopped training; the training state is saved.
 
     Attributes:
@@ -125,7 +125,7 @@ class Tour:
             progress: A function that returns a context for the progress display of text preparation.
 
         Raises:
-            TrainingInterrupted: if a signal was received.
+            TrainingInterruptedError: if a signal was received.
             ConfigError: if the directory contains a run with other options; the message names them.
             DataError: if the file of the costs is damaged.
         """
@@ -133,7 +133,7 @@ class Tour:
         remove_leftovers(known.parent)
         result = train(self.config(stop), folder, progress)
         if result.signal is not None:
-            raise TrainingInterrupted(result.signal)
+            raise TrainingInterruptedError(result.signal)
         if not known.exists():
             costs = _measure(folder, result, self.translator(stop), list(read_lines(self.corpus_path("test", "de"))))
             write_atomic(known, (json.dumps(asdict(costs), indent=2) + "\n").encode())

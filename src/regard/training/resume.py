@@ -102,12 +102,12 @@ def check_model_files(file: Path, directory: Path, config: Mapping[str, Any], ig
     """
     try:
         check_file_checksums(file, directory, file_checksums(directory, config))
-    except _UnreadableWeights:
+    except _UnreadableWeightsError:
         if not ignore_unreadable:
             raise
 
 
-class _UnreadableWeights(CheckpointError):
+class _UnreadableWeightsError(CheckpointError):
     """A weight file that cannot be read."""
 
 
@@ -125,7 +125,7 @@ def check_file_checksums(file: Path, folder: Path, checksums: Mapping[str, str])
     try:
         known = read_metadata(file).get(CHECKSUMS_KEY)
     except CheckpointError as error:
-        raise _UnreadableWeights(str(error)) from None
+        raise _UnreadableWeightsError(str(error)) from None
     compare_checksums(known, file, folder, checksums)
 
 

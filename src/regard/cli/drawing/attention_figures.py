@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, FigureInput, format_value
+from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value
 from regard.cli.drawing.schemas import TranslationEntry
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regard.metrics.maps import AttentionMap
 
-__all__ = ["plot_difference", "plot_history", "plot_self_attention", "plot_translations"]
+__all__ = ["difference_figure", "plot_history", "self_attention_figure", "plot_translations"]
 
 _ATTENTION = "regard translate --attention-output"
 
@@ -32,7 +32,7 @@ class _Map:
         return {"source": self.source, "target": self.target, "weights": self.weights.tolist()}
 
 
-def plot_translations(inputs: FigureInput) -> Figure:
+def plot_translations(inputs: FigureInput) -> PlottedFigure:
     """Plot the attention maps of translations and mark repeated words.
 
     The figure is that of Malaviya et al. (2018), Figure 2.
@@ -60,10 +60,10 @@ def plot_translations(inputs: FigureInput) -> Figure:
     texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
     svg = combine_svgs(pictures, "Attention of each system during translation", f"{texts}.")
     numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
-    return Figure({f"translations-{inputs.line}.svg": svg}, rows, numbers)
+    return PlottedFigure({f"translations-{inputs.line}.svg": svg}, rows, numbers)
 
 
-def plot_history(inputs: FigureInput) -> Figure:
+def plot_history(inputs: FigureInput) -> PlottedFigure:
     """Plot the attention history: the source sentence, once per target word, with its attention weights.
 
     The figure is that of the lecture by Martins (2020).
@@ -87,10 +87,10 @@ def plot_history(inputs: FigureInput) -> Figure:
             best = int(row.argmax())
             rows.append([name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))])
     numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
-    return Figure(pictures, rows, numbers)
+    return PlottedFigure(pictures, rows, numbers)
 
 
-def plot_difference(inputs: FigureInput) -> Figure:
+def difference_figure(inputs: FigureInput) -> PlottedFigure:
     """Plot attention maps under forced decoding, and the differences from the map of the first model.
 
     The figures are those of Shankar & Sarawagi (2019), Figures 2 and 5. A sink that only some models have
@@ -125,10 +125,10 @@ def plot_difference(inputs: FigureInput) -> Figure:
         name: {"source": one.columns, "target": one.target, "weights": one.weights.tolist()}
         for name, one in found.items()
     }
-    return Figure(pictures, rows, {"line": inputs.line, "systems": systems})
+    return PlottedFigure(pictures, rows, {"line": inputs.line, "systems": systems})
 
 
-def plot_self_attention(inputs: FigureInput) -> Figure:
+def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
     """Plot the self-attention of a word in one layer of the encoder, for each head.
 
     The figure is that of the lecture by Martins (2020).
@@ -167,7 +167,7 @@ def plot_self_attention(inputs: FigureInput) -> Figure:
     rows = [["head", *words]]
     rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]
     numbers = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
-    return Figure(pictures, rows, numbers)
+    return PlottedFigure(pictures, rows, numbers)
 
 
 def _translation_maps(given: FigureInput) -> dict[str, _Map]:

@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["AttentionSelection", "Figure", "FigureInput", "format_value", "display_names", "read_results"]
+__all__ = ["AttentionSelection", "PlottedFigure", "FigureInput", "format_value", "display_names", "read_results"]
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Figure:
+class PlottedFigure:
     """A plotted figure.
 
     Attributes:
@@ -126,7 +126,7 @@ def display_names(files: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
-def read_results(path: Path, command: str, *schemas: type[T]) -> T:
+def read_results(path: Path, command: str, *schemas: type[_T]) -> _T:
     """Read a JSON file that was written by a command.
 
     Args:

@@ -4,20 +4,20 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, FigureInput, format_value, read_results
+from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value, read_results
 from regard.cli.drawing.schemas import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
 
-__all__ = ["plot_attention", "plot_by_length", "plot_training"]
+__all__ = ["attention_statistics_figure", "length_figure", "training_figure"]
 
 _BY_LENGTH = "regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json"
 _LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
 
 
-def plot_attention(inputs: FigureInput) -> Figure:
+def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
     """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
 
     Args:
@@ -54,10 +54,10 @@ def plot_attention(inputs: FigureInput) -> Figure:
         *([name, *(format_value(getattr(one, key)) for key in single)] for name, one in models.items()),
     ]
     pictures = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
-    return Figure(pictures, rows, {"models": records})
+    return PlottedFigure(pictures, rows, {"models": records})
 
 
-def plot_by_length(inputs: FigureInput) -> Figure:
+def length_figure(inputs: FigureInput) -> PlottedFigure:
     """Plot scores by source length (Indurthi et al. 2019, Figure 2).
 
     Args:
@@ -116,7 +116,7 @@ def plot_by_length(inputs: FigureInput) -> Figure:
             for name, scores in systems.items()
         },
     }
-    return Figure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
+    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
 
 
 def _from_analysis(
@@ -180,7 +180,7 @@ def _from_paper_table(
     return systems, labels, counts
 
 
-def plot_training(inputs: FigureInput) -> Figure:
+def training_figure(inputs: FigureInput) -> PlottedFigure:
     """Plot the training curves of one or more runs.
 
     Args:
@@ -191,13 +191,13 @@ def plot_training(inputs: FigureInput) -> Figure:
         DataError: If a directory has no training record.
     """
     from regard.report.training_curves import read_curves
-    from regard.report.training_charts import Points, curves_by_kind, plot_training
+    from regard.report.training_charts import _Points, curves_by_kind, plot_training
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
         raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
     folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
-    runs: dict[str, dict[str, Points]] = {}
+    runs: dict[str, dict[str, _Points]] = {}
     for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
         curves = read_curves(folder)
         found = {} if curves is None else curves_by_kind(curves)
@@ -212,4 +212,4 @@ def plot_training(inputs: FigureInput) -> Figure:
             numbers = [value for value in values if not math.isnan(value)] or [math.nan]
             best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
             rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", format_value(values[-1]), format_value(best)])
-    return Figure({"training.svg": plot_training(runs)}, rows, {"runs": runs})
+    return PlottedFigure({"training.svg": plot_training(runs)}, rows, {"runs": runs})

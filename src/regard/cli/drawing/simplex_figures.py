@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, FigureInput, format_value
+from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_simplex"]
 
 
-def plot_simplex(inputs: FigureInput) -> Figure:
+def plot_simplex(inputs: FigureInput) -> PlottedFigure:
     """Plot constrained attention over three time steps, and softmax and sparsemax in 2 and 3 dimensions.
 
     The figures are those of Malaviya et al. (2018), Figure 1, and of the lecture by Martins (2020).
@@ -82,4 +82,4 @@ def plot_simplex(inputs: FigureInput) -> Figure:
     numbers["two_dimensions"] = {"difference": differences.tolist()} | {
         name: curve.tolist() for name, curve in curves.items()
     }
-    return Figure(pictures, rows, numbers)
+    return PlottedFigure(pictures, rows, numbers)

@@ -26,7 +26,7 @@ __all__ = [
     "zipf_distribution",
 ]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 GENDERS = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}
 # Additional noun classes that verbs may select: subsets of the other classes.
@@ -43,7 +43,7 @@ NOUN_SUBCLASSES = {
 }
 
 
-class Distribution(Generic[T]):
+class Distribution(Generic[_T]):
     """A categorical distribution over items.
 
     Args:
@@ -51,7 +51,7 @@ class Distribution(Generic[T]):
         weights: The weight of each item; the weights need not sum to one.
     """
 
-    def __init__(self, items: Iterable[T], weights: Iterable[float]) -> None:
+    def __init__(self, items: Iterable[_T], weights: Iterable[float]) -> None:
         """Compute the cumulative distribution."""
         self.items = list(items)
         total = list(itertools.accumulate(weights))
@@ -59,7 +59,7 @@ class Distribution(Generic[T]):
         self.cumulative[-1] = 1.0
 
 
-def zipf_distribution(items: Sequence[T]) -> Distribution[T]:
+def zipf_distribution(items: Sequence[_T]) -> Distribution[_T]:
     """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
     return Distribution(items, (1 / (rank + 4) for rank in range(len(items))))
 
@@ -81,7 +81,7 @@ class RandomChoices:
         """Return True with the given probability."""
         return self._random() < probability
 
-    def sample(self, table: Distribution[T]) -> T:
+    def sample(self, table: Distribution[_T]) -> _T:
         """Sample an item from a distribution."""
         return table.items[bisect(table.cumulative, self._random())]
 

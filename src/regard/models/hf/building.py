@@ -9,7 +9,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, SINK
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
-from regard.models.hf.folder import check_tokenizer, config_dirs, load_decoder, load_encoder, load_seq2seq
+from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_decoder, load_encoder, load_seq2seq
 from regard.models.hf.generation import GenerationSettings, to_constraints, read_generation_settings
 from regard.models.hf.layout import pretrained_side
 from regard.models.hf.seq2seq import HfSeq2Seq
@@ -75,8 +75,8 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
     given = to_constraints(_generation(places.get("path")), start, target)
     names = config.folders
     whole = names.get("path", "")
-    check_tokenizer(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole))
-    check_tokenizer(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole))
+    check_tokenizer_fit(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole))
+    check_tokenizer_fit(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole))
     return HfSeq2Seq(model, config, source, target, start, given, new)
 
 

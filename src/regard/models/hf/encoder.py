@@ -11,7 +11,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear
 from regard.models.hf.bridge import AttentionSession, use_session, use_regard_attention
 from regard.models.hf.config import PretrainedConfig
-from regard.models.hf.folder import check_tokenizer, config_dirs, load_encoder
+from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_encoder
 from regard.models.hf.layers import layer_groups
 from regard.models.hf.layout import InputLayout, pretrained_side
 from regard.models.hf.sizes import count_multiply_adds, max_positions
@@ -78,7 +78,7 @@ def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: P
     """
     source = pretrained_side(text.source, "source")
     model = load_encoder(config_dirs(config.folders, model_dir)["encoder_path"], weights=model_dir is None)
-    check_tokenizer(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path)
+    check_tokenizer_fit(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path)
     reader = HfEncoder(model, source, config.d_model)
     sizes = (len(side.vocabulary) for side in (text.source, text.target))
     return TransformerModel(config.transformer, *sizes, pretrained_encoder=reader)

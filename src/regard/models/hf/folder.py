@@ -16,7 +16,7 @@ from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
 
-__all__ = ["check_tokenizer", "copy_configs", "config_dirs", "load_decoder", "load_encoder", "load_seq2seq"]
+__all__ = ["check_tokenizer_fit", "copy_configs", "config_dirs", "load_decoder", "load_encoder", "load_seq2seq"]
 
 CONFIG_SUBDIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""
@@ -125,7 +125,7 @@ def load_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
     return _load("AutoModelForCausalLM", folder, weights, optional=new, **added), new
 
 
-def check_tokenizer(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
+def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
     """Check that a tokenizer belongs to the model.
 
     Args:
