@@ -1,4 +1,6 @@
-"""Matrix multiplications on a CPU: PyTorch's default compared with the alternative of
+"""Matrix multiplications on a CPU, by PyTorch's default and by the alternative of regard.
+
+The alternative is that of
 `regard.kernels.products`.
 
     python benchmarks/products.py

@@ -49,7 +49,9 @@ def make_system(
         seen = attention_statistics(weights, np.ones(len(output) + 1, dtype=bool), *ids)
         attention.append(seen)
         sentences.append(
-            SentenceResult(sentence, " ".join(output), maps, maps, float(seen.entropies.mean()), seen.coverage, -0.5)
+            SentenceResult(
+                sentence, " ".join(output), maps, maps, float(seen.entropies.mean()), seen.coverage, -0.5
+            )
         )
     curve = tuple((float(50 * i), 300.0 / i) for i in range(1, 400))
     return SystemResults(name, name, tuple(sentences), tuple(attention), 8.0, Curves(curve, curve[::10]))

@@ -6,13 +6,13 @@ One of the systems has a posterior and bounded attention.
 import numpy as np
 
 from regard.data.links import parse_gold_links
-from regard.metrics.attention import coverage, entropy, attention_statistics
+from regard.metrics.attention import attention_statistics, coverage, entropy
+from regard.report.errors import ReceivedAttention, SentenceErrors
+from regard.report.page import Report, render
+from regard.report.scores import compute_scores
 from regard.report.systems import SentenceResult, SystemResults
 from regard.report.training_curves import Curves
 from regard.report.word_maps import AttentionLayers, word_maps
-from regard.report.page import Report, render
-from regard.report.scores import compute_scores
-from regard.report.errors import ReceivedAttention, SentenceErrors
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]
 
@@ -53,7 +53,9 @@ def make_system(
         maps: dict[str, object] = {}
         if not source_words:
             sentences.append(
-                SentenceResult(SentenceErrors(number, source_words, reference_words, output_words, None, links), output)
+                SentenceResult(
+                    SentenceErrors(number, source_words, reference_words, output_words, None, links), output
+                )
             )
             attention.append(None)
             continue

@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -277,14 +277,20 @@ def test_subword_weights_are_summed_to_words(tmp_path):
     assert result.source_tokens == ("a@@", "b", "c", "d@@", "e")
     assert result.source_words == ("ab", "c", "de")
     assert result.word_attention.shape == (len(result.target_words), 3)
-    np.testing.assert_allclose(result.word_attention[:, 0], result.attention_map[:, :2].sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(
+        result.word_attention[:, 0], result.attention_map[:, :2].sum(axis=1), rtol=1e-5
+    )
     assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
 
 
 def test_plot_is_saved_as_svg_or_png(model, tmp_path):
     result = model.translate(TEXT)
     plot = result.plot()
-    assert plot.svg == plot._repr_svg_() == plot_attention(result.attention_map, result.source_tokens, result.tokens)
+    assert (
+        plot.svg
+        == plot._repr_svg_()
+        == plot_attention(result.attention_map, result.source_tokens, result.tokens)
+    )
     assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
     assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UsageError, match=r"\.svg or \.png"):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, to_dict
+from regard.config import TaggedUnion, configclass, dump_toml, from_dict, option, read_config, to_dict
 from regard.config_reference import reference, render_text, render_toml, select_tables
 from regard.errors import ConfigError
 
@@ -156,7 +156,9 @@ def test_the_reference_of_a_run_has_at_most_450_lines_and_no_option_twice() -> N
 def test_a_part_of_the_reference_is_a_table_or_one_option() -> None:
     tables = reference(Garden)
     assert [table.path for table in select_tables(tables, "tree")] == ["tree"]
-    assert [option.name for table in select_tables(tables, "tree.bark") for option in table.options] == ["bark"]
+    assert [option.name for table in select_tables(tables, "tree.bark") for option in table.options] == [
+        "bark"
+    ]
     with pytest.raises(ConfigError, match=r"no option or table 'trees'"):
         select_tables(tables, "trees")
 
@@ -178,7 +180,9 @@ def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
     template = render_toml(reference(RunConfig))
     assert "\n[data]\n" in template
     (tmp_path / "template.toml").write_text(template.replace("\n[data]\n", f"\n{data}"))
-    assert read_config(RunConfig, tmp_path / "template.toml") == read_config(RunConfig, tmp_path / "plain.toml")
+    assert read_config(RunConfig, tmp_path / "template.toml") == read_config(
+        RunConfig, tmp_path / "plain.toml"
+    )
 
 
 def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:

@@ -127,7 +127,10 @@ def test_shapes_follow_the_contract(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
     state = mechanism.start(prepared)
-    assert state.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and state.context.shape == (BATCH, WIDTH)
+    assert state.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and state.context.shape == (
+        BATCH,
+        WIDTH,
+    )
     reading = mechanism.read(queries()[:, 0], prepared, state)
     count = reading.contexts.shape[1]
     assert reading.contexts.shape == (BATCH, count, WIDTH)

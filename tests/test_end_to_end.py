@@ -62,7 +62,19 @@ def run_dir(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("end-to-end")
     succeed(directory, "phrasebook", "text", "--num-train", "600", "--num-valid", "40", "--num-test", "30")
     (directory / "run.toml").write_text(CONFIG)
-    succeed(directory, "phrasebook", "other", "--num-train", "300", "--num-valid", "20", "--num-test", "5", "--seed", "2")
+    succeed(
+        directory,
+        "phrasebook",
+        "other",
+        "--num-train",
+        "300",
+        "--num-valid",
+        "20",
+        "--num-test",
+        "5",
+        "--seed",
+        "2",
+    )
     (directory / "other.toml").write_text(
         CONFIG.replace("text/", "other/").replace('"prepared"', '"prepared-2"')
     )
@@ -122,7 +134,9 @@ def test_score_prints_one_log_probability_per_line_and_averaged_model_translates
     assert all(float(line.split()[0]) < 0 for line in scored.stdout.splitlines())
     assert len(scored.stdout.splitlines()) == 30
     succeed(run_dir, "average", "averaged", "model", "--last-epochs", "2")
-    done = succeed(run_dir, "translate", "averaged", "model", "--show-attention", text="Der Hund schläft .\n\n")
+    done = succeed(
+        run_dir, "translate", "averaged", "model", "--show-attention", text="Der Hund schläft .\n\n"
+    )
     assert "blank 0" in done.stdout  # from the legend of the attention map
 
 
@@ -148,7 +162,9 @@ def test_evaluate_score_and_training_agree_on_perplexity(run_dir) -> None:
 
 def test_initializing_from_model_with_other_vocabulary_is_rejected(run_dir) -> None:
     refused = regard(run_dir, "train", "other.toml", "--init-from", "model", "--output-dir", "second")
-    assert refused.returncode == 2 and "vocabulary" in refused.stderr and "training.init_from" in refused.stderr
+    assert (
+        refused.returncode == 2 and "vocabulary" in refused.stderr and "training.init_from" in refused.stderr
+    )
     assert not (run_dir / "second" / "config.toml").exists()
 
 
@@ -165,7 +181,9 @@ def test_modified_data_array_is_named_before_training(run_dir) -> None:
 def test_changed_config_in_same_directory_is_rejected_by_key(run_dir) -> None:
     refused = regard(run_dir, "train", "run.toml", "model.embedding_size=16", "--output-dir", "model")
     assert (
-        refused.returncode == 2 and "model.embedding_size" in refused.stderr and "Traceback" not in refused.stderr
+        refused.returncode == 2
+        and "model.embedding_size" in refused.stderr
+        and "Traceback" not in refused.stderr
     )
 
 

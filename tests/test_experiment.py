@@ -49,7 +49,11 @@ def _plain(directory: Path, **training: object) -> dict:
             "train": [corpora["train"]],
             "valid": corpora["valid"],
         },
-        "model": {"embedding_size": 8, "encoder": {"num_layers": 1, "hidden_size": 8}, "decoder": {"num_layers": 1, "hidden_size": 8}},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {"num_layers": 1, "hidden_size": 8},
+            "decoder": {"num_layers": 1, "hidden_size": 8},
+        },
         "training": {
             "batch_size": 16,
             "max_epochs": 2,
@@ -271,7 +275,9 @@ def test_infeasible_sentence_is_named_by_file_and_line(corpus: Path, tmp_path: P
     fertility = {"kind": "constant", "value": 2.0, "sink": False}
     plain["data"] |= {"train": [files], "fertility": fertility, "cache_dir": str(tmp_path / "prepared")}
     plain["model"]["attention"] = {"kind": "constrained"}
-    with pytest.raises(InfeasibleBoundsError, match=r"train\.de.*: line 12: sentence 11 of the prepared text"):
+    with pytest.raises(
+        InfeasibleBoundsError, match=r"train\.de.*: line 12: sentence 11 of the prepared text"
+    ):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.config import GenerationConfig
@@ -37,7 +37,8 @@ TEXT = TextProcessor(
     # A word of the text may be spelled like a special token.
     *(
         TextSide(
-            WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "<s>", *(f"{c}{i}" for i in range(WORDS))))
+            WordsTokenizer(WordsConfig()),
+            Vocabulary((*SPECIAL_TOKENS, "<s>", *(f"{c}{i}" for i in range(WORDS)))),
         )
         for c in "st"
     )
@@ -54,7 +55,13 @@ SEARCH = {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 2}
 
 
 def run_config(**model: Any) -> RunConfig:
-    settings = {"kind": "transformer", "d_model": 16, "num_heads": 2, "feed_forward": {"ffn_size": 24}, "dropout": 0.0}
+    settings = {
+        "kind": "transformer",
+        "d_model": 16,
+        "num_heads": 2,
+        "feed_forward": {"ffn_size": 24},
+        "dropout": 0.0,
+    }
     if model.get("kind", "transformer") != "transformer":
         settings = {}
     else:
@@ -182,7 +189,9 @@ def _made(directory: Path) -> Path:
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
     directory, exported = directories("pre-norm, gelu")
-    ours, theirs = translate_with_both((directory, exported), beam_size=4, num_return=3, length_penalty=penalty)
+    ours, theirs = translate_with_both(
+        (directory, exported), beam_size=4, num_return=3, length_penalty=penalty
+    )
     loaded = load_model(directory, "cpu")
     search = dataclasses.replace(loaded.config.generation, length_penalty=penalty)
     same = 0
@@ -249,7 +258,12 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
     ("model", "named"),
     [
         (
-            {"kind": "rnn", "embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}},
+            {
+                "kind": "rnn",
+                "embedding_size": 8,
+                "encoder": {"hidden_size": 8},
+                "decoder": {"hidden_size": 8},
+            },
             "model.kind = 'rnn'",
         ),
         ({"attention": {"normalizer": "sparsemax"}}, "model.attention.normalizer = 'sparsemax'"),
@@ -280,7 +294,9 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
     regard("export", "ctranslate2", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
     plain = regard("translate", directory, "--with-scores", text=text)
-    shown = regard("translate", exported, "--engine", "ctranslate2", "--with-scores", "--batch-size", "5", text=text)
+    shown = regard(
+        "translate", exported, "--engine", "ctranslate2", "--with-scores", "--batch-size", "5", text=text
+    )
     for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
         (score, target), (other_score, other_target) = one.split("\t"), other.split("\t")
         assert target == other_target

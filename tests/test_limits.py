@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict, read_config, parse_toml, apply_override
+from regard.config import apply_override, dump_toml, from_dict, parse_toml, read_config
 from regard.config_reference import reference
 from regard.data.links import parse_gold_links, parse_links
 from regard.errors import ConfigError, DataError, RegardError
@@ -72,8 +72,9 @@ def test_configuration_classes_are_found():
 
 @pytest.mark.parametrize(
     "option",
-    ["model.embedding_size", "seed", "training.batch_size", "num_threads", "generation.beam_size", "model.encoder.num_layers",
-     "training.optimizer.learning_rate", "data.max_length", "model.init_range", "generation.max_length_ratio"],
+    ["model.embedding_size", "seed", "training.batch_size", "num_threads", "generation.beam_size",
+     "model.encoder.num_layers", "training.optimizer.learning_rate", "data.max_length", "model.init_range",
+     "generation.max_length_ratio"],
 )  # fmt: skip
 @pytest.mark.parametrize("value", HUGE)
 def test_absurd_value_is_rejected_by_option_name(option, value):
@@ -133,7 +134,9 @@ def test_dumped_config_with_control_characters_loads_equal(tmp_path):
 @pytest.mark.parametrize("cls", [RunConfig, PretrainConfig, ServeConfig])
 def test_range_of_a_number_is_shown_with_the_option(cls):
     shown = {option.name: option.type for option in reference(cls)[0].options}
-    name, end = ("max_beam_size", "from 1 to 1,000") if cls is ServeConfig else ("num_threads", "from 0 to 1,024")
+    name, end = (
+        ("max_beam_size", "from 1 to 1,000") if cls is ServeConfig else ("num_threads", "from 0 to 1,024")
+    )
     assert shown[name] == f"int, {end}"
 
 

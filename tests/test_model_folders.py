@@ -17,7 +17,11 @@ from regard.experiment import RunConfig, load_model, train, write_config
 def _settings(corpus: Path, **changes: object) -> RunConfig:
     """Return the settings of a small run."""
     pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
-    model = {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}}
+    model = {
+        "embedding_size": 4,
+        "encoder": {"num_layers": 1, "hidden_size": 4},
+        "decoder": {"num_layers": 1, "hidden_size": 4},
+    }
     training = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
     data = {"cache_dir": str(corpus / "prepared"), "train": [pair], "valid": pair}
     plain = {"device": "cpu", "num_threads": 1, "data": data, "model": model, "training": training}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cpu_threads import SPIN_COUNT, num_available_cpus, configure_threads, cpu_quota
+from regard.cpu_threads import SPIN_COUNT, configure_threads, cpu_quota, num_available_cpus
 
 
 def _written(root: Path, files: dict[str, str]) -> Path:

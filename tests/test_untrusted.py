@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.config import from_dict, to_dict
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
@@ -22,7 +22,11 @@ from regard.training.weights import named_weights
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
 MODELS = {
-    "rnn": {"embedding_size": 4, "encoder": {"num_layers": 1, "hidden_size": 4}, "decoder": {"num_layers": 1, "hidden_size": 4}},
+    "rnn": {
+        "embedding_size": 4,
+        "encoder": {"num_layers": 1, "hidden_size": 4},
+        "decoder": {"num_layers": 1, "hidden_size": 4},
+    },
     "transformer": {"d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}},
     "conv": {},
 }

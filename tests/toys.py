@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, AttentionStep, State
+from regard.attention.base import Attention, AttentionStep, Memory, State
 
 __all__ = ["TwoContexts", "TwoReading"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
+    from regard.cpu_threads import configure_threads
     from regard.decoding.translator import Translator
     from regard.experiment import RunConfig, load_config, load_model, train
-    from regard.cpu_threads import configure_threads
 
 __all__ = [
     "RunConfig",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config import to_dict
-from regard.data.directories import is_empty, atomic_directory
+from regard.data.directories import atomic_directory, is_empty
 from regard.errors import CheckpointError, UsageError
-from regard.experiment import load_config, find_model_dir, write_config
+from regard.experiment import find_model_dir, load_config, write_config
 from regard.models.hf.folder import CONFIG_SUBDIR
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing
@@ -25,7 +25,8 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         paths: Model directories, or weight files inside model directories. The config, tokenizers and
             vocabularies are copied from the first one.
         last_epochs: Number of epochs to average per directory, counted from the last one, instead of the best
-            weights. `training.checkpoint.keep_last_epochs` sets how long the weights of an epoch are kept. 0 averages
+            weights. `training.checkpoint.keep_last_epochs` sets how long the weights of an epoch are kept. 0
+            averages
             the best weights.
 
     Returns:

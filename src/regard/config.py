@@ -1,9 +1,9 @@
 """Typed configuration: frozen dataclasses, read from one TOML file per run.
 
-`@configclass` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option` declares
-a field with its default and its help text, which `regard configclass` prints. `read_config` reads a TOML file and
-applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and the nearest
-known key. Configuration classes are defined in the modules that they configure.
+`@configclass` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option`
+declares a field with its default and its help text, which `regard configclass` prints. `read_config` reads a
+TOML file and applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and
+the nearest known key. Configuration classes are defined in the modules that they configure.
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ import json
 import os
 import stat
 import tomllib
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,16 +26,16 @@ from regard.renames import new_key, new_value
 
 __all__ = [
     "TaggedUnion",
-    "configclass",
+    "apply_override",
     "config_classes",
+    "configclass",
     "dump_toml",
     "dump_value",
     "from_dict",
-    "read_config",
     "option",
     "parse_toml",
+    "read_config",
     "read_toml",
-    "apply_override",
     "to_dict",
 ]
 

@@ -1,8 +1,8 @@
 """The options of a configuration class as a reference: every option once, grouped by table.
 
-A table may have several kinds (`training.optimizer` is an Adam or an SGD configuration). Their options are merged:
-an option that several kinds share appears once, with its default for each kind where these differ. A table that
-repeats another one (`data.valid` has the options of `data.train`) refers to it.
+A table may have several kinds (`training.optimizer` is an Adam or an SGD configuration). Their options are
+merged: an option that several kinds share appears once, with its default for each kind where these differ. A
+table that repeats another one (`data.valid` has the options of `data.train`) refers to it.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ class Option:
     Attributes:
         name: The key.
         type: Its type and range, as `int, from 1 to 256`.
-        defaults: The default as TOML for each kind of the table that has the option; None if it is required, and
+        defaults: The default as TOML for each kind of the table that has the option; None if it is required,
+            and
             an empty string if the option is unset by default. A table without kinds has the kind "".
         help: The description for each kind.
     """
@@ -110,7 +111,9 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
         if table.path.replace("[]", "") == parent and options:
             return [dataclasses.replace(table, options=options)]
     known = ", ".join(table.path for table in tables if table.path and "." not in table.path)
-    raise ConfigError(f"no option or table {path!r}: the tables are {known}; `regard config --find WORD` searches")
+    raise ConfigError(
+        f"no option or table {path!r}: the tables are {known}; `regard config --find WORD` searches"
+    )
 
 
 def _tables(
@@ -329,11 +332,15 @@ def render_toml(tables: Iterable[OptionTable]) -> str:
             name = path.replace("[]", "")
             # These tables stay comments: their presence alone would change the run.
             commented = "[]" in path or table.optional or bool(table.only_for) or len(table.kinds) > 1
-            lines.append(("# " if commented else "") + (f"[[{name}]]" if path.endswith("[]") else f"[{name}]"))
+            lines.append(
+                ("# " if commented else "") + (f"[[{name}]]" if path.endswith("[]") else f"[{name}]")
+            )
         if len(table.kinds) > 1:
             for kind, help in table.kinds.items():
                 lines += textwrap.wrap(help, 100, initial_indent="# ", subsequent_indent="# ")
-                lines.append(f"# kind = {json.dumps(kind)}" + ("  # default" if kind == table.default_kind else ""))
+                lines.append(
+                    f"# kind = {json.dumps(kind)}" + ("  # default" if kind == table.default_kind else "")
+                )
         for option in table.options:
             note = _note(option, table) + _helps(option)
             lines += textwrap.wrap(note, 100, initial_indent="# ", subsequent_indent="# ")

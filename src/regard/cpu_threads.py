@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path, PurePosixPath
 
-__all__ = ["SPIN_COUNT", "num_available_cpus", "configure_threads", "cpu_quota"]
+__all__ = ["SPIN_COUNT", "configure_threads", "cpu_quota", "num_available_cpus"]
 
 SPIN_COUNT = 1000
 """Number of times that a waiting thread of GNU's OpenMP spins before it sleeps."""
@@ -87,7 +87,9 @@ def cpu_quota(cgroup_file: Path | None = None, root: Path | None = None) -> floa
     return min(quotas, default=None)
 
 
-def _iter_quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]) -> Iterator[float]:
+def _iter_quotas(
+    mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]
+) -> Iterator[float]:
     """Yield the quotas of a cgroup and of its ancestors.
 
     Inside a container the path may refer to the host's hierarchy while the container's own cgroup is mounted

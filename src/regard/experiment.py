@@ -17,17 +17,26 @@ from typing import Annotated
 import torch
 
 from regard import __version__
-from regard.config import TaggedUnion, configclass, dump_toml, from_dict, read_config, option, apply_override, to_dict
+from regard.config import (
+    TaggedUnion,
+    apply_override,
+    configclass,
+    dump_toml,
+    from_dict,
+    option,
+    read_config,
+    to_dict,
+)
+from regard.data.checksums import checked_file
 from regard.data.corpus import DataConfig
+from regard.data.dataset import PreparedData, prepare_data
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guided_alignment import GuidedSplit
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
 from regard.data.locking import directory_lock
-from regard.data.dataset import PreparedData, prepare_data
-from regard.data.checksums import checked_file
+from regard.data.pretokenization import ProgressCallback
 from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
-from regard.data.pretokenization import ProgressCallback
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.hf_directory import hf_run_sections, load_hf_text, warn_ignored_settings
@@ -36,27 +45,27 @@ from regard.models.lstm_config import RnnConfig
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
 from regard.models.registry import PRETRAINED, ModelConfig, build_for_text, copy_pretrained_configs
 from regard.smt.config import PhraseConfig
-from regard.training.guided_links import load_guided_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import ProcessGroup, init_process_group
-from regard.training.fertility import load_text_processing, save_text_processing, add_fertilities
+from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
 from regard.training.fine_tuning import FineTuningConfig
 from regard.training.guided_alignment import GuidedAlignmentConfig
+from regard.training.guided_links import load_guided_links
 from regard.training.length_check import check_max_lengths
 from regard.training.phrase_training import has_phrase_run, run_phrase_training
 from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
-from regard.training.translation_metric import TranslationMetric
 from regard.training.sequence_loss import SequenceLossConfig
 from regard.training.serialization import read_metadata
-from regard.training.trainer import TrainingResult, Trainer
+from regard.training.trainer import Trainer, TrainingResult
+from regard.training.translation_metric import TranslationMetric
 from regard.training.weights import (
     EXPORTED_FILE,
     MODEL_FILE,
     check_weight_shapes,
-    load_weights,
     copy_weights,
+    load_weights,
     weights_file,
 )
 
@@ -64,9 +73,9 @@ __all__ = [
     "CONFIG_FILE",
     "LoadedModel",
     "RunConfig",
+    "find_model_dir",
     "load_config",
     "load_model",
-    "find_model_dir",
     "read_run_config",
     "train",
     "write_config",
@@ -121,10 +130,12 @@ class RunConfig:
         default=None,
         help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
     )
-    generation: GenerationConfig = option(default=GenerationConfig, help="Default search settings for translation.")
+    generation: GenerationConfig = option(
+        default=GenerationConfig, help="Default search settings for translation."
+    )
 
     def with_alignment(self) -> "RunConfig":
-        """Return the config with the supervised attention (`guided_alignment`) as the source of word alignments.
+        """Return the config in which word alignments come from the supervised attention.
 
         A layer or heads given in `generation.alignment` take precedence.
         """
@@ -139,7 +150,8 @@ class RunConfig:
         if isinstance(self.model, PhraseConfig):
             if self.data.fertility or self.guided_alignment or self.sequence_loss:
                 raise ValueError(
-                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no attention; "
+                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no "
+                    "attention; "
                     "remove these sections"
                 )
             return
@@ -181,7 +193,8 @@ def train(
     Args:
         config: The settings of the run.
         output_dir: The model directory. It is created if it does not exist.
-        progress_context: Returns a context manager that is entered during data preparation and yields the progress
+        progress_context: Returns a context manager that is entered during data preparation and yields the
+            progress
             display, or None for no display.
 
     Returns:
@@ -197,7 +210,10 @@ def train(
     output_dir, config = Path(output_dir), config.with_alignment()
     device = pick_device(config.device)
     set_num_threads(config.num_threads or None)
-    with init_process_group(device) as processes, directory_lock(output_dir) if processes.is_main else nullcontext():
+    with (
+        init_process_group(device) as processes,
+        directory_lock(output_dir) if processes.is_main else nullcontext(),
+    ):
         if processes.is_main:
             _check_same_run(config, output_dir)
             with progress_context() as progress:
@@ -214,7 +230,9 @@ def train(
         prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
         if isinstance(config.model, PhraseConfig):
             checksums = file_checksums(output_dir, to_dict(config))
-            phrases = partial(run_phrase_training, config.model, prepared, output_dir, prepared.fingerprint, checksums)
+            phrases = partial(
+                run_phrase_training, config.model, prepared, output_dir, prepared.fingerprint, checksums
+            )
             # The main process trains the model; the others then only read its result.
             result = phrases(config.seed, config.num_threads) if processes.is_main else None
             processes.barrier()
@@ -294,7 +312,8 @@ def load_config(model_dir: Path | str) -> RunConfig:
         written_by = _written_by(path)
         if written_by != __version__ and "it is now called" in str(error):
             raise CheckpointError(
-                f"{model_dir}: the model was trained with regard {written_by}, whose options and weights had other "
+                f"{model_dir}: the model was trained with regard {written_by}, whose options and weights "
+                "had other "
                 f"names than in version {__version__}. Train it again with this version."
             ) from None
         raise CheckpointError(
@@ -390,10 +409,15 @@ def _has_checkpoint(model_dir: Path) -> bool:
 
 
 def _written_by(path: Path) -> str:
-    """Return the version that wrote a config, from its first line. Versions up to 0.1 did not write this line."""
+    """Return the version that wrote a config, from its first line.
+
+    Versions up to 0.1 did not write this line.
+    """
     with open(path, encoding="utf-8", errors="replace") as file:
         first = file.readline(200)
-    return first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
+    return (
+        first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
+    )
 
 
 def write_config(config: RunConfig, model_dir: Path) -> None:
@@ -402,14 +426,18 @@ def write_config(config: RunConfig, model_dir: Path) -> None:
     Raises:
         DataError: if the file cannot be written.
     """
-    write_atomic(model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode())
+    write_atomic(
+        model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode()
+    )
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     """Raise an error if the directory belongs to a run with another config, or to another kind of model."""
     if not _has_checkpoint(model_dir):
         if (model_dir / EXPORTED_FILE).exists():
-            raise UsageError(f"{model_dir}: contains an exported model; choose another directory (--output-dir)")
+            raise UsageError(
+                f"{model_dir}: contains an exported model; choose another directory (--output-dir)"
+            )
         return
     weights = model_dir / MODEL_FILE
     if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
@@ -417,7 +445,8 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     shown = config_differences(to_dict(load_config(model_dir)), to_dict(config), is_resumable)
     if shown:
         raise ConfigError(
-            f"{model_dir} contains a run with another config; choose another directory (--output-dir) or restore these "
+            f"{model_dir} contains a run with another config; choose another directory (--output-dir) or "
+            "restore these "
             "settings:\n" + "\n".join(f"  {line}" for line in shown)
         )
 
@@ -433,7 +462,8 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
         if mine != its:
             raise ConfigError(
-                f"training.init_from = {init_from!r}: the {side} vocabulary of that model ({len(its)} tokens) "
+                f"training.init_from = {init_from!r}: the {side} vocabulary of that model ({len(its)} "
+                "tokens) "
                 f"differs from that of this run ({len(mine)} tokens): both models must have the same "
                 "vocabularies"
             )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError
@@ -75,7 +75,10 @@ def _search_config(directory: Path) -> GenerationConfig:
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     least = least if found.min_new_tokens is None else found.min_new_tokens + 1
     most = most if found.max_new_tokens is None else found.max_new_tokens + 1
-    stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {True: "first_n", "never": "exact"}
+    stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
+        True: "first_n",
+        "never": "exact",
+    }
     settings = {
         "beam_size": found.num_beams or plain.beam_size,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,

@@ -17,8 +17,8 @@ from typing import Any, Literal, cast
 
 import torch
 
-from regard.config import configclass, read_config, option, to_dict
-from regard.data.files import file_digest, sync_file, sync_directory, write_atomic
+from regard.config import configclass, option, read_config, to_dict
+from regard.data.files import file_digest, sync_directory, sync_file, write_atomic
 from regard.data.hf import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
 from regard.data.locking import directory_lock
 from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingual
@@ -26,12 +26,12 @@ from regard.data.partial import partial_directory
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.hf.language import HfLanguageModel
-from regard.models.hf.learned import train_tokenizer, build_language_model
+from regard.models.hf.learned import build_language_model, train_tokenizer
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import init_process_group
-from regard.training.trainer import TrainingResult, Trainer
-from regard.training.weights import MODEL_FILE, load_weights, copy_weights
+from regard.training.trainer import Trainer, TrainingResult
+from regard.training.weights import MODEL_FILE, copy_weights, load_weights
 
 __all__ = [
     "LanguageModelConfig",
@@ -80,9 +80,7 @@ class LanguageModelConfig:
     num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
     d_model: int = option(default=512, help="Hidden size, a multiple of `num_heads`.", ge=2, le=16_384)
     num_heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
-    ffn_size: int = option(
-        default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536
-    )
+    ffn_size: int = option(default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536)
     dropout: float = option(default=0.1, help="Dropout probability.", ge=0, lt=1)
     init_from: str | None = option(
         default=None,
@@ -193,7 +191,9 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         return result
 
 
-def _build_dataset(config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any) -> MaskedDataset | CausalDataset:
+def _build_dataset(
+    config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any
+) -> MaskedDataset | CausalDataset:
     """Return the examples of the training objective for some files."""
     lines = read_monolingual(paths, tokenizer, config.text.max_length)
     if config.model.kind == "masked":
@@ -235,7 +235,9 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         else:
             learned = load_hf_tokenizer(Path(given), given)
     except OSError as error:
-        raise CheckpointError(f"{output_dir}: directory cannot be created: {error.strerror or error}") from None
+        raise CheckpointError(
+            f"{output_dir}: directory cannot be created: {error.strerror or error}"
+        ) from None
     with convert_errors(CheckpointError, f"{run}: cannot be written"):
         learned.save_pretrained(run)
     write_atomic(run / SETTINGS_FILE, text.encode())

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
 from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
+from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
 from regard.data.tokenizer_factory import ActionsConfig, load_tokenizer
 from regard.errors import DataError
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from regard.alignment.base import TrainingSetup, AlignerState
+from regard.alignment.base import AlignerState, TrainingSetup
 from regard.alignment.bayes import BayesAligner, BayesConfig, LinkStatistics, Sampler, train_bayes
-from regard.alignment.bayes_kernels import NUM_FERTILITIES, MAX_JUMP
+from regard.alignment.bayes_kernels import MAX_JUMP, NUM_FERTILITIES
 from regard.alignment.bayes_layout import build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
@@ -290,7 +290,9 @@ def test_gaps_between_sentences_do_not_change_links(text, trained):
 
     other = Corpus(gapped(corpus.source), gapped(corpus.target))
     np.testing.assert_array_equal(trained.align(other), trained.align(corpus))
-    first, second = (train_bayes(side, QUICK, TrainingSetup(num_threads=1)).align(side) for side in (corpus, other))
+    first, second = (
+        train_bayes(side, QUICK, TrainingSetup(num_threads=1)).align(side) for side in (corpus, other)
+    )
     np.testing.assert_array_equal(first, second)
 
 

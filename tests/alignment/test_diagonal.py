@@ -9,9 +9,9 @@ from regard.alignment.diagonal import (
     MAX_TENSION,
     expected_distance,
     fit_tension,
+    length_counts,
     log_normalizer_gradient,
     normalizer,
-    length_counts,
 )
 
 

@@ -119,7 +119,9 @@ def test_counts_summed_over_processes_equal_single_process(small):
 
 
 @pytest.mark.parametrize(
-    "train, config", [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null_word=False))], ids=["ibm2", "ibm1"]
+    "train, config",
+    [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null_word=False))],
+    ids=["ibm2", "ibm1"],
 )
 def test_unknown_words_and_empty_sides_can_be_aligned(small, train, config):
     model, _ = passes(train, small, config)

@@ -11,7 +11,7 @@ from regard.alignment.blocks import Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm_paths import NUM_JUMPS as JUMPS
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
-from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTORTION, NUM_DISTANCES
+from regard.alignment.ibm3_kernels import MAX_DISTORTION, MAX_FERTILITY, NUM_DISTANCES
 from regard.alignment.table import TranslationTable
 
 CONFIG = IBM3Config(iterations=2, hmm_iterations=2)

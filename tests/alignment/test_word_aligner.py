@@ -12,8 +12,8 @@ from regard.alignment.bayes import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
 from regard.alignment.ibm3 import IBM3Config
-from regard.data.links import GoldLinks, read_gold_links
 from regard.data.checksums import compute_checksums
+from regard.data.links import GoldLinks, read_gold_links
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 
@@ -71,7 +71,9 @@ def test_altered_or_missing_file_raises(phrases, tmp_path):
 
 
 def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
-    aligner = train_both(phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",))
+    aligner = train_both(
+        phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",)
+    )
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
     assert list(loaded.align(phrases[1].subset(0, 3), "forward"))
@@ -135,7 +137,11 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
                 loaded.align(corpus, "forward", threads=1)
     assert rejected > 4 * len(whole)
     kept = json.loads((directory / "aligner.json").read_text())
-    for wrong in ({"kind": "none"}, {"settings": {"num_chains": -1, "null_probability": 7}}, {"settings": [1]}):
+    for wrong in (
+        {"kind": "none"},
+        {"settings": {"num_chains": -1, "null_probability": 7}},
+        {"settings": [1]},
+    ):
         (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
             WordAligner.load(directory)

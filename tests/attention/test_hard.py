@@ -13,7 +13,7 @@ from regard.functional.estimators import sample_bernoulli
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.training.objectives import reinforce_loss
-from regard.training.rewards import BASELINE_LOSS_WEIGHT, compute_returns, add_advantage
+from regard.training.rewards import BASELINE_LOSS_WEIGHT, add_advantage, compute_returns
 
 BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -119,7 +119,10 @@ def test_reward_and_entropy_train_only_the_policy_projections() -> None:
     (reading.log_policy.sum() + reading.penalty.sum()).backward()
     assert states.grad is None and queries.grad is None
     assert mechanism.value_proj.first.weight.grad is None
-    assert mechanism.query_proj.first.weight.grad is not None and mechanism.key_proj.first.weight.grad is not None
+    assert (
+        mechanism.query_proj.first.weight.grad is not None
+        and mechanism.key_proj.first.weight.grad is not None
+    )
 
 
 def test_reinforce_gradient_is_unbiased() -> None:

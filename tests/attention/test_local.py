@@ -82,7 +82,9 @@ def test_window_past_the_sentence_stays_on_the_last_word() -> None:
 
 
 def test_window_crossing_the_end_excludes_padding() -> None:
-    found = weights_of(build("monotonic", window_size=1), memory(), queries(3))[1, 2]  # positions 1 to 3, length 3
+    found = weights_of(build("monotonic", window_size=1), memory(), queries(3))[
+        1, 2
+    ]  # positions 1 to 3, length 3
     assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
 
 

@@ -130,7 +130,10 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
 
     Bayes' rule is applied to these K + 1 contexts.
     """
-    model, batch = _model(coupling=coupling, top_k=1, posterior_weight=1.0, tail="mean", feed="context"), _batch()
+    model, batch = (
+        _model(coupling=coupling, top_k=1, posterior_weight=1.0, tail="mean", feed="context"),
+        _batch(),
+    )
     (memory,), state = model.begin(batch.source)
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
     for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
@@ -246,14 +249,20 @@ def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond
 
 def test_forced_decoding_score_equals_search_score() -> None:
     model, batch = _model(coupling="monotonic", top_k=2, feed="context", readout="linear"), _batch()
-    for row, found in enumerate(beam_search(model, batch.source, GenerationConfig(beam_size=3, length_penalty=0.0))):
+    for row, found in enumerate(
+        beam_search(model, batch.source, GenerationConfig(beam_size=3, length_penalty=0.0))
+    ):
         words = batch.source.tokens[row, : int(batch.source.lengths[row])].tolist()
         forced = model(collate([words], [[*found[0].tokens, EOS]], [0])).log_likelihood.sum()
         assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
 
 
 def test_forward_coupling_requires_exact_inference() -> None:
-    for more in ({"top_k": 0}, {"posterior_weight": 1.0}, {"posterior_weight": 1.0, "top_k": 0, "state_attention": "prior"}):
+    for more in (
+        {"top_k": 0},
+        {"posterior_weight": 1.0},
+        {"posterior_weight": 1.0, "top_k": 0, "state_attention": "prior"},
+    ):
         with pytest.raises(ConfigError, match="coupling 'hard_monotonic' requires exact inference"):
             from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "hard_monotonic", **more})
 

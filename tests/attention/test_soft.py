@@ -11,7 +11,9 @@ from regard.functional import fusedmax
 
 
 def test_fusion_strength_applies_to_fusedmax_only() -> None:
-    mechanism = SoftAttention(SoftAttentionConfig(normalizer="fusedmax", fusedmax_strength=0.4, score_function="dot"), 6, 6)
+    mechanism = SoftAttention(
+        SoftAttentionConfig(normalizer="fusedmax", fusedmax_strength=0.4, score_function="dot"), 6, 6
+    )
     memory = mechanism.prepare(Memory(torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)))
     query = torch.randn(2, 6)
     found = mechanism.read(query, memory, mechanism.start(memory)).weights[:, 0]

@@ -176,7 +176,9 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
-        AttentionMap(*words, one.sentences[0].own_maps.weights[0] / 255) for one in systems if one.sentences[0].own_maps
+        AttentionMap(*words, one.sentences[0].own_maps.weights[0] / 255)
+        for one in systems
+        if one.sentences[0].own_maps
     ]
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 

@@ -52,11 +52,13 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
             "dropout": 0.0,
         },
         "training": {
-            "batch_size": 4, "batch_unit": "sentences",
+            "batch_size": 4,
+            "batch_unit": "sentences",
             "optimizer": {"kind": "adam", "learning_rate": 0.02},
             "lr_scheduler": {"kind": "constant"},
             "validation": {"metric": "accuracy", "every_steps": 40},
-            "max_epochs": 0, "max_steps": 160,
+            "max_epochs": 0,
+            "max_steps": 160,
         },
     }
     train(from_dict(RunConfig, config), tmp_path / "model")

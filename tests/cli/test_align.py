@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from regard.cli.align import align
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
+from regard.data.dataset import prepare_data
 from regard.data.links import parse_links
 from regard.data.phrasebook import generate_split
-from regard.data.dataset import prepare_data
 from regard.errors import ConfigError, DataError, UsageError
 
 
@@ -60,7 +60,9 @@ def test_default_aligner_reports_perplexities(text, tmp_path):
 
 def test_prepared_text_is_aligned_by_its_tokens(text, tmp_path):
     pair = {"source": str(text / "de"), "target": str(text / "en")}
-    prepare_data(from_dict(DataConfig, {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
+    prepare_data(
+        from_dict(DataConfig, {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair})
+    )
     from_files = run(text / "de", text / "en", "--model", "ibm1")
     result = run("--prepared-dir", tmp_path / "prepared", "--model", "ibm1")
     assert result.exit_code == 0, result.exception
@@ -108,7 +110,10 @@ def test_saving_does_not_overwrite_other_files(text, tmp_path):
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
     assert (tmp_path / "letter").read_text() == "words"
     for _ in range(2):  # an existing aligner is replaced
-        assert run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept").exit_code == 0
+        assert (
+            run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept").exit_code
+            == 0
+        )
 
 
 def test_unwritable_outputs_are_reported_before_training(text, tmp_path):

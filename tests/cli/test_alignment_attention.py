@@ -45,7 +45,9 @@ def save_model_with(
     base = load_config(directory)
     config = from_dict(RunConfig, {**_data(base), "model": model})
     if alignment is not None:
-        config = dataclasses.replace(config, generation=dataclasses.replace(config.generation, alignment=alignment))
+        config = dataclasses.replace(
+            config, generation=dataclasses.replace(config.generation, alignment=alignment)
+        )
     text = TextProcessor.load(directory)
     torch.manual_seed(2)
     network = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
@@ -93,9 +95,7 @@ SELECTIONS = [
 
 
 @pytest.mark.parametrize(("options", "expected"), SELECTIONS)
-def test_translate_and_score_link_by_the_selected_attention(
-    guided, tmp_path, options, expected
-) -> None:
+def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, options, expected) -> None:
     links, again = tmp_path / "links", tmp_path / "again"
     found = entries(guided, tmp_path / "all.jsonl", "--links-output", links, *options)
     written = links.read_text().splitlines()
@@ -188,7 +188,16 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
             path = posterior if name == "posterior" else tmp_path / name
             numbers = tmp_path / "numbers.json"
             run(
-                "figures", figure, "--input", path, *given, "-o", tmp_path / "out", "--json", numbers, *options
+                "figures",
+                figure,
+                "--input",
+                path,
+                *given,
+                "-o",
+                tmp_path / "out",
+                "--json",
+                numbers,
+                *options,
             )
             (system,) = json.loads(numbers.read_text())["systems"].values()
             np.testing.assert_allclose(system["weights"], expected[0][:-1, 0], atol=1e-6)

@@ -12,7 +12,7 @@ from regard.attention.none import NoAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
@@ -122,7 +122,17 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
     written_links = links.read_text().splitlines()
     expected = [written_links[line["line"] - 1] for line in found["lines"]]
     assert [line["links"] for line in found["lines"]] == expected
-    run("evaluate", "--gold-links", files / "gold.talp", "--predicted-links", links, "--json", scores, "--num-bootstrap-samples", 2)
+    run(
+        "evaluate",
+        "--gold-links",
+        files / "gold.talp",
+        "--predicted-links",
+        links,
+        "--json",
+        scores,
+        "--num-bootstrap-samples",
+        2,
+    )
     expected = json.loads(scores.read_text())
     for name in ("aer", "precision", "recall"):
         assert found[name] == pytest.approx(expected[name])

@@ -14,7 +14,7 @@ from regard.alignment.ibm import IBM1Config
 from regard.attention.none import NoAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
@@ -209,7 +209,9 @@ def test_overlong_lines_are_skipped(models, files, tmp_path):
 
 def test_aligner_with_unknown_vocabulary_is_reported(models, files, tmp_path):
     pairs = [(["x", "y"], ["X", "Y"])] * 3
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(tmp_path / "strange")
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(
+        tmp_path / "strange"
+    )
     warnings = run_analysis(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
     assert len(warnings) == 1 and "100% of the words are not in the vocabulary" in warnings[0]
 

@@ -74,7 +74,16 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
     assert list(found["systems"]) == ["soft", "hard"]
     for directory in models:
         system = found["systems"][directory.name]
-        run("translate", directory, "--input", files / "in.txt", "--output", files / "out.txt", "--beam-size", 2)
+        run(
+            "translate",
+            directory,
+            "--input",
+            files / "in.txt",
+            "--output",
+            files / "out.txt",
+            "--beam-size",
+            2,
+        )
         lines = (files / "out.txt").read_text(encoding="utf-8").splitlines()
         assert system["translations"] == lines
         for metric in ("bleu", "rep"):

@@ -184,9 +184,26 @@ def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
     reference, source = files("ref", ["a a b c", "d"]), files("src", ["x y z", "w"])
     hyp, other = files("hyp", ["a a a c", "d"]), files("other", ["a a b c", ""])
     result = run(
-        *(hyp, reference, "--baseline", other, "--metrics", "rep,drop", "--tokenize", "none", "--source", source),
+        *(
+            hyp,
+            reference,
+            "--baseline",
+            other,
+            "--metrics",
+            "rep,drop",
+            "--tokenize",
+            "none",
+            "--source",
+            source,
+        ),
         *("--reference-links", files("r", ["0-0 0-1 1-2 2-3", "0-0"]), "--hypothesis-links"),
-        *(files("o", ["0-0 0-1 2-3", "0-0"]), "--baseline-links", files("p", ["0-0", ""]), "--num-bootstrap-samples", 50),
+        *(
+            files("o", ["0-0 0-1 2-3", "0-0"]),
+            "--baseline-links",
+            files("p", ["0-0", ""]),
+            "--num-bootstrap-samples",
+            50,
+        ),
         *("--json", tmp_path / "out.json"),
     )
     assert result.exit_code == 0, result.exception
@@ -228,7 +245,15 @@ def test_rep_weights_are_configurable(files, tmp_path):
 
 def test_sentence_scores_are_written(files, tmp_path):
     arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
-    run(*arguments, "--metrics", "bleu,edits", "--tokenize", "none", "--sentence-scores", tmp_path / "each.tsv")
+    run(
+        *arguments,
+        "--metrics",
+        "bleu,edits",
+        "--tokenize",
+        "none",
+        "--sentence-scores",
+        tmp_path / "each.tsv",
+    )
     rows = [line.split("\t") for line in (tmp_path / "each.tsv").read_text().splitlines()]
     assert rows[0] == ["sentence", "bleu", "edits"]
     assert rows[1] == ["1", "100.0000", "0.0000"] and rows[2] == ["2", "0.0000", "3.0000"]
@@ -245,13 +270,19 @@ def test_sentence_scores_are_written(files, tmp_path):
             ["0-0", "0-3"],
             ":2: link 0-3 points beyond the target sentence, which has 1 words",
         ),
-        ("--hypothesis-links", ["2-0", ""], ":1: link 2-0 points beyond the source sentence, which has 2 words"),
+        (
+            "--hypothesis-links",
+            ["2-0", ""],
+            ":1: link 2-0 points beyond the source sentence, which has 2 words",
+        ),
         ("--source", ["x"], "has 1 lines but there are 2 sentences"),
     ],
 )
 def test_mismatched_links_are_rejected_and_nothing_is_written(files, tmp_path, option, lines, part):
     text, good = files("text", ["a b", "c"]), files("good", ["0-0", "0-0"])
-    given = dict.fromkeys(("--reference-links", "--hypothesis-links", "--baseline-links"), good) | {"--source": text}
+    given = dict.fromkeys(("--reference-links", "--hypothesis-links", "--baseline-links"), good) | {
+        "--source": text
+    }
     given[option] = files("bad", lines)
     arguments = [part for pair in given.items() for part in pair]
     message = error_message(
@@ -286,7 +317,9 @@ def test_mismatched_files_are_reported(files, tmp_path):
     assert str(empty) in error_message(DataError, empty, ref)
     assert str(tmp_path / "absent") in error_message(DataError, tmp_path / "absent", ref)
     assert str(tmp_path) in error_message(DataError, tmp_path, ref)
-    assert str(ref) in error_message(DataError, "--gold-links", hyp.with_name("ref"), "--predicted-links", hyp)
+    assert str(ref) in error_message(
+        DataError, "--gold-links", hyp.with_name("ref"), "--predicted-links", hyp
+    )
 
 
 def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
@@ -298,7 +331,11 @@ def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
 
 def test_invalid_links_are_reported_with_the_line(files):
     message = error_message(
-        DataError, "--gold-links", files("gold", ["0-0", "0-0"]), "--predicted-links", files("links", ["0-0", "0_0"])
+        DataError,
+        "--gold-links",
+        files("gold", ["0-0", "0-0"]),
+        "--predicted-links",
+        files("links", ["0-0", "0_0"]),
     )
     assert message.startswith(f"{files('links', [''])}:2") and "'0_0'" in message
 
@@ -315,7 +352,10 @@ def test_invalid_links_are_reported_with_the_line(files):
         (["hyp", "ref", "ref2", "--metrics", "rep"], "exactly one reference, but 2 are given"),
         (["hyp", "ref", "--metrics", "drop", "--hypothesis-links", "x"], "needs --reference-links"),
         (["hyp", "ref", "--metrics", "drop", "--reference-links", "x"], "needs --hypothesis-links"),
-        (["hyp", "ref", "--hypothesis-links", "x"], "--hypothesis-links has no effect without --metrics drop"),
+        (
+            ["hyp", "ref", "--hypothesis-links", "x"],
+            "--hypothesis-links has no effect without --metrics drop",
+        ),
         (["hyp", "ref", "--source", "x"], "--source has no effect without --metrics drop"),
         (["hyp", "ref", "--rep-parameters", "3,1,2"], "--rep-parameters has no effect without --metrics rep"),
         (["hyp", "ref", "--target", "x"], "--target has no effect without --gold-links"),
@@ -357,7 +397,12 @@ def test_unicode_spaces_do_not_separate_words(files):
     """Japanese tokens of KFTT contain U+3000; aligners treat such a token as one word."""
     gold, links = files("gold.talp", ["1-1"]), files("links", ["1-1"])
     source, target = files("source", ["1\u3000章 目次"]), files("target", ["contents of"])
-    assert run("--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target).exit_code == 0
+    assert (
+        run(
+            "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
+        ).exit_code
+        == 0
+    )
     target = files("target", ["chapter\u20031"])
     assert "which has 1 words" in error_message(
         DataError, "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target

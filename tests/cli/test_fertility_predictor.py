@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from regard.cli.fertility import fertility
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
+from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
 from regard.data.phrasebook import write_splits
-from regard.data.dataset import prepare_data
 from regard.errors import TrainingDivergedError, UsageError
-from regard.training.optimizer import AdamConfig
 from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
+from regard.training.optimizer import AdamConfig
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +63,9 @@ def test_training_reports_validation_accuracy_and_f1(trained, corpus):
 
 def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
     tagged = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
-    settings = dataclasses.replace(PREDICTOR_TRAINING, optimizer=AdamConfig(learning_rate=1e38, max_grad_norm=0.0))
+    settings = dataclasses.replace(
+        PREDICTOR_TRAINING, optimizer=AdamConfig(learning_rate=1e38, max_grad_norm=0.0)
+    )
     with pytest.raises(TrainingDivergedError, match="validation loss"):
         train_predictor(tmp_path / "p", tagged, tagged, training=settings)
     assert not (tmp_path / "p" / "model.safetensors").exists()
@@ -92,7 +94,9 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     pair = {"source": str(corpus / "train.de"), "target": str(corpus / "train.en")}
     bpe = {"kind": "bpe", "num_merges": 5, "tokenized": True}
     plain = {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
-    text = prepare_data(from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})).text
+    text = prepare_data(
+        from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})
+    ).text
     sentences = (corpus / "train.de").read_text(encoding="utf-8").splitlines()
     lengths = [len(text.source.tokenize(line)) for line in sentences]
     assert sum(lengths) > 2 * sum(len(line.split()) for line in sentences)

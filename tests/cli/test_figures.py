@@ -183,9 +183,7 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
 
 
 def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
-    lines = [
-        {"kind": "validation", "step": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
-    ]
+    lines = [{"kind": "validation", "step": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))]
     write_file(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run("training", "--input", tmp_path / "record.jsonl", "-o", tmp_path, "--table")
     row = dict(zip(*(line.split("\t") for line in result.stdout.splitlines()), strict=True))
@@ -217,7 +215,9 @@ def test_scores_by_length_combine_several_files(tmp_path) -> None:
     other = write_file(tmp_path / "other.json", analysis_result("c", sentences=6))
     assert run("by-length", "--input", files[0], "--input", other, "-o", tmp_path).exit_code == 0
     assert "sentences" not in texts(tmp_path / "by-length.svg")
-    assert "twice" in str(run("by-length", "--input", files[0], "--input", files[0], "-o", tmp_path).exception)
+    assert "twice" in str(
+        run("by-length", "--input", files[0], "--input", files[0], "-o", tmp_path).exception
+    )
 
 
 def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
@@ -242,7 +242,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
 
 
 def attention_file(path, target, line=2):
-    """Write a file in the format of `regard translate --attention-output`, with all attention on the first word."""
+    """Write a file as `translate --attention-output` does, with all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
     entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
@@ -357,7 +357,9 @@ def test_difference_of_models_with_and_without_a_sink(models_dir) -> None:
 
 
 def test_self_attention_has_one_row_per_head(models_dir) -> None:
-    result = plot(models_dir, "self-attention", "--input", models_dir / "transformer", "--token", 2, "--table")
+    result = plot(
+        models_dir, "self-attention", "--input", models_dir / "transformer", "--token", 2, "--table"
+    )
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head == ["head", "a", "b", "c", "d"] and len(rows) == 2
     assert all(sum(map(float, row[1:])) == pytest.approx(1, abs=1e-3) for row in rows)

@@ -11,7 +11,7 @@ import regard
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizer_factory import ActionsConfig, BytePairConfig, WordsConfig
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer

@@ -57,7 +57,9 @@ def read(page):
 
 
 def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
-    data = report(models, files, "--aligner", aligner, "--gold-links", files / "gold.talp", "--tokenize", "none")
+    data = report(
+        models, files, "--aligner", aligner, "--gold-links", files / "gold.talp", "--tokenize", "none"
+    )
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     out, scores = files / "out.txt", files / "scores.json"
     texts = (files / "in.txt", files / "ref.txt")

@@ -45,9 +45,7 @@ def _reproduce(data: Path, out: Path, *more):
 
 
 @pytest.mark.slow
-def test_table_is_trained_once_and_reused_after_a_move(
-    data: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Path, monkeypatch) -> None:
     # METEOR needs Java, which may not be installed.
     monkeypatch.setattr("regard.reproduce.scores.find_java", _no_java)
     out, figures = tmp_path / "out", tmp_path / "figures.json"
@@ -81,7 +79,16 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
     settings = [part for setting in SMALL if "generation" not in setting for part in ("--set", setting)]
     settings += ["--set", "generation.beam_size=1", "--set", "generation.max_length_ratio=1"]
     figures = tmp_path / "figures.json"
-    arguments = ("sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", "--num-jobs", "3", *settings)
+    arguments = (
+        "sutskever2014",
+        "--data-dir",
+        data,
+        "--output-dir",
+        tmp_path / "out",
+        "--num-jobs",
+        "3",
+        *settings,
+    )
     done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
     assert done.exit_code == 0, done.output
     (row,) = json.loads(figures.read_text())["rows"]
@@ -123,7 +130,17 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
     for path in data.glob("test.*"):
         shutil.copy(path, directory / f"gold-{path.name}")
     figures = tmp_path / "figures.json"
-    arguments = ("--data-dir", directory, "--output-dir", tmp_path / "out", "--num-jobs", "2", *SETTINGS, "--json", figures)
+    arguments = (
+        "--data-dir",
+        directory,
+        "--output-dir",
+        tmp_path / "out",
+        "--num-jobs",
+        "2",
+        *SETTINGS,
+        "--json",
+        figures,
+    )
     done = run("reproduce", "shankar2019-table3", *arguments, "--rows", "soft,prior")
     assert done.exit_code == 0, done.output
     for row in json.loads(figures.read_text())["rows"]:

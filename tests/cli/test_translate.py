@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
@@ -42,7 +42,12 @@ def save_model(
             "train": [{"source": "s", "target": "t"}],
             "valid": {"source": "s", "target": "t"},
         },
-        "model": {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {"hidden_size": 8},
+            "decoder": {"hidden_size": 8},
+            "init_range": 0.7,
+        },
         "generation": {"beam_size": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_offset": 4},
     }
     if fertility is not None:
@@ -207,7 +212,9 @@ def test_links_are_the_most_attended_words(model, tmp_path):
 
 
 def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
-    shown = run("translate", model, "--show-attention", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
+    shown = run(
+        "translate", model, "--show-attention", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n"
+    ).stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
@@ -341,7 +348,11 @@ def test_reduced_precisions_translate(model, precision, request):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
-        (["--beam-size", "2", "--num-return", "3"], ConfigError, "num_return = 3 .* a beam of at least 3, not 2$"),
+        (
+            ["--beam-size", "2", "--num-return", "3"],
+            ConfigError,
+            "num_return = 3 .* a beam of at least 3, not 2$",
+        ),
         (["--beam-size", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),

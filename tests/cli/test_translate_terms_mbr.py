@@ -24,7 +24,9 @@ def test_translations_contain_the_terms_of_their_line(model, tmp_path):
     assert "G F" in found[0] and "A" in found[0].split()
     assert "E" in found[3].split() and "B" in found[5].split()
     assert [found[i] for i in (1, 2, 4)] == [plain[i] for i in (1, 2, 4)]
-    for line in translate(model, "--required-terms", terms, "--beam-size", 4, "--num-return", 4, "--mbr", "bleu"):
+    for line in translate(
+        model, "--required-terms", terms, "--beam-size", 4, "--num-return", 4, "--mbr", "bleu"
+    ):
         number, text, _ = line.split(" ||| ")
         assert number != "0" or "G F" in text
 
@@ -39,7 +41,10 @@ def test_mismatched_term_files_and_sampling_are_rejected(model, tmp_path):
 
 @pytest.mark.parametrize("utility", ["bleu", "chrf", "rep"])
 def test_candidates_are_sorted_by_expected_utility(model, utility):
-    lines = [line.split(" ||| ") for line in translate(model, "--mbr", utility, "--beam-size", 6, "--num-return", 3)]
+    lines = [
+        line.split(" ||| ")
+        for line in translate(model, "--mbr", utility, "--beam-size", 6, "--num-return", 3)
+    ]
     assert {number for number, _, _ in lines} == {"0", "2", "3", "4", "5"}
     for number in ("0", "3"):
         scores = [float(score) for line_number, _, score in lines if line_number == number]

@@ -33,10 +33,14 @@ def tune(model, files, *arguments):
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("extra", [[], ["--beam-size", "2", "--tokenize", "none", "--lowercase", "--batch-size", "2"]])
+@pytest.mark.parametrize(
+    "extra", [[], ["--beam-size", "2", "--tokenize", "none", "--lowercase", "--batch-size", "2"]]
+)
 def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tmp_path, extra):
     figures = tmp_path / "figures.json"
-    lines = tune(model, files, "--length-penalties", "0,1.5", "--coverage-penalties", "0,2", "--json", figures, *extra)
+    lines = tune(
+        model, files, "--length-penalties", "0,1.5", "--coverage-penalties", "0,2", "--json", figures, *extra
+    )
     content = json.loads(figures.read_text())
     assert content["sentences"] == len(SOURCE)
     pairs = []

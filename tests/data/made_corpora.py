@@ -10,7 +10,13 @@ KINDS = {
     "moses": {"kind": "moses", "language": "de"},
     "bpe": {"kind": "bpe", "num_merges": 40},
     "sentencepiece": {"kind": "sentencepiece", "vocab_size": 330},
-    "unigram": {"kind": "sentencepiece", "vocab_size": 330, "model_type": "unigram", "joint": False, "max_training_lines": 20},
+    "unigram": {
+        "kind": "sentencepiece",
+        "vocab_size": 330,
+        "model_type": "unigram",
+        "joint": False,
+        "max_training_lines": 20,
+    },
     "characters": {"kind": "characters"},
 }
 NOUNS = "Hund Katze Haus Baum Auto Vogel Fisch Tisch".split()

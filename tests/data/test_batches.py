@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batch import BatchConfig, make_batches, collate
+from regard.data.batch import BatchConfig, collate, make_batches
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import UsageError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, parse_fertilities
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SINK, SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
@@ -38,7 +38,9 @@ def test_sentences_are_unchanged_without_sink_or_budget() -> None:
 
 def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
-    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [parse_fertilities("- 1:4", [0, 1], "here"), None])
+    batch = made.batch(
+        [[EIN, HUND], [HUND]], None, [0, 1], [parse_fertilities("- 1:4", [0, 1], "here"), None]
+    )
     assert batch.upper_bounds is not None and batch.lower_bounds is not None
     assert batch.upper_bounds.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
     assert batch.lower_bounds.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]

@@ -166,10 +166,15 @@ def test_every_option_has_a_help_sentence():
 def test_overlong_lines_become_empty_and_are_reported(tmp_path, caplog, zipped):
     path = tmp_path / "long"
     longest_line = b"x" * (MAX_LINE_BYTES - 1)
-    content = b"one\n" + b"y" * MAX_LINE_BYTES + b"\n" + longest_line + b"\nfour\n" + b"z" * (3 * MAX_LINE_BYTES)
+    content = (
+        b"one\n" + b"y" * MAX_LINE_BYTES + b"\n" + longest_line + b"\nfour\n" + b"z" * (3 * MAX_LINE_BYTES)
+    )
     path.write_bytes(gzip.compress(content, 1) if zipped else content)
     assert list(read_lines(path)) == ["one", "", longest_line.decode(), "four", ""]
-    assert f"long: line 2 has {MAX_LINE_BYTES + 1} bytes, more than the maximum of {MAX_LINE_BYTES}" in caplog.text
+    assert (
+        f"long: line 2 has {MAX_LINE_BYTES + 1} bytes, more than the maximum of {MAX_LINE_BYTES}"
+        in caplog.text
+    )
     assert f"long: line 5 has {3 * MAX_LINE_BYTES} bytes" in caplog.text
     path.write_bytes(b"y" * 20 + b"\na\xff\n")
     with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff, byte 23 of the text\)"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.data import directories
-from regard.data.files import file_digest, open_atomic, read_bytes, write_atomic
 from regard.data.directories import atomic_directory
+from regard.data.files import file_digest, open_atomic, read_bytes, write_atomic
 from regard.data.partial import partial_directory
 from regard.errors import DataError
 

@@ -7,9 +7,9 @@ import torch
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
+from regard.data.dataset import PreparedData, prepare_data
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.guided_alignment import GuidedSplit, SplitLinks
-from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.text import TextSide, TextProcessor, _warn_unknown
+from regard.data.text import TextProcessor, TextSide, _warn_unknown
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
 from regard.data.vocabulary import UNK, Vocabulary
@@ -177,9 +177,16 @@ def test_characters_of_forms_count_as_words(tmp_path):
 
 def test_lines_without_features_are_invalid_but_empty_lines_are_valid():
     assert "no tab" in (TOKENIZER.format_error("Haus") or "")
-    assert TOKENIZER.format_error("Haus\tPL") is TOKENIZER.format_error("") is TOKENIZER.format_error(" \t ") is None
+    assert (
+        TOKENIZER.format_error("Haus\tPL")
+        is TOKENIZER.format_error("")
+        is TOKENIZER.format_error(" \t ")
+        is None
+    )
     tagged = TextSide(TOKENIZER, Vocabulary.build({}, required_tokens=["<de>"]), ("<de>",))
-    assert tagged.format_error("<de> Haus\tPL") is None and "no tab" in (tagged.format_error("<de> Haus") or "")
+    assert tagged.format_error("<de> Haus\tPL") is None and "no tab" in (
+        tagged.format_error("<de> Haus") or ""
+    )
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/data/inflection next to the project")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from made_corpora import configure, corpus, sentences, stamp
 
-from regard.data.partial import partial_directory
 from regard.data.dataset import PreparedData, prepare_data
+from regard.data.partial import partial_directory
 from regard.errors import DataError
 
 BAD = {

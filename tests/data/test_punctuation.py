@@ -8,7 +8,7 @@ import sacremoses
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.punctuation import TextFormatDetector, TextFormat, separate_punctuation
+from regard.data.punctuation import TextFormat, TextFormatDetector, separate_punctuation
 from regard.data.text import TextProcessor
 from regard.data.tokenizer_factory import MosesConfig, WordsConfig, detect_text_format
 
@@ -56,7 +56,9 @@ def test_words_in_the_vocabulary_are_not_split():
     form = TextFormat(tokenized=True, language="en")
     assert separate_punctuation("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
     # Without punctuation, plain and tokenized text look alike: a word is split only if all parts are known.
-    assert separate_punctuation("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
+    assert (
+        separate_punctuation("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
+    )
     assert separate_punctuation("I can't go", form, known) == "I can't go"
     # For Moses, an initial or an ordinal does not end a sentence, but here the line ends.
     assert separate_punctuation("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
@@ -77,7 +79,9 @@ def test_escapes_of_the_training_text_are_applied():
     expected = sacremoses.MosesTokenizer("en").tokenize(line, return_str=True)
     known = {"&apos;s", "&quot;", "&amp;", "&#91;", "&#93;", "."}.__contains__
     assert separate_punctuation(line, form, known) == expected
-    assert separate_punctuation("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
+    assert (
+        separate_punctuation("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
+    )
 
 
 @pytest.mark.parametrize(

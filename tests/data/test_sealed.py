@@ -9,11 +9,11 @@ import zipfile
 
 import pytest
 
+from regard.data.checksums import compute_checksums, verify_checksums
 from regard.data.files import file_digest, read_bytes
 from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
 from regard.data.reading import InvalidJsonError, open_regular_file, parse_json, read_limited
-from regard.data.checksums import verify_checksums, compute_checksums
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError

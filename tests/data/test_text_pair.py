@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizer_factory import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
 from regard.data.tokenizers.sentencepiece import SentencePieceTokenizer, train_sentencepiece
@@ -21,7 +21,9 @@ def pair():
     source = SentencePieceTokenizer(config, train_sentencepiece(["ein Haus", "zwei Häuser"] * 4, config))
     target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
     return TextProcessor(
-        TextSide(source, Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"]), ("<bt>",)),
+        TextSide(
+            source, Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"]), ("<bt>",)
+        ),
         TextSide(target, Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))),
     )
 

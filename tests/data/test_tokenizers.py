@@ -16,7 +16,6 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.whitespace import normalize_whitespace
 from regard.data.text import TextSide
 from regard.data.tokenizer_factory import (
     ActionsConfig,
@@ -26,13 +25,14 @@ from regard.data.tokenizer_factory import (
     MosesConfig,
     SentencePieceConfig,
     WordsConfig,
+    create_tokenizers,
     learn_bpe_tokenizers,
     load_tokenizer,
-    create_tokenizers,
 )
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
 from regard.data.tokenizers.sentencepiece import train_sentencepiece
 from regard.data.vocabulary import UNK, Vocabulary
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import ConfigError, DataError
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}

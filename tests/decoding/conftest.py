@@ -47,7 +47,10 @@ def build() -> Callable[..., LstmModel]:
 
 ARCHITECTURES = {
     "luong": {},
-    "bahdanau": {"decoder": {"query": "previous", "input_feeding": "context"}, "attention": {"score_function": "additive"}},
+    "bahdanau": {
+        "decoder": {"query": "previous", "input_feeding": "context"},
+        "attention": {"score_function": "additive"},
+    },
     "context input feeding": {"decoder": {"input_feeding": "context"}},
     "no input feeding": {"decoder": {"input_feeding": "none"}},
     "no attention": {"attention": {"kind": "none"}},

@@ -8,11 +8,11 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
-from regard.decoding.config import SamplingConfig, GenerationBatchConfig, GenerationConfig
+from regard.decoding.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.decoding.forced import predict_tokens
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import Translator, enumerate_lines
@@ -72,7 +72,13 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
                 for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
                     np.testing.assert_allclose(a, b, atol=1e-5)
     figures = [
-        summarize([attention_statistics(x.posteriors[-1], x.correct, x.source_words, x.target_words) for x in lines if x])
+        summarize(
+            [
+                attention_statistics(x.posteriors[-1], x.correct, x.source_words, x.target_words)
+                for x in lines
+                if x
+            ]
+        )
         for lines in (alone, forced(model))
     ]
     assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
@@ -126,7 +132,9 @@ def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
 )
 def test_translation_and_scoring_return_the_same_attention_as_analysis(build, attention, sampling):
     model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
-    search = from_dict(GenerationConfig, {"beam_size": 3, "num_return": 2, "suppress_unk": True, "max_length_ratio": 1.0})
+    search = from_dict(
+        GenerationConfig, {"beam_size": 3, "num_return": 2, "suppress_unk": True, "max_length_ratio": 1.0}
+    )
     # Only for soft attention are prior weights and posteriors the same.
     has_posterior, num_different = attention["kind"] != "soft", 0
     for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):

@@ -131,7 +131,9 @@ def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         targets = [[*h.tokens, EOS] for h in found]
         pairs = collate([sentence] * len(found), targets, range(len(found)))
-        for hypothesis, expected in zip(found, force_decode(model, pairs, HypothesisScorer(0.7)), strict=True):
+        for hypothesis, expected in zip(
+            found, force_decode(model, pairs, HypothesisScorer(0.7)), strict=True
+        ):
             assert hypothesis.tokens == expected.tokens
             assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
             assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
@@ -144,7 +146,9 @@ def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
 
 @pytest.mark.parametrize("map", ["softmax", "sparsemax"])
 def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
-    for found in beam_search(build(attention={"normalizer": map}), batch(sentences), config(beam_size=3, num_return=3)):
+    for found in beam_search(
+        build(attention={"normalizer": map}), batch(sentences), config(beam_size=3, num_return=3)
+    ):
         for hypothesis in found:
             np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
 
@@ -156,7 +160,9 @@ def test_translations_are_distinct_and_sorted_by_score(model, batch, sentences):
 
 
 def test_score_is_log_probability_divided_by_length_penalty(build, batch, sentences):
-    for found in beam_search(build(), batch(sentences), config(beam_size=3, num_return=3, length_penalty=0.6)):
+    for found in beam_search(
+        build(), batch(sentences), config(beam_size=3, num_return=3, length_penalty=0.6)
+    ):
         for h in found:
             # Wu et al. (2016), Eq. 14; the length includes the end symbol.
             assert h.score == pytest.approx(h.log_probability / ((5 + len(h.tokens) + 1) / 6) ** 0.6)
@@ -254,7 +260,9 @@ def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, s
 
 def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}, length_penalty=1.5))
+        beam_search(
+            model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}, length_penalty=1.5)
+        )
         for stop in ("heuristic", "exact")
     ]
     for (heuristic,), (exact,) in zip(*pair, strict=True):
@@ -267,7 +275,9 @@ def test_ties_are_broken_deterministically(build, batch, sentences):
         for parameter in model.parameters():
             parameter.zero_()
     found = beam_search(model, batch(sentences), config(beam_size=3, num_return=3))
-    assert token_lists(found) == token_lists(beam_search(model, batch(sentences), config(beam_size=3, num_return=3)))
+    assert token_lists(found) == token_lists(
+        beam_search(model, batch(sentences), config(beam_size=3, num_return=3))
+    )
     for one, sentence in zip(found, sentences, strict=True):
         alone = beam_search(model, batch([sentence]), config(beam_size=3, num_return=3))
         assert token_lists([one]) == token_lists(alone)

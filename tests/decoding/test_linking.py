@@ -138,7 +138,9 @@ def test_selections_are_scored_only_if_all_lines_have_one(build) -> None:
     gold = [parse_gold_links("0-0 1-1 2-2"), parse_gold_links("0-0")]
     pairs = [PAIRS[0], PAIRS[-1]]
     for kind, has_selection in (("hard", True), ("soft", False)):
-        lines = force_decode_lines(build(seed=3, attention={"kind": kind}), TEXT, pairs, GenerationBatchConfig())
+        lines = force_decode_lines(
+            build(seed=3, attention={"kind": kind}), TEXT, pairs, GenerationBatchConfig()
+        )
         found = [line.attention_statistics(AlignmentConfig()) for line in lines if line is not None]
         links, sets = score_links(found, gold)
         assert links == alignment_score([one.links for one in found], gold)
@@ -167,9 +169,7 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
         np.testing.assert_array_less(words, 3 + 1e-4)
     for line in (beyond, far_beyond):
         assert line.hypothesis is None
-        assert (
-            "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.error
-        )
+        assert "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.error
     assert "'G'" in beyond.error and beyond.error in caplog.text
     assert [line is None for line in force_decode_lines(model, text, pairs, GenerationBatchConfig())] == [
         False,

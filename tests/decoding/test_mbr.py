@@ -8,10 +8,10 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.config import from_dict
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.mbr import MbrConfig, expected_utilities, rank_candidates
 from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import UsageError
@@ -25,7 +25,9 @@ def config(**options) -> MbrConfig:
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam_size": 4, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
+    return from_dict(
+        GenerationConfig, {"beam_size": 4, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
 
 
 def pair() -> TextProcessor:
@@ -56,8 +58,12 @@ def test_ranking_equals_the_definition(name, sampled):
 def test_candidate_weights_are_configurable():
     logs = [math.log(0.6), math.log(0.2)]
     assert config(weighting="uniform").reference_weights(logs, sampled=False) == pytest.approx([0.5, 0.5])
-    assert config(weighting="probability").reference_weights(logs, sampled=True) == pytest.approx([0.75, 0.25])
-    assert config().reference_weights([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
+    assert config(weighting="probability").reference_weights(logs, sampled=True) == pytest.approx(
+        [0.75, 0.25]
+    )
+    assert config().reference_weights([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx(
+        [0.75, 0.25]
+    )
 
 
 def test_duplicate_samples_count_twice_but_are_returned_once():
@@ -71,7 +77,11 @@ def test_duplicate_samples_count_twice_but_are_returned_once():
 
 
 def test_ties_are_broken_by_candidate_order():
-    assert [index for index, _ in rank_candidates(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
+    assert [index for index, _ in rank_candidates(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [
+        0,
+        1,
+        2,
+    ]
     assert rank_candidates(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
     assert rank_candidates([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
 
@@ -86,8 +96,12 @@ def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
 def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
-    wide = list(Translator(model, text, search(beam_size=8, num_return=8), sampling).translate(enumerate_lines(lines)))
-    chosen = Translator(model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8))
+    wide = list(
+        Translator(model, text, search(beam_size=8, num_return=8), sampling).translate(enumerate_lines(lines))
+    )
+    chosen = Translator(
+        model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8)
+    )
     for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
         texts = [one.text for one in candidates.translations]
         if not texts:
@@ -103,7 +117,10 @@ def test_translator_returns_the_best_candidates(build, sampling):
 def test_samples_weighted_by_probability_are_counted_once(build):
     model, text = build(), pair()
     sampler = Translator(
-        model, text, search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1), SamplingConfig()
+        model,
+        text,
+        search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1),
+        SamplingConfig(),
     )
     (candidates,) = sampler.translate(enumerate_lines(["a b"]))
     distinct = {one.hypothesis.tokens: one for one in candidates.translations}

@@ -11,7 +11,7 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS, SINK, UNK
 from regard.decoding.beam import beam_search, beam_searches
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import force_decode
 from regard.decoding.penalties import CoveragePenalty, HypothesisScorer
@@ -46,7 +46,9 @@ def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
 def test_zero_weight_adds_no_penalty():
     assert HypothesisScorer.from_config(GenerationConfig()) == HypothesisScorer(1.0)
     assert HypothesisScorer.from_config(config(weight=0.0)).attention_terms == ()
-    assert HypothesisScorer.from_config(config(0.3, 0.2)) == HypothesisScorer(0.6, (CoveragePenalty(0.3, 0.2),))
+    assert HypothesisScorer.from_config(config(0.3, 0.2)) == HypothesisScorer(
+        0.6, (CoveragePenalty(0.3, 0.2),)
+    )
 
 
 @pytest.mark.parametrize("rescore_only", [True, False])
@@ -54,7 +56,9 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, r
     search = config(beam_size=4, num_return=4, rescore_only=rescore_only)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
-        for hypothesis, forced in zip(found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True):
+        for hypothesis, forced in zip(
+            found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True
+        ):
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
             expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
             assert hypothesis.score == pytest.approx(expected, abs=1e-5)
@@ -77,7 +81,9 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only)
         "max_length_offset": longest,
     }
     search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
-    best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[:20]
+    best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[
+        :20
+    ]
     without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
     assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
     (found,) = beam_search(model, batch(source), search)
@@ -118,7 +124,9 @@ def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sen
 def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
     options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
     configs = [config(beta, length_penalty=alpha, beam_size=4, num_return=2) for alpha, beta in options]
-    together = beam_searches(model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs])
+    together = beam_searches(
+        model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs]
+    )
     for found, one in zip(together, configs, strict=True):
         assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
     assert len({str(tokens_and_scores(found)) for found in together}) > 1

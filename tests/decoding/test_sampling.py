@@ -9,13 +9,15 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.forced import force_decode
 from regard.decoding.sampling import sample
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
+    return from_dict(
+        GenerationConfig, {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
 
 
 def sampling(**options) -> SamplingConfig:

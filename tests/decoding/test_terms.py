@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.words import (
     SPACE_MARK,
@@ -21,10 +21,10 @@ from regard.data.tokenizers.words import (
 )
 from regard.data.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
+from regard.decoding.constrained import TermConstraints, WordBoundaries, contains_term
 from regard.decoding.forced import force_decode
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.constrained import WordBoundaries, TermConstraints, contains_term
 from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import DataError, RegardError, UsageError
 
@@ -107,7 +107,9 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
         max_length_offset=longest,
         scheme={"stopping": "exact"},
     )
-    (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size)))
+    (found,) = beam_search(
+        model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size))
+    )
     assert [h.tokens for h in found] == [h.tokens for h in best]
     assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
 
@@ -115,7 +117,9 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
     model, search = build(seed=3), config(beam_size=beam, num_return=min(beam, 2))
-    together = beam_search(model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words()))
+    together = beam_search(
+        model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words())
+    )
     reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
     reversed_order = beam_search(model, batch(sentences[::-1]), search, terms=reversed_terms)
     assert token_lists(together) == token_lists(reversed_order[::-1])
@@ -172,7 +176,9 @@ def test_nan_weights_raise_an_error_with_terms(build, batch):
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
     with pytest.raises(RegardError, match="log-probabilities are NaN"):
-        beam_search(model, batch([[5], [6]]), config(beam_size=3), terms=TermConstraints([[[6]], []], whole_words()))
+        beam_search(
+            model, batch([[5], [6]]), config(beam_size=3), terms=TermConstraints([[[6]], []], whole_words())
+        )
 
 
 def characters() -> TextSide:
@@ -231,7 +237,9 @@ def test_terms_match_whole_words_only(side, text, term, contained):
 def test_word_boundaries_follow_the_script(text, term, contained):
     tokenizer = CharactersTokenizer(CharactersConfig())
     target = TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys(text.replace(" ", SPACE_MARK)))))
-    assert contains_term(target.encode(text), target.encode(term), WordBoundaries.from_side(target)) == contained
+    assert (
+        contains_term(target.encode(text), target.encode(term), WordBoundaries.from_side(target)) == contained
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -241,7 +249,10 @@ def test_word_boundaries_follow_the_script(text, term, contained):
     side=st.sampled_from([characters, pairs]),
 )
 def test_incremental_progress_agrees_with_whole_translations(tokens, terms, side):
-    tokens, boundaries = [min(t, len(side().vocabulary) - 1) for t in tokens], WordBoundaries.from_side(side())
+    tokens, boundaries = (
+        [min(t, len(side().vocabulary) - 1) for t in tokens],
+        WordBoundaries.from_side(side()),
+    )
     terms = [[min(t, len(side().vocabulary) - 1) for t in term] for term in terms]
     progress, last = TermConstraints([terms], boundaries).initial_state(), torch.tensor([2])
     for token in [*tokens, EOS]:
@@ -293,5 +304,7 @@ def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
         list(
-            Translator(build(), text, config(), SamplingConfig()).translate(enumerate_lines(["a"], terms=["A"]))
+            Translator(build(), text, config(), SamplingConfig()).translate(
+                enumerate_lines(["a"], terms=["A"])
+            )
         )

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.blocks import length_sorted_batches
-from regard.decoding.config import SamplingConfig, GenerationBatchConfig, GenerationConfig
+from regard.decoding.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.decoding.penalties import HypothesisScorer
+from regard.decoding.replace_unk import replace_unk_tokens
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import InputLine, Translator, enumerate_lines
-from regard.decoding.replace_unk import replace_unk_tokens
 from regard.errors import DataError
 from regard.models.registry import build_model
 from regard.models.transformer_config import TransformerConfig
@@ -31,7 +31,9 @@ LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"beam_size": 3, "max_length_ratio": 1.0, "max_length_offset": 4, **options})
+    return from_dict(
+        GenerationConfig, {"beam_size": 3, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
 
 
 def lines(texts=LINES):
@@ -130,7 +132,9 @@ def test_term_longer_than_the_limit_is_skipped(build):
 def test_forbidden_term_does_not_change_the_translation(build):
     options = search(min_length=1, no_repeat_ngram_size=1)
     translator = Translator(build(), TEXT, options)
-    with_term, without = translator.translate([InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")])
+    with_term, without = translator.translate(
+        [InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")]
+    )
     assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == "A A\tE"
     assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
 

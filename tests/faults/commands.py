@@ -44,7 +44,8 @@ valid = {{ source = "corpus/valid.de", target = "corpus/valid.en" }}
 logging = {{ every_steps = 2 }}
 checkpoint = {{ keep_last_epochs = 2, every_steps = 3 }}
 """
-SMALL = "embedding_size = 4\nencoder = { num_layers = 1, hidden_size = 4 }\ndecoder = { num_layers = 1, hidden_size = 4 }\n"
+SIDE = "{ num_layers = 1, hidden_size = 4 }"
+SMALL = f"embedding_size = 4\nencoder = {SIDE}\ndecoder = {SIDE}\n"
 TRANSFORMER = """
 [model]
 kind = "transformer"
@@ -61,8 +62,8 @@ CONFIGS = {
     + SMALL
     + 'attention = { kind = "constrained" }\n',
     "guided": "[model]\n" + SMALL + "[guided_alignment]\n",
-    "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase_length = 3\nlm_order = 2\nstack_size = 5\n'
-    + "tuning = { num_rounds = 1, nbest_size = 5, num_restarts = 0 }\n",
+    "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase_length = 3\n'
+    "lm_order = 2\nstack_size = 5\n" + "tuning = { num_rounds = 1, nbest_size = 5, num_restarts = 0 }\n",
     "transformer": TRANSFORMER,
 }
 PRETRAIN = """
@@ -113,7 +114,8 @@ COMMANDS = (
     ),
     Command(
         "align",
-        "align corpus/train.de corpus/train.en --model ibm2 --save-aligner aligner -o links.txt --json pass.json "
+        "align corpus/train.de corpus/train.en --model ibm2 --save-aligner aligner -o links.txt --json "
+        "pass.json "
         "--num-threads 1",
         ("aligner", "links.txt", "pass.json"),
         needs=("corpus", "aligner", "links.txt"),
@@ -132,7 +134,11 @@ COMMANDS = (
         whole=False,
     ),
     Command(
-        "train", "train lstm.toml --output-dir trained", ("trained",), whole=False, needs=("corpus", "prepared")
+        "train",
+        "train lstm.toml --output-dir trained",
+        ("trained",),
+        whole=False,
+        needs=("corpus", "prepared"),
     ),
     Command("train, fertilities", "train fertile.toml --output-dir trained", ("trained",), whole=False),
     Command("train, guided", "train guided.toml --output-dir trained", ("trained",), whole=False),
@@ -147,7 +153,8 @@ COMMANDS = (
     ),
     Command(
         "translate",
-        "translate model --input corpus/test.de --output out.txt --links-output links.txt --attention-output a.jsonl "
+        "translate model --input corpus/test.de --output out.txt --links-output links.txt "
+        "--attention-output a.jsonl "
         "--beam-size 2 --num-threads 1",
         ("out.txt", "links.txt", "a.jsonl"),
         needs=("corpus", "model", "out.txt", "links.txt"),
@@ -168,7 +175,8 @@ COMMANDS = (
     ),
     Command(
         "tune",
-        "tune model --source corpus/valid.de --reference corpus/valid.en --length-penalties 0 --coverage-penalties 0 --json t.json "
+        "tune model --source corpus/valid.de --reference corpus/valid.en --length-penalties 0 "
+        "--coverage-penalties 0 --json t.json "
         "--num-threads 1",
         ("t.json",),
         needs=("corpus", "model"),

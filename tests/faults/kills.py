@@ -1,10 +1,11 @@
-"""Kill one training run many times, at random moments, and compare its result with that of an undisturbed run.
+"""Kill one training run many times and compare its result with that of an undisturbed run.
 
     python tests/faults/kills.py [--kills 200] [--seed 1]
 
-Both runs train the same tiny recurrent model. One of them is killed (SIGKILL, the whole process group) a random
-time after it has begun to train, and started again, until it was killed the given number of times. Its weights
-must then be identical, bit for bit, and its record must hold the same losses. Exit status 1 if they differ.
+Both runs train the same tiny recurrent model. One of them is killed (SIGKILL, the whole process group) a
+random time after it has begun to train, and started again, until it was killed the given number of times. Its
+weights must then be identical, bit for bit, and its record must hold the same losses. Exit status 1 if they
+differ.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .commands import CONFIGS, CONFIG
+from .commands import CONFIG, CONFIGS
 
 STEPS_PER_KILL = 8
 CHECKPOINT_EVERY = 2
@@ -87,7 +88,10 @@ def main() -> int:
                 break
             kills += 1
             if kills % 20 == 0:
-                print(f"{kills} kills, {_line_count(folder / 'killed' / 'record.jsonl')} lines recorded", flush=True)
+                print(
+                    f"{kills} kills, {_line_count(folder / 'killed' / 'record.jsonl')} lines recorded",
+                    flush=True,
+                )
         for run in ("killed", "whole"):
             subprocess.run(
                 _command(f"train run.toml --output-dir {run} {settings}"), cwd=folder, check=True,
@@ -99,7 +103,10 @@ def main() -> int:
         ]
         losses = [_losses(folder / run / "record.jsonl") for run in ("killed", "whole")]
     same = digests[0] == digests[1] and losses[0] == losses[1]
-    print(f"{kills} kills in a run of {steps} steps, {len(losses[1])} losses: {'identical' if same else 'different'}")
+    print(
+        f"{kills} kills in a run of {steps} steps, {len(losses[1])} losses: "
+        f"{'identical' if same else 'different'}"
+    )
     return 0 if same and kills == options.kills and losses[1] else 1
 
 

@@ -114,7 +114,17 @@ class Crowd:
 @contextmanager
 def start(models: Sequence[Path], *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """Run `regard serve` on a free port of 127.0.0.1; yield the process and the port once it is ready."""
-    command = [sys.executable, "-m", "regard", "serve", *map(str, models), "--port", "0", "--num-threads", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "serve",
+        *map(str, models),
+        "--port",
+        "0",
+        "--num-threads",
+        "1",
+    ]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         try:

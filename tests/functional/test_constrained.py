@@ -150,7 +150,9 @@ def test_infeasible_bounds_raise_with_the_row(name, version) -> None:
     with use_backend(version):
         with pytest.raises(InfeasibleBoundsError, match=r"row \[1, 0\] of \[2, 3\]: .* sum to 0\.8,"):
             BOUNDED[name](scores, upper)
-        with pytest.raises(InfeasibleBoundsError, match=r"row \[0, 1\] of \[2, 3\]: .*lower bounds sum to 1\.2,"):
+        with pytest.raises(
+            InfeasibleBoundsError, match=r"row \[0, 1\] of \[2, 3\]: .*lower bounds sum to 1\.2,"
+        ):
             lower = torch.zeros(2, 3, 4)
             lower[0, 1] = 0.3
             BOUNDED[name](scores, torch.ones(4), lower)

@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from regard.functional.estimators import gumbel_softmax, leave_one_out, reinforce_objective, sample_categorical
+from regard.functional.estimators import (
+    gumbel_softmax,
+    leave_one_out,
+    reinforce_objective,
+    sample_categorical,
+)
 
 COUNT = 40_000
 INF = float("inf")

@@ -8,7 +8,7 @@ from problems import free_problems
 from torch.autograd import gradcheck
 
 from regard.functional import fusedmax, sparsemax
-from regard.functional.fusedmax import group_means, fuse_by_path, fuse_by_taut_string
+from regard.functional.fusedmax import fuse_by_path, fuse_by_taut_string, group_means
 from regard.kernels.versions import use_backend
 from regard.nn import Fusedmax
 

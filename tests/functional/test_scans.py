@@ -164,7 +164,9 @@ def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Ten
     received, steps = torch.zeros_like(scores[:, :, 0]), []
     for t in range(scores.shape[2]):
         bound = remaining_bound(fertility.unsqueeze(1).expand(received.shape), received)
-        steps.append(BOUNDED[name](add_exhaustion(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t]))
+        steps.append(
+            BOUNDED[name](add_exhaustion(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t])
+        )
         received = received + steps[-1].mean(1, keepdim=True)
     return torch.stack(steps, 2)
 

@@ -135,7 +135,13 @@ def test_unforced_translations_end_where_generate_ends(
 def test_flags_override_the_generation_settings(model_dir: ModelDir, tmp_path: Path) -> None:
     made = with_settings(model_dir("bart"), tmp_path / "bart", SETTINGS["bart-large-cnn"])
     one = loaded(made)
-    flags = {"beam_size": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3, "num_return": 2}
+    flags = {
+        "beam_size": 2,
+        "length_penalty": 0.5,
+        "no_repeat_ngram_size": 2,
+        "min_length": 3,
+        "num_return": 2,
+    }
     search = search_settings(one.config.generation, flags)
     found = beam_search(one.model, batch(one, LINES).source, search)
     options = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from regard.config import from_dict
-from regard.data.monolingual import num_masked, mask_tokens
+from regard.data.monolingual import mask_tokens, num_masked
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.pretrain import PretrainConfig, pretrain
 from regard.training.serialization import read_tensors

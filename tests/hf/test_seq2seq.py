@@ -19,7 +19,7 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.vocabulary import BOS, EOS, PAD
 from regard.decoding.beam import beam_search
@@ -167,7 +167,9 @@ def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
     for own, theirs in zip(outcome.decoder_attentions, made.decoder_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0, :, skipped:, skipped:], atol=1e-5)
     columns = data.source.tokens.shape[1]
-    assert len(one.text.sink_tokens) == layout.num_special and outcome.cross_attentions[0].shape[-1] == columns
+    assert (
+        len(one.text.sink_tokens) == layout.num_special and outcome.cross_attentions[0].shape[-1] == columns
+    )
 
 
 @whole

@@ -73,7 +73,11 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     assert isinstance(loaded.model, TransformerModel)
     before = load_model_weights(model_dir("bert"))
     after = load_weights(tmp_path / "run")
-    layers = {name: value for name, value in after.items() if name.startswith("pretrained_encoder.model.encoder.layer")}
+    layers = {
+        name: value
+        for name, value in after.items()
+        if name.startswith("pretrained_encoder.model.encoder.layer")
+    }
     old = {name: before[f"bert.{name.removeprefix('pretrained_encoder.model.')}"] for name in layers}
     assert layers and all(torch.equal(value, old[name]) for name, value in layers.items())
     found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam_size=2)
@@ -103,7 +107,9 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
 
 def test_encoder_with_language_model_trains_and_is_averaged(model_dir: ModelDir, tmp_path: Path) -> None:
     model = {"kind": "hf", "encoder_path": str(model_dir("bert")), "decoder_path": str(model_dir("gpt2"))}
-    config = run_config(tmp_path, model, 8, fine_tuning={"freeze_steps": 2, "unfreeze_every": 1, "lr_factor": 0.5})
+    config = run_config(
+        tmp_path, model, 8, fine_tuning={"freeze_steps": 2, "unfreeze_every": 1, "lr_factor": 0.5}
+    )
     assert train(config, tmp_path / "run").progress.best_score is not None
     found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam_size=1)
     average_models(tmp_path / "mean", [tmp_path / "run", tmp_path / "run"])

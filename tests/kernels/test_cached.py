@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.kernels.cached import supports_attention, slot_attention, source_attention
+from regard.kernels.cached import slot_attention, source_attention, supports_attention
 from regard.kernels.versions import use_backend
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -160,6 +160,10 @@ def test_kernel_is_disabled_for_unsupported_inputs():
     assert not supports_attention(x)  # a gradient may be required
     with torch.inference_mode():
         assert supports_attention(x)
-        assert not supports_attention(x.double()) and not supports_attention(x, x.bfloat16()) and not supports_attention(x[:0])
+        assert (
+            not supports_attention(x.double())
+            and not supports_attention(x, x.bfloat16())
+            and not supports_attention(x[:0])
+        )
         with use_backend("reference"):
             assert not supports_attention(x)

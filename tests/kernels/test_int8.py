@@ -8,7 +8,7 @@ import torch
 
 from regard.errors import DeviceError
 from regard.kernels import int8
-from regard.kernels.int8 import check_int8, quantized_matrix, is_int8_registered, register_int8
+from regard.kernels.int8 import check_int8, is_int8_registered, quantized_matrix, register_int8
 from regard.kernels.products import matmul
 from regard.kernels.versions import use_backend
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.kernels.lstm import supports_lstm
 from regard.layers.cells import CELLS, gru_cell, lstm_cell
-from regard.layers.recurrent import RecurrentWeights, RecurrentLayer
+from regard.layers.recurrent import RecurrentLayer, RecurrentWeights
 
 DOUBLE = torch.float64
 

@@ -15,9 +15,9 @@ from regard.metrics.attention import (
     AttentionStatistics,
     Histogram,
     SentenceAttention,
+    attention_statistics,
     coverage,
     entropy,
-    attention_statistics,
     summarize,
     support,
 )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from regard.errors import DataError, UsageError
 from regard.metrics.by_length import (
     BucketScore,
+    bucket_by_length,
     count_lengths,
     count_system,
-    bucket_by_length,
     score_by_length,
 )
 from regard.metrics.coverage import drop, rep
@@ -138,7 +138,9 @@ def test_every_bucket_is_compared_with_the_first_system():
         assert one is not None and same is not None
         assert (one.value, one.interval) == (same.value, same.interval) and same.difference is None
         if len(bucket.sentence_ids) > 1:
-            pair = paired_bootstrap(first.rows[bucket.sentence_ids], other.rows[bucket.sentence_ids], other.aggregate, 50)
+            pair = paired_bootstrap(
+                first.rows[bucket.sentence_ids], other.rows[bucket.sentence_ids], other.aggregate, 50
+            )
             assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
 
 

@@ -12,9 +12,9 @@ from regard.errors import DataError, UsageError
 from regard.metrics.coverage import (
     count_drops,
     count_repetitions,
-    immediate_repetitions,
     drop,
     dropped_words,
+    immediate_repetitions,
     rep,
     repeated_ngrams,
     repetition_sigma,

@@ -94,7 +94,10 @@ def test_significance_agrees_with_sacrebleu(references, fraction, significant):
     metric = sacrebleu.BLEU(force=True)
     _, scores = PairedTest([("first", first), ("other", other)], {"BLEU": metric}, [references], "bs", 300)()
     theirs = scores["BLEU"][1]
-    rows, other_rows = count_statistics("bleu", first, [references]), count_statistics("bleu", other, [references])
+    rows, other_rows = (
+        count_statistics("bleu", first, [references]),
+        count_statistics("bleu", other, [references]),
+    )
     result = paired_bootstrap(rows.rows, other_rows.rows, rows.aggregate, resamples=300)
     assert result.other.value == pytest.approx(theirs.score)
     assert (result.p_value < 0.05) == (theirs.p_value < 0.05) == significant

@@ -81,7 +81,8 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
 @pytest.mark.parametrize("kernels", [(3, 3), (5, 2), (1, 1)])
 def test_model_matches_the_equations_of_the_paper(kernels) -> None:
     sides = [
-        ConvSideConfig(num_layers=2, hidden_size=width, kernel_size=k) for width, k in zip((8, 4), kernels, strict=True)
+        ConvSideConfig(num_layers=2, hidden_size=width, kernel_size=k)
+        for width, k in zip((8, 4), kernels, strict=True)
     ]
     model, data = build(conv(encoder=sides[0], decoder=sides[1])).eval(), batch()
     assert isinstance(model, ConvModel)
@@ -141,7 +142,10 @@ def test_returning_attention_does_not_change_the_likelihood() -> None:
     model, data = build(conv()), batch()
     without, with_weights = (model(data, output_attentions=look) for look in ("nothing", "source"))
     torch.testing.assert_close(without.log_likelihood, with_weights.log_likelihood)
-    assert without.cross_attentions == () and [w.shape for w in with_weights.cross_attentions] == [(3, 7, 1, 5)] * 2
+    assert (
+        without.cross_attentions == ()
+        and [w.shape for w in with_weights.cross_attentions] == [(3, 7, 1, 5)] * 2
+    )
 
 
 def test_dropout_is_active_only_in_training() -> None:
@@ -158,7 +162,12 @@ def test_tied_embeddings_share_one_parameter() -> None:
 
 
 def test_default_scorer_is_the_dot_product_of_the_paper() -> None:
-    config = conv(layer_attention=(SoftAttentionConfig(normalizer="sparsemax"), SoftAttentionConfig(score_function="additive")))
+    config = conv(
+        layer_attention=(
+            SoftAttentionConfig(normalizer="sparsemax"),
+            SoftAttentionConfig(score_function="additive"),
+        )
+    )
     assert [one.score_function for one in config.source_attentions] == ["dot", "additive"]
 
 
@@ -219,7 +228,9 @@ def test_search_ends_at_the_last_position() -> None:
 def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(CONVS[name]).eval(), batch()
     source = pairs.source
-    config = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    config = GenerationConfig(
+        beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3
+    )
     together = beam_search(model, source, config, upper=pairs.upper_bounds)
     for row, length in enumerate(source.lengths.tolist()):
         sentence = source.tokens[row, :length].tolist()

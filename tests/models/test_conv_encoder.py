@@ -70,7 +70,11 @@ def test_longest_is_the_number_of_positions() -> None:
 
 def test_flops_match_a_manual_count() -> None:
     encoder = ConvEncoderConfig(
-        num_layers=2, num_value_layers=1, hidden_size=4, kernel_size=3, position_encoding=LearnedPositionConfig(max_length=9)
+        num_layers=2,
+        num_value_layers=1,
+        hidden_size=4,
+        kernel_size=3,
+        position_encoding=LearnedPositionConfig(max_length=9),
     )
     plain = {"embedding_size": 4, "decoder": decoder(num_layers=1, hidden_size=4, state_init="zero")}
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
@@ -87,7 +91,9 @@ def test_flops_match_a_manual_count() -> None:
     [
         (config(encoder=ConvEncoderConfig(hidden_size=8)), "'copy' needs an encoder with a final state"),
         (
-            config(encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(state_init="zero")),
+            config(
+                encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(state_init="zero")
+            ),
             "model.encoder.kernel_size must be odd.*got 4",
         ),
     ],

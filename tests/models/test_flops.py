@@ -6,7 +6,7 @@ from regard.layers.feedforward import FeedForwardConfig
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig

@@ -17,7 +17,9 @@ every = pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
 def test_every_supported_mechanism_is_tested(wirings) -> None:
     chosen = [getattr(one, "layer_attention", None) or (one.attention,) for one in wirings.values()]
-    taken = {config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance}
+    taken = {
+        config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance
+    }
     assert {type(config) for own in chosen for config in own} == taken
 
 
@@ -52,7 +54,9 @@ def test_distributions_are_float32_and_normalized_under_autocast(name) -> None:
     """
     model, data = MODELS[name]().float().eval(), batch()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        memories, state = model.begin(data.source, None if data.upper_bounds is None else data.upper_bounds.float())
+        memories, state = model.begin(
+            data.source, None if data.upper_bounds is None else data.upper_bounds.float()
+        )
         prediction = model.step(torch.full((3,), BOS), memories, state)
     found, weights = prediction.log_probs, prediction.attention_steps[-1].log_weights
     assert found.dtype == torch.float32

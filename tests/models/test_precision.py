@@ -46,7 +46,9 @@ def test_int8_approximates_float32(wiring) -> None:
 def test_int8_beam_search_is_batch_invariant(wiring) -> None:
     model, pairs = build(wiring).eval(), batch()
     set_precision(model, "int8")
-    search = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    search = GenerationConfig(
+        beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3
+    )
     together = beam_search(model, pairs.source, search, upper=pairs.upper_bounds)
     for row, length in enumerate(pairs.source.lengths.tolist()):
         sentence = pairs.source.tokens[row, :length].tolist()

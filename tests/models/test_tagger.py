@@ -14,11 +14,11 @@ from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
+from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.lr_scheduler import ConstantConfig
+from regard.training.metrics_logger import read_metrics
 from regard.training.objectives import marginal
 from regard.training.optimizer import AdamConfig
-from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
-from regard.training.metrics_logger import read_metrics
-from regard.training.lr_scheduler import ConstantConfig
 from regard.training.weights import load_weights
 
 SMALL = TaggerConfig(embedding_size=64, hidden_size=32)

@@ -28,7 +28,10 @@ from regard.models.transformer_config import TransformerSideConfig
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("heads", [1, 2])
 def test_layers_match_pytorch(norm, heads) -> None:
-    model, data = build(transformer(norm_position=norm, num_heads=heads, tie_embeddings="none")).eval(), batch()
+    model, data = (
+        build(transformer(norm_position=norm, num_heads=heads, tie_embeddings="none")).eval(),
+        batch(),
+    )
     assert isinstance(model, TransformerModel)
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0}
     reference = nn.Transformer(8, heads, **sizes, batch_first=True, norm_first=norm == "pre").double().eval()
@@ -47,7 +50,9 @@ def test_layers_match_pytorch(norm, heads) -> None:
                 torch.cat([source.query_proj.weight.t(), source.key_value_proj.weight.t()])
             )
             theirs.multihead_attn.out_proj.weight.copy_(source.out_proj.weight.t())
-            _copy_rest(ours.feed_forward, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
+            _copy_rest(
+                ours.feed_forward, theirs, (ours.around_attention, ours.around_source, ours.around_feed)
+            )
         source = model._embed(model.source_embedding, model.source_positions, data.source.tokens)
         shifted = torch.cat([torch.full((3, 1), BOS), data.target.tokens[:, :-1]], 1)
         target = model._embed(model.target_embedding, model.target_positions, shifted)
@@ -228,7 +233,9 @@ def test_search_ends_at_the_last_learned_position() -> None:
 def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(TRANSFORMERS[name]).eval(), batch()
     source = pairs.source
-    config = GenerationConfig(beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3)
+    config = GenerationConfig(
+        beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3
+    )
     together = beam_search(model, source, config, upper=pairs.upper_bounds)
     for row, length in enumerate(source.lengths.tolist()):
         sentence = source.tokens[row, :length].tolist()

@@ -22,7 +22,7 @@ from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.conv_encoder import ConvEncoderConfig
 from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
@@ -65,9 +65,12 @@ def decoder(**changes) -> RnnDecoderConfig:
 LSTMS = {
     "luong": config(),
     "bahdanau": config(
-        decoder=decoder(query="previous", input_feeding="context"), attention=SoftAttentionConfig(score_function="additive")
+        decoder=decoder(query="previous", input_feeding="context"),
+        attention=SoftAttentionConfig(score_function="additive"),
     ),
-    "context feeding": config(decoder=decoder(input_feeding="context"), attention=SoftAttentionConfig(score_function="dot")),
+    "context feeding": config(
+        decoder=decoder(input_feeding="context"), attention=SoftAttentionConfig(score_function="dot")
+    ),
     "no input feeding": config(decoder=decoder(input_feeding="none")),
     "sparse": config(attention=SoftAttentionConfig(normalizer="sparsemax")),
     "fused": config(attention=SoftAttentionConfig(normalizer="fusedmax")),
@@ -76,20 +79,25 @@ LSTMS = {
         encoder=RnnEncoderConfig(hidden_size=8, direction="backward"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
-        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"), decoder=decoder(state_init="dense")
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"),
+        decoder=decoder(state_init="dense"),
     ),
     "learned initial state": config(decoder=decoder(state_init="learned")),
     "zero initial state": config(decoder=decoder(state_init="zero")),
     "tied": config(embedding_size=8, tie_embeddings="decoder"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "constrained softmax": config(attention=ConstrainedAttentionConfig(normalizer="softmax")),
-    "pointer": config(decoder=decoder(query="previous", input_feeding="context"), attention=PointerAttentionConfig()),
+    "pointer": config(
+        decoder=decoder(query="previous", input_feeding="context"), attention=PointerAttentionConfig()
+    ),
     "prior-joint": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=3, tail="drop")),
     "postr-joint": config(
         decoder=decoder(input_feeding="context"),
         attention=PosteriorAttentionConfig(coupling="monotonic", top_k=9, tail="drop"),
     ),
-    "prior-joint, mean of the tail": config(attention=PosteriorAttentionConfig(state_attention="prior", top_k=2)),
+    "prior-joint, mean of the tail": config(
+        attention=PosteriorAttentionConfig(state_attention="prior", top_k=2)
+    ),
     "postr-joint, mean of the tail": config(
         decoder=decoder(input_feeding="context", output_layer="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", top_k=1),
@@ -105,12 +113,21 @@ LSTMS = {
     ),
     "linear output layer, one context": config(decoder=decoder(output_layer="linear")),
     "convolutional encoder": config(
-        encoder=ConvEncoderConfig(num_layers=2, num_value_layers=1, hidden_size=8, position_encoding=LearnedPositionConfig(max_length=9)),
+        encoder=ConvEncoderConfig(
+            num_layers=2,
+            num_value_layers=1,
+            hidden_size=8,
+            position_encoding=LearnedPositionConfig(max_length=9),
+        ),
         decoder=decoder(state_init="dense"),
     ),
     "constrained over a convolutional encoder": config(
         encoder=ConvEncoderConfig(
-            num_layers=1, num_value_layers=1, hidden_size=6, kernel_size=5, position_encoding=LearnedPositionConfig(max_length=9)
+            num_layers=1,
+            num_value_layers=1,
+            hidden_size=6,
+            kernel_size=5,
+            position_encoding=LearnedPositionConfig(max_length=9),
         ),
         decoder=decoder(state_init="zero", query="previous", input_feeding="context"),
         attention=ConstrainedAttentionConfig(score_function="additive"),
@@ -157,19 +174,26 @@ def transformer(**changes) -> TransformerConfig:
 TRANSFORMERS = {
     "post-norm": transformer(),
     "pre-norm": transformer(
-        norm_position="pre", tie_embeddings="none", feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu")
+        norm_position="pre",
+        tie_embeddings="none",
+        feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu"),
     ),
     "learned positions": transformer(position_encoding=LearnedPositionConfig(max_length=9)),
     "one head": transformer(num_heads=1),
     "localness": transformer(
-        encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1), decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1)
+        encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1),
+        decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1),
     ),
     "no attention to the source": transformer(attention=NoAttentionConfig()),
     "sparsemax": transformer(attention=SoftAttentionConfig(normalizer="sparsemax")),
-    "entmax, bilinear": transformer(attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")),
+    "entmax, bilinear": transformer(
+        attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")
+    ),
     "additive": transformer(attention=SoftAttentionConfig(score_function="additive")),
     "constrained": transformer(attention=ConstrainedAttentionConfig()),
-    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")),
+    "constrained, per-layer budget": transformer(
+        attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")
+    ),
     "constrained softmax": transformer(attention=ConstrainedAttentionConfig(normalizer="softmax")),
     "coverage": transformer(attention=CoverageAttentionConfig()),
     "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),

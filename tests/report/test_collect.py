@@ -8,7 +8,7 @@ import torch
 
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
@@ -18,11 +18,11 @@ from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.models.lstm_config import RnnConfig
-from regard.report.systems import collect_translations, collect_model, add_word_links, system_maps
+from regard.report.errors import corpus_scores
+from regard.report.scores import compute_scores
+from regard.report.systems import add_word_links, collect_model, collect_translations, system_maps
 from regard.report.training_curves import read_curves
 from regard.report.word_maps import MapKind
-from regard.report.scores import compute_scores
-from regard.report.errors import corpus_scores
 
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
@@ -33,7 +33,12 @@ def make_translator(attention=None, fertility=None) -> Translator:
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e", "A B C D E")
     ]
-    settings = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
+    settings = {
+        "embedding_size": 8,
+        "encoder": {"hidden_size": 8},
+        "decoder": {"hidden_size": 8},
+        "init_range": 0.7,
+    }
     if fertility is not None:
         settings["attention"] = {"kind": "constrained"}
     config = from_dict(RnnConfig, settings)
@@ -49,7 +54,9 @@ def make_translator(attention=None, fertility=None) -> Translator:
     search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
     search["max_source_length"] = 20
     return Translator(
-        build_model(config, size, size).eval(), TextProcessor(*sides, budget), from_dict(GenerationConfig, search)
+        build_model(config, size, size).eval(),
+        TextProcessor(*sides, budget),
+        from_dict(GenerationConfig, search),
     )
 
 
@@ -84,7 +91,9 @@ def test_own_maps_equal_maps_of_translations(soft):
         assert shown.text == result.text
         if shown.own_maps is not None:
             best = result.translations[0]
-            assert shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
+            assert (
+                shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
+            )
             assert abs(shown.own_maps.weights[0] / 255 - best.weights).max() <= 1 / 255
             logs = best.hypothesis.token_log_probs
             assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
@@ -96,7 +105,9 @@ def test_forced_maps_equal_maps_of_forced_decoding(soft):
     for shown, line in zip(system.sentences, lines, strict=True):
         assert (shown.forced_maps is None) == (line is None)
         if line is not None and shown.forced_maps is not None:
-            words = merge_subwords(line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words)
+            words = merge_subwords(
+                line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words
+            )
             assert abs(shown.forced_maps.weights[0] / 255 - words).max() <= 1 / 255
             assert shown.forced_maps.rows == tuple(line.target)
 
@@ -113,7 +124,9 @@ def test_posterior_and_prior_are_kept_on_request():
             prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
             assert abs(shown.own_maps.weights[0] / 255 - best.weights).max() <= 1 / 255
             assert abs(shown.own_maps.weights[1] / 255 - prior).max() <= 1 / 255
-    assert any((one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps)
+    assert any(
+        (one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps
+    )
     assert system_maps(collect(translator), forced=False) == (MapKind(),)
 
 
@@ -124,7 +137,11 @@ def test_soft_model_has_one_map_on_any_request(soft):
 def test_maps_of_a_bounded_model_have_a_sink_column():
     system = collect(make_translator(fertility=1.0))
     shown = system.sentences[0]
-    assert system.has_fertilities and shown.own_maps is not None and shown.own_maps.columns == ("a", "b", "c", "<sink>")
+    assert (
+        system.has_fertilities
+        and shown.own_maps is not None
+        and shown.own_maps.columns == ("a", "b", "c", "<sink>")
+    )
     received = shown.sentence.received
     assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
     totals = shown.own_maps.weights[0].sum(axis=0) / 255

@@ -40,7 +40,9 @@ def test_tooltip_shows_words_and_weight_to_four_digits():
 
 
 def test_markup_in_words_is_escaped():
-    svg = plot_attention(np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"])
+    svg = plot_attention(
+        np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"]
+    )
     root = ET.fromstring(svg)
     assert "<script" not in svg
     texts = [text.text for text in root.iter(f"{SVG}text")]
@@ -90,7 +92,10 @@ def test_each_head_has_a_map_and_a_caption():
 
 def test_invalid_weights_have_a_color_of_their_own():
     fills = [
-        fill for fill, _ in cells(plot_attention(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"]))
+        fill
+        for fill, _ in cells(
+            plot_attention(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"])
+        )
     ]
     assert fills[0] == fills[1] == fills[2] != fills[3] == fills[4]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.functional import softmax, sparsemax
-from regard.report.landscape import Surface, _contour, support_regions, plot_curves, plot_surfaces
+from regard.report.landscape import Surface, _contour, plot_curves, plot_surfaces, support_regions
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
-from regard.report.word_maps import MapKind, MapPacker, AttentionLayers, WordMaps, drop_equal_priors, quantize, word_maps
 from regard.report.page import render, script_json
+from regard.report.word_maps import (
+    AttentionLayers,
+    MapKind,
+    MapPacker,
+    WordMaps,
+    drop_equal_priors,
+    quantize,
+    word_maps,
+)
 
 
 class Reader(HTMLParser):
@@ -170,8 +178,12 @@ def test_rendering_is_deterministic(report, page):
 
 def test_prior_is_kept_only_if_it_differs_from_the_posterior():
     weights = np.array([[0.5, 0.5], [1.0, 0.0]])
-    same = word_maps(("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(weights))
-    other = word_maps(("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(1 - weights))
+    same = word_maps(
+        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(weights)
+    )
+    other = word_maps(
+        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(1 - weights)
+    )
     assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(),)] * 2
     assert drop_equal_priors([same, other]) == [same, other]
 

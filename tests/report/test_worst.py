@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from regard.report.error_markup import format_errors
-from regard.report.errors import ReceivedAttention, SentenceErrors, corpus_scores, received_attention, sort_by_errors
+from regard.report.errors import (
+    ReceivedAttention,
+    SentenceErrors,
+    corpus_scores,
+    received_attention,
+    sort_by_errors,
+)
 
 TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 

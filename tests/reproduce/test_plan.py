@@ -9,9 +9,9 @@ from regard.config import read_config, to_dict
 from regard.data.directories import recipes_dir
 from regard.errors import ConfigError, DataError, UsageError
 from regard.experiment import RunConfig
+from regard.reproduce.experiment_text import ExperimentText, write_text
 from regard.reproduce.plan import TableJob, merge_options, plan
 from regard.reproduce.registry import TABLES
-from regard.reproduce.experiment_text import ExperimentText, write_text
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 
@@ -33,7 +33,9 @@ def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "smal
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
     directory = recipes_dir(TABLES[name].recipes)
-    own, model = (to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.model_recipe))
+    own, model = (
+        to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.model_recipe)
+    )
     del own["generation"], model["generation"]
     assert own == model
 
@@ -84,7 +86,9 @@ def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Pa
 
 def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
     def directories(*overrides: str) -> dict[str, str]:
-        return {job.model: job.output_dir for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
+        return {
+            job.model: job.output_dir for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)
+        }
 
     plain, own = directories(), directories("prior,posterior:model.attention.tail=renormalize")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
@@ -120,7 +124,9 @@ def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
 
 def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014", seeds=(1, 2), rows=["reversed", "ensemble2-beam12"])
-    assert [(job.model, job.seed) for job in jobs if not job.required_dirs] == [("reversed", n) for n in (1, 2, 3)]
+    assert [(job.model, job.seed) for job in jobs if not job.required_dirs] == [
+        ("reversed", n) for n in (1, 2, 3)
+    ]
     assert [job.seed for job in jobs if job.required_dirs] == [1, 2]
     assert [len(job.rows) for job in jobs if not job.required_dirs] == [1, 1, 0]
 
@@ -199,4 +205,7 @@ def test_invalid_setting_is_rejected_by_key(tmp_path: Path) -> None:
 
 def test_overlay_replaces_tables_with_a_kind_and_merges_others() -> None:
     base = {"a": {"kind": "x", "ffn_size": 1}, "b": {"c": 1, "d": 2}}
-    assert merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}
+    assert merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {
+        "a": {"kind": "y"},
+        "b": {"c": 3, "d": 2},
+    }

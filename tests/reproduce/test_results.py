@@ -10,12 +10,12 @@ import pytest
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.significance import paired_bootstrap
 from regard.metrics.translation import count_statistics
+from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.malaviya2018 import REP
-from regard.reproduce.plan import TableJob, RowJob
-from regard.reproduce.results import results_to_dict, results_to_markdown, collect_results
+from regard.reproduce.plan import RowJob, TableJob
+from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
 from regard.reproduce.scores import serialize_statistics
 from regard.reproduce.tables import Metric, Row, Table
-from regard.reproduce.experiment_text import ExperimentText
 
 TABLE = Table(
     "toy",
@@ -168,7 +168,9 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
 def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[TableJob]) -> None:
     results = collect_results(TABLE, jobs, "de-en")
     assert "alpha, beta" not in results_to_markdown(TABLE, results, TEXT, "small")
-    tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune_penalties=True)))
+    tuned = dataclasses.replace(
+        TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune_penalties=True))
+    )
     lines = results_to_markdown(tuned, results, TEXT, "small").splitlines()
     assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
     assert "| 0, 0 / 0, 0 |" in lines[-1]

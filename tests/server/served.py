@@ -12,7 +12,7 @@ import torch
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.punctuation import TextFormat
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
@@ -38,7 +38,12 @@ def save_model(
     directory.mkdir(parents=True)
     settings: dict[str, Any] = {
         "data": {"train": [{"source": "s", "target": "t"}], "valid": {"source": "s", "target": "t"}},
-        "model": {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 1.5},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {"hidden_size": 8},
+            "decoder": {"hidden_size": 8},
+            "init_range": 1.5,
+        },
         "generation": {"beam_size": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 3},
     }
     # The bilinear score with large weights gives a random model a peaked attention.

@@ -38,7 +38,11 @@ def post(engines, path, content, **settings) -> httpx.Response:
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
-    return Translator(engine.model, engine.text, search.search).translate_block([InputLine(1, line)])[0].translations
+    return (
+        Translator(engine.model, engine.text, search.search)
+        .translate_block([InputLine(1, line)])[0]
+        .translations
+    )
 
 
 def test_translation_does_not_depend_on_the_batch(engines):
@@ -265,7 +269,9 @@ def test_invalid_sentence_does_not_affect_others(engines):
     found = bounded.process_batch(SearchSettings(), jobs)
     assert [isinstance(one, Exception) for one in found] == [False, True, False, True]
     assert found[0]["translations"][0]["text"] == alone(bounded, "a b c")[0].text
-    scored = bounded.process_batch(ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)])
+    scored = bounded.process_batch(
+        ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)]
+    )
     assert [isinstance(one, Exception) for one in scored] == [True, False, True]
 
 
@@ -463,7 +469,17 @@ def test_concurrent_clients_get_their_own_results(engines):
 
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
     directory = save_model(tmp_path / "model")
-    command = [sys.executable, "-m", "regard", "serve", str(directory), "--port", "0", "--set", "batch_window=1500"]
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "serve",
+        str(directory),
+        "--port",
+        "0",
+        "--set",
+        "batch_window=1500",
+    ]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None

@@ -67,7 +67,9 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     answer = post(directory, "/translate", {"text": PLAIN, "tokenized": True})["sentences"][0]
     assert answer["source_words"] == words
     attention = tmp_path / "attention.jsonl"
-    command("translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n")
+    command(
+        "translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n"
+    )
     assert [word for word in json.loads(attention.read_text())["source"]] == words
     assert list(regard.load(directory, tokenized=True).translate(PLAIN).source_tokens) == words
     pairs = [{"source": PLAIN, "target": "A."}]

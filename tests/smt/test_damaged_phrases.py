@@ -9,7 +9,7 @@ import pytest
 from toy_table import SearchLimits, toy_decoder
 
 from regard.data.checksums import compute_checksums
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
@@ -42,7 +42,8 @@ def text_of(decoder: PhraseDecoder) -> TextProcessor:
     """Return a text pair with vocabularies of the decoder's sizes."""
     tokenizer = WordsTokenizer(WordsConfig())
     sides = (
-        Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(size - len(SPECIAL_TOKENS))))) for size in sizes(decoder)
+        Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))))
+        for size in sizes(decoder)
     )
     source, target = (TextSide(tokenizer, vocabulary) for vocabulary in sides)
     return TextProcessor(source, target)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from toy_table import EXACT, toy_decoder
 
-from regard.smt.decoder import COPIED, SearchLimits, PhraseDecoder
+from regard.smt.decoder import COPIED, PhraseDecoder, SearchLimits
 from regard.smt.features import NUM_FEATURES
 from regard.smt.translation_options import collect_options, future_costs
 
@@ -48,7 +48,10 @@ def choices(decoder: PhraseDecoder, source: list[int], span: tuple[int, int]) ->
 
 
 def features(
-    decoder: PhraseDecoder, source: list[int], spans: tuple[tuple[int, int], ...], entries: tuple[int | None, ...]
+    decoder: PhraseDecoder,
+    source: list[int],
+    spans: tuple[tuple[int, int], ...],
+    entries: tuple[int | None, ...],
 ) -> tuple[np.ndarray, tuple[int, ...]]:
     """Return the features and the words of one derivation, summed without caching."""
     table, model = decoder.table, decoder.language_model
@@ -142,7 +145,11 @@ def test_larger_stacks_never_give_lower_scores() -> None:
     for seed in range(6, 10):
         decoder, corpus = toy_decoder(seed)
         source = corpus.source.tokens.tolist()[:9]
-        best = replace(decoder, limits=replace(EXACT, stack_size=300, distortion_limit=6)).translate([source])[0][0].score
+        best = (
+            replace(decoder, limits=replace(EXACT, stack_size=300, distortion_limit=6))
+            .translate([source])[0][0]
+            .score
+        )
         for stack in (1, 5, 50):
             narrow = replace(decoder, limits=replace(EXACT, stack_size=stack, distortion_limit=6))
             assert narrow.translate([source])[0][0].score <= best + 1e-9

@@ -212,7 +212,9 @@ def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None
         app, ["lm", str(train), "--order", "3", "-o", str(out), "--perplexity", str(valid)]
     )
     assert run.exit_code == 0, run.output
-    scores = list(itertools.chain(*(estimate_language_model(TEXT, 3).score(s) for s in (["w1", "w2", "new"], ["w5"]))))
+    scores = list(
+        itertools.chain(*(estimate_language_model(TEXT, 3).score(s) for s in (["w1", "w2", "new"], ["w5"])))
+    )
     shown = float(re.search(r"perplexity ([\d.]+);", run.output)[1])
     assert shown == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
     assert "1 unknown words" in run.output

@@ -70,7 +70,16 @@ def translator(directory: Path) -> PhraseTranslator:
 
 def test_trained_system_produces_most_reference_words(directory: Path) -> None:
     out = directory / "out.en"
-    run("translate", directory / "model", "--input", directory / "test.de", "--output", out, "--num-threads", 1)
+    run(
+        "translate",
+        directory / "model",
+        "--input",
+        directory / "test.de",
+        "--output",
+        out,
+        "--num-threads",
+        1,
+    )
     texts = (path.read_text().splitlines() for path in (out, directory / "test.en"))
     output, wanted = ([set(line.split()) for line in lines] for lines in texts)
     assert len(output) == len(wanted) == 30
@@ -82,7 +91,10 @@ def test_changed_training_data_is_detected(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
     for words in ("Best validation BLEU", "an earlier run had finished"):
-        assert words in run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model").output
+        assert (
+            words
+            in run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model").output
+        )
     write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
         run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model")
@@ -306,7 +318,14 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
 def test_report_compares_system_with_its_own_output_file(directory: Path) -> None:
     output, page = directory / "output.en", directory / "report.html"
     run(
-        "translate", directory / "model", "--input", directory / "test.de", "--output", output, "--num-threads", 1
+        "translate",
+        directory / "model",
+        "--input",
+        directory / "test.de",
+        "--output",
+        output,
+        "--num-threads",
+        1,
     )
     texts = ("--test", directory / "test.de", directory / "test.en")
     run("report", directory / "model", output, *texts, "--names", "phrases,file", "--output", page)

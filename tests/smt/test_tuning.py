@@ -11,7 +11,7 @@ from toy_table import toy_decoder
 
 from regard.errors import CheckpointError
 from regard.metrics.translation import bleu as metric
-from regard.smt.bleu import compute_bleu, bleu_statistics
+from regard.smt.bleu import bleu_statistics, compute_bleu
 from regard.smt.decoder import SearchLimits
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.mert import NBestLists, line_search, maximize_bleu
@@ -26,7 +26,9 @@ def random_lists(seed: int, sentences: int = 12, features: int = 3) -> NBestList
     sizes[0] = 6
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = [
-        bleu_statistics([random_.integers(0, 4, random_.integers(4, 9)).tolist()], random_.integers(0, 4, 7))[0]
+        bleu_statistics([random_.integers(0, 4, random_.integers(4, 9)).tolist()], random_.integers(0, 4, 7))[
+            0
+        ]
         for _ in range(offsets[-1])
     ]
     values = random_.normal(size=(offsets[-1], features)).round(1)  # rounding gives parallel and equal lines
@@ -79,7 +81,9 @@ def test_tuning_improves_bleu_and_is_reproducible() -> None:
     references = [corpus.target.sentence(row).tolist() for row in range(len(corpus))]
     seen = []
     runs = [
-        tune_weights(start, sources, references, sources, 3, 20, 1, seed=5, num_threads=threads, report=seen.append)
+        tune_weights(
+            start, sources, references, sources, 3, 20, 1, seed=5, num_threads=threads, report=seen.append
+        )
         for threads in (1, 2)
     ]
     assert runs[0].bleu > seen[0].bleu
@@ -97,7 +101,9 @@ def test_interrupted_tuning_ends_identically(stop: int, tmp_path: Path) -> None:
     seen: list[TuningRound] = []
 
     def run(directory: Path | None, report: Callable[[TuningRound], None]) -> TuningRound:
-        return tune_weights(start, sources, references, sources, 3, 20, 1, seed=5, report=report, state_dir=directory)
+        return tune_weights(
+            start, sources, references, sources, 3, 20, 1, seed=5, report=report, state_dir=directory
+        )
 
     def report(done: TuningRound) -> None:
         if done.round_number == stop:
@@ -119,7 +125,9 @@ def test_damaged_tuning_state_is_named(tmp_path: Path) -> None:
     weights = np.zeros(3)
     pool = NBestPool()
     pool.add([(1, 2), (3,)], [weights, weights + 1], np.zeros((2, 4)))
-    state = TuningState([pool, NBestPool()], np.random.default_rng(1), weights, 1, TuningRound(0, weights, 7.0, 2))
+    state = TuningState(
+        [pool, NBestPool()], np.random.default_rng(1), weights, 1, TuningRound(0, weights, 7.0, 2)
+    )
     state.save(tmp_path / "kept")
     again = TuningState.load(tmp_path / "kept")
     assert [one.words for one in again.pools] == [[(1, 2), (3,)], []]

@@ -7,7 +7,7 @@ import numpy as np
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 from regard.data.links import Links
-from regard.smt.decoder import SearchLimits, PhraseDecoder
+from regard.smt.decoder import PhraseDecoder, SearchLimits
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.kneser_ney import estimate_language_model
 from regard.smt.phrase_table import estimate_phrase_table
@@ -50,7 +50,9 @@ def random_text(
     return text, links
 
 
-def toy_decoder(seed: int, beam: SearchLimits = EXACT, lexicalized: bool = True) -> tuple[PhraseDecoder, Corpus]:
+def toy_decoder(
+    seed: int, beam: SearchLimits = EXACT, lexicalized: bool = True
+) -> tuple[PhraseDecoder, Corpus]:
     """Return a decoder for a random corpus, with random weights, and the corpus."""
     text, links = random_text(seed, 12, 4)
     corpus = Corpus.from_tokens(text)

@@ -19,8 +19,8 @@ from regard.experiment import RunConfig, load_config
 from regard.metrics.alignment import alignment_score
 from regard.tour import report, runner
 from regard.tour.report import load_report, write_report
+from regard.tour.runner import Tour, TrainingInterruptedError
 from regard.tour.systems import SYSTEMS
-from regard.tour.runner import TrainingInterruptedError, Tour
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [stop for stop in SYSTEMS if stop.name in ("word", "none", "constrained")]
@@ -78,7 +78,9 @@ def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
 
 def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -> None:
     aligner = WordAligner.load(tour.output_dir / "aligners" / "ibm1")
-    pairs = zip(*(tour.corpus_path("test", end).read_text().splitlines() for end in ("de", "en")), strict=True)
+    pairs = zip(
+        *(tour.corpus_path("test", end).read_text().splitlines() for end in ("de", "en")), strict=True
+    )
     cut = [(source.split(), target.split()) for source, target in pairs]
     links = list(aligner.align(Corpus.from_tokens(cut, aligner.words, allow_empty=True)))
     wanted = 100 * alignment_score(links, list(read_gold_links(tour.corpus_path("test", "talp")))).aer

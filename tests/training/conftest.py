@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.batch import Batch, BatchConfig, make_batches, collate
+from regard.data.batch import Batch, BatchConfig, collate, make_batches
 from regard.data.vocabulary import EOS
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import RnnConfig
@@ -77,7 +77,8 @@ def settings() -> Callable[..., TrainingConfig]:
         defaults = {
             "batch_size": 8,
             "lr_scheduler": {"kind": "constant"},
-            "max_epochs": 0, "max_steps": 12,
+            "max_epochs": 0,
+            "max_steps": 12,
             "logging": {"every_steps": 1},
         }
         return from_dict(TrainingConfig, {**defaults, **changes})

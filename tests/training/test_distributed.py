@@ -37,7 +37,8 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
             gradient_accumulation=2,
             optimizer={"kind": "sgd", "learning_rate": 0.5},
             validation={"every_steps": 20},
-            max_steps=steps, max_epochs=0,
+            max_steps=steps,
+            max_epochs=0,
         )
 
     train, valid = pairs(55), pairs(7, seed=9)

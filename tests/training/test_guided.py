@@ -10,14 +10,14 @@ from torch.nn import functional as F
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.guided_alignment import SplitLinks
 from regard.data.dataset import prepare_data
+from regard.data.guided_alignment import SplitLinks
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import RunConfig, load_model, train
 from regard.models.base import ForwardOutput
-from regard.training.guided_links import load_guided_links
 from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
+from regard.training.guided_links import load_guided_links
 
 
 def outcome(*weights: torch.Tensor) -> ForwardOutput:
@@ -64,7 +64,9 @@ def test_only_the_configured_heads_and_layer_are_trained() -> None:
 @pytest.mark.parametrize("weight", [0.0, 0.004, 0.01, 0.3])
 def test_log_is_linear_below_one_percent(weight: float) -> None:
     weights = torch.tensor([[[[weight, 1.0 - weight]]]], dtype=torch.float64, requires_grad=True)
-    found = guided_alignment_loss(outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config())
+    found = guided_alignment_loss(
+        outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config()
+    )
     tangent = np.log(0.01) + (weight - 0.01) / 0.01
     assert found.item() == pytest.approx(-np.log(weight) if weight >= 0.01 else -tangent)
     found.backward()
@@ -180,7 +182,9 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     found = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
     expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
     assert (found.pairs[:, 0] > 0).all()  # the tag has no links
-    pairs = [{(row, *link) for row in range(300) for link in own.links_of_row(row)} for own in (found, expected)]
+    pairs = [
+        {(row, *link) for row in range(300) for link in own.links_of_row(row)} for own in (found, expected)
+    ]
     assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0] | pairs[1])
 
 

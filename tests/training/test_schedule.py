@@ -49,7 +49,9 @@ def test_plateau_decreases_after_its_patience_down_to_its_minimum() -> None:
     assert factors == [1, 1, 1, 1, 0.5, 0.5, 0.3, 0.3, 0.3]
 
 
-@pytest.mark.parametrize("config", [ExponentialConfig(start_epoch=2), PlateauConfig(patience=2), ConstantConfig()])
+@pytest.mark.parametrize(
+    "config", [ExponentialConfig(start_epoch=2), PlateauConfig(patience=2), ConstantConfig()]
+)
 def test_restored_state_resumes_exactly(config) -> None:
     uninterrupted, resumed = build_lr_scheduler(config), build_lr_scheduler(config)
     for epoch, (improved, perplexity) in enumerate([(True, 9.0), (False, 9.5), (False, 9.4)], 1):

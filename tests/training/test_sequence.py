@@ -16,15 +16,20 @@ from regard.errors import ConfigError
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.models.lstm_config import RnnDecoderConfig, RnnConfig
+from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.distributed import SINGLE_PROCESS
+from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.lr_scheduler import build_lr_scheduler
-from regard.training.sequence_loss import CandidateBatch, SequenceLossConfig, generate_candidates, sequence_loss
+from regard.training.sequence_loss import (
+    CandidateBatch,
+    SequenceLossConfig,
+    generate_candidates,
+    sequence_loss,
+)
 from regard.training.train_step import TrainStep
 
 WORDS = [5, 6, 7]
@@ -206,7 +211,9 @@ def test_a_step_changes_the_model(attention, options) -> None:
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
         sequence = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
-        figures = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, sequence)([np.array([0, 1])])
+        figures = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, sequence)(
+            [np.array([0, 1])]
+        )
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         results[own] = figures

@@ -9,7 +9,9 @@ from regard.training.optimizer import AdamConfig, SgdConfig
 
 
 def test_default_kind_may_be_omitted() -> None:
-    assert from_dict(TrainingConfig, {"optimizer": {"learning_rate": 0.5}}).optimizer == AdamConfig(learning_rate=0.5)
+    assert from_dict(TrainingConfig, {"optimizer": {"learning_rate": 0.5}}).optimizer == AdamConfig(
+        learning_rate=0.5
+    )
     assert from_dict(TrainingConfig, {"optimizer": {"kind": "sgd"}}).optimizer == SgdConfig()
 
 

@@ -12,7 +12,7 @@ from regard.errors import CheckpointError
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.serialization import write_tensors
-from regard.training.weights import average_weights, load_weights, copy_weights, init_from, named_weights
+from regard.training.weights import average_weights, copy_weights, init_from, load_weights, named_weights
 
 
 class Tied(nn.Module):
@@ -95,5 +95,5 @@ def test_initial_model_may_differ_only_in_its_attention() -> None:
         assert torch.equal(tensor, own[name] if name in new else weights[name]), name
     with pytest.raises(CheckpointError, match=r"wide: .* has shape"):
         init_from(hard, named_weights(_transformer(SoftAttentionConfig(), width=10)), "wide")
-    with pytest.raises(CheckpointError, match="less: the parameter 'output_bias' .* is missing"):
+    with pytest.raises(CheckpointError, match=r"less: the parameter 'output_bias' .* is missing"):
         init_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")

@@ -6,10 +6,10 @@ and `em` (compiled expectation maximization), `diagonal` and `ibm`, `hmm_paths` 
 """
 
 from regard.alignment.base import Aligner, IterationStats, TrainingSetup
-from regard.alignment.word_aligner import WordAligner, train_both
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
+from regard.alignment.word_aligner import WordAligner, train_both
 
 __all__ = [
     "Aligner",

@@ -18,24 +18,24 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
+from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
 from regard.alignment.bayes_kernels import (
-    NUM_FERTILITIES,
     MAX_JUMP,
+    NUM_FERTILITIES,
     SamplerState,
-    sample_initial_links,
-    recount_links,
     best_links_of_marginals,
     estimate_marginals,
     gibbs_pass,
+    recount_links,
+    sample_initial_links,
 )
 from regard.alignment.bayes_layout import TextLayout, build_layout
 from regard.alignment.bayes_likelihood import log_likelihood
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import split_evenly, run_parallel
+from regard.alignment.threads import run_parallel, split_evenly
 from regard.config import configclass, option
-from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
 from regard.cpu_threads import num_available_cpus
+from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
 
 __all__ = ["BayesAligner", "BayesConfig", "LinkStatistics", "Sampler", "train_bayes"]
 
@@ -45,7 +45,7 @@ BURN_IN_PASSES, SAMPLE_PASSES = 8, 8
 """Number of passes over a new sentence before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
 LIKELIHOOD_INTERVAL = 10
-"""The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass, and in the last one of each stage."""
+"""The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass and at the end of each stage."""
 
 
 @configclass
@@ -69,10 +69,11 @@ class BayesConfig:
     )
     alpha: float = option(
         default=0.0003,
-        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations per "
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer "
+        "translations per "
         "word.",
         gt=0,
-        le=1e6
+        le=1e6,
     )
     null_alpha: float = option(
         default=0.0003,
@@ -89,7 +90,9 @@ class BayesConfig:
         gt=0,
         le=1e6,
     )
-    null_probability: float = option(default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1)
+    null_probability: float = option(
+        default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1
+    )
 
     def passes(self, pairs: int) -> tuple[int, int, int]:
         """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
@@ -147,7 +150,9 @@ class LinkStatistics(NamedTuple):
             check_range(name, getattr(self, name), 0, MAX_COUNT)
 
     @classmethod
-    def of(cls, layout: TextLayout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig) -> "LinkStatistics":
+    def of(
+        cls, layout: TextLayout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig
+    ) -> "LinkStatistics":
         """Count the links of a text whose sides have `sizes` distinct words."""
         words, targets = sizes
         steps = np.zeros(2 * MAX_JUMP + 1)
@@ -226,7 +231,14 @@ class BayesAligner:
             part = corpus.subset(first, last)
             layout = _layout_without_slots(part)
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)
-            settings = config.alpha, config.null_alpha, config.null_probability, config.num_chains, BURN_IN_PASSES, SAMPLE_PASSES
+            settings = (
+                config.alpha,
+                config.null_alpha,
+                config.null_probability,
+                config.num_chains,
+                BURN_IN_PASSES,
+                SAMPLE_PASSES,
+            )
             # Every task fills its own slice of the marginals.
             calls = [
                 (
@@ -374,7 +386,9 @@ def _best_links(
     # Jumps and fertilities of the last pass are fixed while the marginals are computed.
     for sampler in samplers:
         sampler.update_parameters(STAGES[-1])
-    for first, last in split_evenly(np.diff(layout.cells) + 1, int(layout.cells[-1]) // MAX_MARGINAL_CELLS + 1):
+    for first, last in split_evenly(
+        np.diff(layout.cells) + 1, int(layout.cells[-1]) // MAX_MARGINAL_CELLS + 1
+    ):
         total = np.zeros(int(layout.cells[last] - layout.cells[first]), dtype=np.float32)
         for marginals in each(
             lambda sampler, first=first, last=last: sampler.marginals(first, last), samplers

@@ -20,15 +20,15 @@ from regard.alignment.bayes_layout import TextLayout
 from regard.kernels.splitmix import GAMMA, splitmix64
 
 __all__ = [
-    "NUM_FERTILITIES",
     "MAX_JUMP",
+    "NUM_FERTILITIES",
     "SamplerState",
     "TextLayout",
-    "sample_initial_links",
-    "recount_links",
     "best_links_of_marginals",
     "estimate_marginals",
     "gibbs_pass",
+    "recount_links",
+    "sample_initial_links",
 ]
 
 NUM_FERTILITIES = 8
@@ -200,7 +200,9 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
             if seen[word] >= 0:
                 twin[i], twin[seen[word]] = twin[seen[word]], i
             seen[word] = i
-            factors[i] = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
+            factors[i] = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (
+                chain.totals[word] + sums
+            )
         for i in range(m):
             # Reset only the used entries, since `seen` has the size of the vocabulary.
             seen[source[i]] = -1
@@ -323,7 +325,9 @@ def _probability(learned, word, token, alpha):
 
 
 @njit(nogil=True, cache=True)
-def estimate_marginals(first, last, layout, learned, alpha, null_alpha, null, num_restarts, burn_in, passes, marginals):
+def estimate_marginals(
+    first, last, layout, learned, alpha, null_alpha, null, num_restarts, burn_in, passes, marginals
+):
     """Estimate the link distributions of sentences `first` to `last` of a new text, with fixed statistics.
 
     A sentence's random seed depends only on its words, so its links do not depend on the other sentences.

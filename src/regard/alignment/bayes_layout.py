@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import split_evenly, run_parallel
+from regard.alignment.threads import run_parallel, split_evenly
 
 __all__ = ["TextLayout", "build_layout"]
 
@@ -66,7 +66,9 @@ def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
     run_parallel(_count_pairs, [(*span, firsts, rows, layout, targets, sizes) for span in spans], threads)
     ends = 1 + np.cumsum(sizes)
     numbers = ends.reshape(sizes.shape) - sizes
-    run_parallel(_number_pairs, [(*span, firsts, rows, places, numbers, layout, targets) for span in spans], threads)
+    run_parallel(
+        _number_pairs, [(*span, firsts, rows, places, numbers, layout, targets) for span in spans], threads
+    )
     return layout, int(ends[-1]) if words else 1
 
 

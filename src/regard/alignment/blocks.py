@@ -14,7 +14,7 @@ from numba import njit
 
 from regard.alignment.corpus import Corpus
 from regard.alignment.table import TranslationTable, occurrences
-from regard.alignment.threads import split_evenly, run_parallel
+from regard.alignment.threads import run_parallel, split_evenly
 
 __all__ = ["Block", "Blocks"]
 
@@ -51,7 +51,12 @@ class Block:
     word_ranges: list[tuple[int, int]]
 
     def accumulate(
-        self, posteriors: np.ndarray, null: np.ndarray, table: TranslationTable, counts: np.ndarray, threads: int
+        self,
+        posteriors: np.ndarray,
+        null: np.ndarray,
+        table: TranslationTable,
+        counts: np.ndarray,
+        threads: int,
     ):
         """Add the posterior of every cell to the count of its table entry.
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["expected_distance", "fit_tension", "log_normalizer_gradient", "normalizer", "length_counts"]
+__all__ = ["expected_distance", "fit_tension", "length_counts", "log_normalizer_gradient", "normalizer"]
 
 MIN_TENSION, MAX_TENSION = 0.1, 14.0
 """Bounds of the tension, as in fast_align."""

@@ -13,7 +13,7 @@ from regard.alignment.table import TranslationTable
 from regard.alignment.threads import run_parallel
 from regard.cpu_threads import num_available_cpus
 
-__all__ = ["Expectation", "EMAligner", "EMTrainer", "run_over_sentences"]
+__all__ = ["EMAligner", "EMTrainer", "Expectation", "run_over_sentences"]
 
 Expectation = Callable[[Block, np.ndarray, np.ndarray], np.ndarray]
 """Computes the posteriors of a block's cells and of the null word for its target tokens; returns sums."""

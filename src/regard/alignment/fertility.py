@@ -14,10 +14,10 @@ from regard.alignment.corpus import Corpus
 from regard.alignment.registry import DEFAULT_ALIGNER, AlignerConfig, default_config, train_direction
 
 __all__ = [
+    "align_fertilities",
     "count_fertilities",
     "guided_fertilities",
     "max_fertilities",
-    "align_fertilities",
 ]
 
 
@@ -76,6 +76,8 @@ def align_fertilities(
     return [count_fertilities(corpus, aligner.align(corpus, setting.num_threads)) for corpus in corpora]
 
 
-def guided_fertilities(corpus: Corpus, setting: TrainingSetup, config: AlignerConfig | None = None) -> np.ndarray:
+def guided_fertilities(
+    corpus: Corpus, setting: TrainingSetup, config: AlignerConfig | None = None
+) -> np.ndarray:
     """Align a text and return the GUIDED fertilities: each source word's largest one, float32 [words]."""
     return max_fertilities(corpus, align_fertilities([corpus], setting, config)[0])

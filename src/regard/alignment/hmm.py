@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
+from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
 from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
-from regard.alignment.hmm_paths import MAX_HMM_JUMP, NUM_JUMPS, viterbi, emissions, transitions
+from regard.alignment.hmm_paths import MAX_HMM_JUMP, NUM_JUMPS, emissions, transitions, viterbi
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.table import TranslationTable
 from regard.config import configclass, option

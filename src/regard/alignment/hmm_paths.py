@@ -7,7 +7,7 @@ from numba import njit
 
 from regard.alignment.table import MIN_PROBABILITY
 
-__all__ = ["MAX_HMM_JUMP", "NUM_JUMPS", "viterbi", "emissions", "transitions"]
+__all__ = ["MAX_HMM_JUMP", "NUM_JUMPS", "emissions", "transitions", "viterbi"]
 
 MAX_HMM_JUMP = 100
 """Maximum jump distance; longer jumps are clipped to it."""

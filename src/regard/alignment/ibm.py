@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
+from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
 from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.diagonal import fit_tension, normalizer, length_counts
+from regard.alignment.diagonal import fit_tension, length_counts, normalizer
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.table import MIN_PROBABILITY, TranslationTable
 from regard.config import configclass, option

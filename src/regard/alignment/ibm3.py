@@ -16,12 +16,19 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from regard.alignment.base import IterationStats, TrainingSetup, AlignerState
+from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
 from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
 from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm
-from regard.alignment.ibm3_kernels import MAX_FERTILITY, MAX_DISTORTION, NUM_DISTANCES, best_links, expect, sum_fertilities
+from regard.alignment.ibm3_kernels import (
+    MAX_DISTORTION,
+    MAX_FERTILITY,
+    NUM_DISTANCES,
+    best_links,
+    expect,
+    sum_fertilities,
+)
 from regard.alignment.table import MAX_STORED_PROBABILITY, TranslationTable
 from regard.config import configclass, option
 from regard.data.checks import MAX_COUNT, check_array, check_range
@@ -125,7 +132,9 @@ class IBM3Aligner(EMAligner):
         table = self.table.pruned()
         arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
         arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
-        return AlignerState({name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays)
+        return AlignerState(
+            {name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays
+        )
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
@@ -147,7 +156,9 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     hmm = train_hmm(corpus, first, setting)
     words, targets = len(corpus.source.words), int(corpus.target.lengths.sum())
     own = setting.local_part(corpus)
-    totals, distances = (setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads)))
+    totals, distances = (
+        setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads))
+    )
     fertilities = _smoothed(totals, config.fertility_alpha)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
     maximizer = EMTrainer(corpus, model.table, setting)
@@ -180,11 +191,19 @@ def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndar
     np.add.at(linked, source.offsets[row] + places, 1)
     totals = np.zeros((len(source.words) + 1, MAX_FERTILITY + 1))
     # Rows of the identity matrix are the one-hot fertilities.
-    sum_fertilities(source.tokens, source.starts, source.lengths, np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)], totals)
+    sum_fertilities(
+        source.tokens,
+        source.starts,
+        source.lengths,
+        np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)],
+        totals,
+    )
     here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
     # The same as `diagonal_position` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
-    distances = np.bincount(MAX_DISTORTION + np.clip(here - middle, -MAX_DISTORTION, MAX_DISTORTION), minlength=NUM_DISTANCES)
+    distances = np.bincount(
+        MAX_DISTORTION + np.clip(here - middle, -MAX_DISTORTION, MAX_DISTORTION), minlength=NUM_DISTANCES
+    )
     return totals, distances.astype(np.float64)
 
 

@@ -12,7 +12,7 @@ from numba import njit
 
 from regard.alignment.hmm_paths import emissions
 
-__all__ = ["MAX_FERTILITY", "MAX_DISTORTION", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
+__all__ = ["MAX_DISTORTION", "MAX_FERTILITY", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
 
 MAX_FERTILITY = 9
 """Maximum number of links of a source word without a penalty."""
@@ -60,7 +60,11 @@ def _score(
         for j in range(n):
             total += distortions[MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - middle))]
         for j in range(n):
-            share = distortions[MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - middle))] / total if total > 0 else 1 / n
+            share = (
+                distortions[MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - middle))] / total
+                if total > 0
+                else 1 / n
+            )
             link[i, j] = math.log(emitted[j, i]) + math.log((1 - smoothing) * share + smoothing / n)
         word = words[source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
@@ -69,7 +73,9 @@ def _score(
             if f > 1:
                 factorial += math.log(f)
             # f! p(f | word): the links of a source word are exchangeable.
-            fertile[i, f] = math.log(own[min(f, MAX_FERTILITY)]) + factorial + EXCESS_LOG_PROB * max(0, f - MAX_FERTILITY)
+            fertile[i, f] = (
+                math.log(own[min(f, MAX_FERTILITY)]) + factorial + EXCESS_LOG_PROB * max(0, f - MAX_FERTILITY)
+            )
     choices = 0.0
     for j in range(n):
         link[m, j] = math.log(null_emitted[j])
@@ -234,7 +240,8 @@ def expect(
     """Compute expectations over the best alignment and those one move or swap away from it.
 
     `heads` contains the initial links, and is overwritten with the best ones. The posteriors of each cell's
-    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MAX_FERTILITY + 1]) are filled in
+    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MAX_FERTILITY + 1]) are
+    filled in
     place. Returns the log-probability of these alignments, the number of null words, and the distortion
     counts.
     """
@@ -321,7 +328,11 @@ def expect(
             for i in range(m):
                 at = cell + i * n + j
                 posteriors[at] = max(np.float32(0), posteriors[at])
-                sums[2 + MAX_DISTORTION + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - diagonal_position(i, m, n)))] += posteriors[at]
+                sums[
+                    2
+                    + MAX_DISTORTION
+                    + max(-MAX_DISTORTION, min(MAX_DISTORTION, j - diagonal_position(i, m, n)))
+                ] += posteriors[at]
         for i in range(m):
             for f in range(MAX_FERTILITY + 1):
                 many[i, f] = max(np.float32(0), many[i, f])
@@ -338,7 +349,7 @@ def _add(i, j, share, m, n, cell, posteriors, none):
 
 @njit(nogil=True, cache=True)
 def sum_fertilities(tokens, starts, lengths, counted, totals):
-    """Add up the fertilities of each source word over its tokens, to `totals` [words + 1, MAX_FERTILITY + 1]."""
+    """Add up the fertilities of each source word, to `totals` [words + 1, MAX_FERTILITY + 1]."""
     at = 0
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:

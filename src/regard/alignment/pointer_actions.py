@@ -13,13 +13,13 @@ import numpy as np
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.bayes import BayesConfig
-from regard.alignment.word_aligner import train_both
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig
+from regard.alignment.word_aligner import train_both
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import write_atomic
-from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.data.tokenizers.actions import STEP
+from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import DataError
 from regard.types import Float
 
@@ -30,7 +30,9 @@ MIN_LINK_PROBABILITY = 0.05
 
 
 def align_actions(
-    pairs: Sequence[tuple[str, str]], config: AlignerConfig | None = None, setting: TrainingSetup | None = None
+    pairs: Sequence[tuple[str, str]],
+    config: AlignerConfig | None = None,
+    setting: TrainingSetup | None = None,
 ) -> list[str]:
     """Align the characters of each pair and return the targets as actions.
 

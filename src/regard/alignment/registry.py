@@ -11,11 +11,21 @@ from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1,
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.config import TaggedUnion
 
-__all__ = ["ALIGNER_CLASSES", "DEFAULT_ALIGNER", "TRAINERS", "AlignerConfig", "default_config", "aligner_kinds", "train_direction"]
+__all__ = [
+    "ALIGNER_CLASSES",
+    "DEFAULT_ALIGNER",
+    "TRAINERS",
+    "AlignerConfig",
+    "aligner_kinds",
+    "default_config",
+    "train_direction",
+]
 
 DEFAULT_ALIGNER = "bayes"
 
-AlignerConfig = Annotated[IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)]
+AlignerConfig = Annotated[
+    IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)
+]
 
 TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], Aligner]] = {
     IBM1Config: train_ibm1,

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.corpus import Corpus
-from regard.alignment.threads import split_evenly, run_parallel
+from regard.alignment.threads import run_parallel, split_evenly
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
 
@@ -95,7 +95,9 @@ class TranslationTable:
             threads: Number of threads.
         """
         spans = split_evenly(np.diff(self.starts))
-        run_parallel(_normalize, [(*span, self.starts, counts, self.values, alpha) for span in spans], threads)
+        run_parallel(
+            _normalize, [(*span, self.starts, counts, self.values, alpha) for span in spans], threads
+        )
 
     def probability(self, source: int, target: int) -> float:
         """Return the probability of a translation; the null word is source word number `words`."""
@@ -207,7 +209,9 @@ def _normalize(first, last, starts, counts, values, alpha):
                 x = counts[entry] + alpha
                 # psi(x) < log(x) - 1 / (2 x) <= x - 1 - 1 / (2 x): true for most entries, and avoids digamma.
                 small = x - 1 - 0.5 / x < least
-                values[entry] = MIN_PROBABILITY if small else max(MIN_PROBABILITY, math.exp(digamma(x) - level))
+                values[entry] = (
+                    MIN_PROBABILITY if small else max(MIN_PROBABILITY, math.exp(digamma(x) - level))
+                )
         else:
             for entry in range(starts[row], starts[row + 1]):
                 values[entry] = counts[entry] / total

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["NUM_RANGES", "split_evenly", "run_parallel"]
+__all__ = ["NUM_RANGES", "run_parallel", "split_evenly"]
 
 _T = TypeVar("_T")
 

@@ -14,15 +14,15 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from regard.alignment.base import Aligner, IterationStats, TrainingSetup, AlignerState
+from regard.alignment.base import Aligner, AlignerState, IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus, WordList
 from regard.alignment.registry import ALIGNER_CLASSES, AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import configclass, option
+from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
+from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.files import read_bytes
-from regard.data.directories import check_replaceable, atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.errors import DataError
 
 __all__ = ["DIRECTIONS", "WordAligner", "train_both"]
@@ -126,7 +126,12 @@ class WordAligner:
                         arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
                         save_file(arrays, place / f"{name}.safetensors")
                 digests = compute_checksums(place, sorted(path.name for path in place.iterdir()))
-                about = {"format": ALIGNER_FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
+                about = {
+                    "format": ALIGNER_FORMAT,
+                    "lowercase": self.lowercase,
+                    **directions,
+                    "sha256": digests,
+                }
                 (place / ALIGNER_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -152,9 +157,14 @@ class WordAligner:
         try:
             about = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
         except InvalidJsonError as error:
-            raise DataError(f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}") from None
+            raise DataError(
+                f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}"
+            ) from None
         if about.format != ALIGNER_FORMAT:
-            raise DataError(f"{directory / ALIGNER_FILE}: format {about.format!r} is not supported, expected {ALIGNER_FORMAT}")
+            raise DataError(
+                f"{directory / ALIGNER_FILE}: format {about.format!r} is not supported, expected "
+                f"{ALIGNER_FORMAT}"
+            )
         parts = {"forward": about.forward, "backward": about.backward}
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
@@ -194,7 +204,9 @@ def _read_words(path: Path) -> WordList:
     return WordList(tuple(text.split("\n")) if text else ())
 
 
-def _load(folder: Path, name: str, about: _DirectionDescription | None, sizes: tuple[int, int]) -> Aligner | None:
+def _load(
+    folder: Path, name: str, about: _DirectionDescription | None, sizes: tuple[int, int]
+) -> Aligner | None:
     if about is None:
         return None
     path = folder / f"{name}.safetensors"

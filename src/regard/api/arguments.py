@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import UsageError
 
-__all__ = ["as_list", "broadcast", "as_texts", "check_texts", "join_terms"]
+__all__ = ["as_list", "as_texts", "broadcast", "check_texts", "join_terms"]
 
 
 def as_list(given: Any, name: str) -> list[Any]:

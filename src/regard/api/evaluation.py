@@ -22,7 +22,7 @@ from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.transduction import TRANSDUCTION_METRICS, count_transduction
 from regard.metrics.translation import check_tokenizer, count_statistics
 
-__all__ = ["LABELS", "SystemComparison", "Evaluation", "MetricScore", "evaluate", "score_systems"]
+__all__ = ["LABELS", "Evaluation", "MetricScore", "SystemComparison", "evaluate", "score_systems"]
 
 LABELS = {
     "bleu": "BLEU",

@@ -42,8 +42,8 @@ def format_fertilities(text: str, side: TextSide, fertilities: WordFertilities |
     words = tokens_to_words(side, tokens)
     if len(fertilities) != len(words):
         raise UsageError(
-            f"fertilities: {len(fertilities)} for a text of {len(words)} words ({', '.join(map(repr, words))}); "
-            "expected one per word"
+            f"fertilities: {len(fertilities)} for a text of {len(words)} words "
+            f"({', '.join(map(repr, words))}); expected one per word"
         )
     bounds = [_bounds(value, f"fertilities[{place}]") for place, value in enumerate(fertilities)]
     return _line([bounds[word] for word in side.word_ids(tokens)])

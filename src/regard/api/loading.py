@@ -50,7 +50,8 @@ def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
         ours, theirs = getattr(first.text, name), getattr(other.text, name)
         if ours.vocabulary != theirs.vocabulary:
             raise UsageError(
-                f"{other.model_dir}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from that "
+                f"{other.model_dir}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from "
+                "that "
                 f"of {first.model_dir} ({len(ours.vocabulary)} tokens); models of an ensemble must share "
                 "vocabularies"
             )
@@ -71,7 +72,8 @@ def search_settings(base: "GenerationConfig", options: Mapping[str, Any]) -> "Ge
 
     Args:
         base: Search settings of the model.
-        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` is a single one of `heads`. If
+        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` is a single one of
+            `heads`. If
             a layer is given without heads, all of its heads are used.
 
     Raises:

@@ -14,19 +14,24 @@ from typing import Any, overload
 
 from regard.api.arguments import as_list, broadcast, check_texts, join_terms
 from regard.api.fertilities import WordFertilities, format_fertilities
-from regard.api.results import AttentionOutput, scored_result, translation_result
 from regard.api.loading import load_models, search_settings
-from regard.api.phrase_based import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
+from regard.api.phrase_based import (
+    is_phrase_based,
+    load_phrase_model,
+    no_probability_error,
+    phrase_search_settings,
+)
 from regard.api.result import TranslationResult
+from regard.api.results import AttentionOutput, scored_result, translation_result
 from regard.config import from_dict
 from regard.data.text import TextProcessor
-from regard.decoding.user_fertilities import check_fertility_support
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import InputLine, Translator
+from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.smt.model import PhraseModel
@@ -158,7 +163,8 @@ class Model:
                 `top_p` and `seed`. `num_return` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
                 `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see `regard.decoding.mbr`.
-            output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model is a single
+            output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model
+                is a single
                 Transformer.
             search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and
                 `head`; see `load`. If `beam_size` is not given, it is raised to `num_return` if necessary.
@@ -179,7 +185,10 @@ class Model:
         lines = self._lines(texts, single, fertilities, prefix, terms)
         if isinstance(self.model, PhraseModel):
             if output_attentions == "all":
-                raise UsageError(f"output_attentions='all': {self.directories[0]} is phrase-based and has no self-attention")
+                raise UsageError(
+                    f"output_attentions='all': {self.directories[0]} is phrase-based and has no "
+                    "self-attention"
+                )
             if sample or mbr:
                 raise UsageError(
                     f"sample and mbr: not available for phrase-based models such as {self.directories[0]}"
@@ -247,7 +256,9 @@ class Model:
         settings = self._search(search)
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
-        results = [scored_result(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)]
+        results = [
+            scored_result(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)
+        ]
         if single and results[0].error:
             raise DataError(f"the translation cannot be scored: {results[0].error}")
         return results[0] if single else results
@@ -287,7 +298,9 @@ class Model:
         settings = self._search(options, 1 if choice is None else choice.num_candidates)
         return Translator(model, self.text, settings, sampling, mbr=choice)
 
-    def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[InputLine]:
+    def _lines(
+        self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any
+    ) -> list[InputLine]:
         """Return the sentences with their prefixes, fertilities and terms."""
         if fertilities is not None:
             check_fertility_support(self.model, self.text, str(self.directories[0]))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "is_phrase_based",
     "load_phrase_model",
+    "load_phrase_translator",
     "load_translator",
     "no_probability_error",
     "phrase_search_settings",
-    "load_phrase_translator",
 ]
 
 _SUPPORTED_OPTIONS = ("beam_size", "num_return", "batch_size")
@@ -72,7 +72,10 @@ def load_translator(
 
 
 def load_phrase_translator(
-    directories: Sequence[Path], num_threads: int | None, options: Mapping[str, Any], unsupported: Mapping[str, Any]
+    directories: Sequence[Path],
+    num_threads: int | None,
+    options: Mapping[str, Any],
+    unsupported: Mapping[str, Any],
 ) -> "PhraseTranslator":
     """Load a translator for a phrase-based system.
 
@@ -88,7 +91,11 @@ def load_phrase_translator(
     """
     from regard.decoding.phrase_translator import PhraseTranslator
 
-    unknown = {f"--{name.replace('_', '-')}": value for name, value in options.items() if name not in _SUPPORTED_OPTIONS}
+    unknown = {
+        f"--{name.replace('_', '-')}": value
+        for name, value in options.items()
+        if name not in _SUPPORTED_OPTIONS
+    }
     for name, value in {**unsupported, **unknown}.items():
         if value is not None and value is not False and value != []:
             raise UsageError(f"{name}: not available for phrase-based models such as {directories[0]}")
@@ -141,6 +148,8 @@ def phrase_search_settings(base: "GenerationConfig", options: Mapping[str, Any])
 
     given = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() - set(_SUPPORTED_OPTIONS):
-        raise UsageError(f"{name}: not available for phrase-based models, which support {', '.join(_SUPPORTED_OPTIONS)}")
+        raise UsageError(
+            f"{name}: not available for phrase-based models, which support {', '.join(_SUPPORTED_OPTIONS)}"
+        )
     wide = max(base.beam_size, given.get("num_return", 1))
     return search_settings(replace(base, beam_size=wide), given)

@@ -46,9 +46,11 @@ class TranslationResult:
             that the tokenizer adds to the text.
         target_word_ids: Word index of each token of `tokens`.
         alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
-        encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from token i
+        encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from
+            token i
             to token j.
-        decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the start symbol
+        decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the
+            start symbol
             and the previous tokens.
         error: Why the text was not translated, or None.
         missing_terms: Required terms that this or another translation of the n-best list does not contain.
@@ -92,7 +94,9 @@ class TranslationResult:
     @cached_property
     def word_attention(self) -> Float[np.ndarray, "V W"]:
         """Return the map between words: summed over source subword tokens, averaged over target ones."""
-        return merge_subwords(self.attention_map, self.source_word_ids, self.target_word_ids).astype(np.float32)
+        return merge_subwords(self.attention_map, self.source_word_ids, self.target_word_ids).astype(
+            np.float32
+        )
 
     @cached_property
     def word_attention_map(self) -> AttentionMap:
@@ -149,12 +153,15 @@ class TranslationResult:
 
         Args:
             words: Whether to join subword tokens, for attention to the source.
-            layer: Index of the layer, counted from 0; -1 is the last. Default: that of `alignment_config`, or the
+            layer: Index of the layer, counted from 0; -1 is the last. Default: that of `alignment_config`, or
+                the
                 last for self-attention.
             head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
-                each other. Default: the mean of the heads of `alignment_config`, or of all heads if another layer
+                each other. Default: the mean of the heads of `alignment_config`, or of all heads if another
+                layer
                 is chosen.
-            kind: Kind of attention. `encoder` and `decoder` need a translation made with `output_attentions="all"`.
+            kind: Kind of attention. `encoder` and `decoder` need a translation made with
+                `output_attentions="all"`.
             title: Title above the plot.
 
         Returns:
@@ -172,7 +179,8 @@ class TranslationResult:
         rows, columns, layers = self._labeled_attention(kind)
         if not layers:
             raise UsageError(
-                f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' and a single "
+                f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' "
+                "and a single "
                 "Transformer model"
             )
         own = self.alignment_config if kind == "source" else AlignmentConfig()
@@ -193,11 +201,15 @@ class TranslationResult:
         some = maps[list(heads)] if heads else maps
         chosen = some if head == "all" else some.mean(axis=0)[None]
         if words:
-            chosen = np.stack([merge_subwords(map, self.source_word_ids, self.target_word_ids) for map in chosen])
+            chosen = np.stack(
+                [merge_subwords(map, self.source_word_ids, self.target_word_ids) for map in chosen]
+            )
             rows, columns = self.target_words, self.source_words
         return Figure(plot_attention(chosen if head == "all" else chosen[0], columns, rows, title, captions))
 
-    def _labeled_attention(self, of: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
+    def _labeled_attention(
+        self, of: AttentionKind
+    ) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
         """Return the labels of rows and columns, and the attention of each layer as [H, rows, columns]."""
         if of == "encoder":
             return self.source_tokens, self.source_tokens, list(self.encoder_attention)

@@ -47,12 +47,18 @@ def translation_result(
 
 
 def _convert(
-    model: TranslationModel | None, text: TextProcessor, found: LineResult, one: Translation, output_attentions: AttentionOutput
+    model: TranslationModel | None,
+    text: TextProcessor,
+    found: LineResult,
+    one: Translation,
+    output_attentions: AttentionOutput,
 ) -> TranslationResult:
     """Convert one translation of an n-best list."""
     read = found.source_tokens[: len(found.source_tokens) - len(text.sink_tokens)]
     # Search does not keep self-attention, so it is computed by forced decoding on request.
-    encoder, decoder = _self_attention(model, text, found, read, one) if model and output_attentions == "all" else ((), ())
+    encoder, decoder = (
+        _self_attention(model, text, found, read, one) if model and output_attentions == "all" else ((), ())
+    )
     return TranslationResult(
         source=found.line.text,
         text=one.text,

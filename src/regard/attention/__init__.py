@@ -1,14 +1,14 @@
 """Attention mechanisms with a common interface, which `regard.attention.base` defines."""
 
-from regard.attention.base import Attention, Memory, AttentionStep, State
+from regard.attention.base import Attention, AttentionStep, Memory, State
 from regard.attention.registry import AttentionConfig, build_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 
 __all__ = [
     "Attention",
     "AttentionConfig",
-    "Memory",
     "AttentionStep",
+    "Memory",
     "SoftAttention",
     "SoftAttentionConfig",
     "State",

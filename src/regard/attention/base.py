@@ -24,11 +24,11 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
     "Attention",
+    "AttentionStep",
     "EosConstraint",
     "Likelihood",
     "Memory",
     "Objective",
-    "AttentionStep",
     "Reference",
     "Reward",
     "State",
@@ -169,7 +169,8 @@ class AttentionStep(BatchedState):
         positions: [B, W], the source positions of the first W contexts. None if no context is the state of a
             single position.
         baseline: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
-        posteriors: [B, T, H, S], from `read_all` only: `State.posteriors` of every step. None means the weights.
+        posteriors: [B, T, H, S], from `read_all` only: `State.posteriors` of every step. None means the
+            weights.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -195,11 +196,13 @@ class Attention(nn.Module, ABC):
     """Base class of all attention mechanisms.
 
     Attributes:
-        observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update` ignores
+        observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update`
+            ignores
             the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
             likelihoods of all time steps at the end.
         uses_reference: Whether `start` uses the reference in training.
-        attends_to_single_positions: Whether the contexts, or at least the first ones, are the states of single source
+        attends_to_single_positions: Whether the contexts, or at least the first ones, are the states of
+            single source
             positions, which are listed in `AttentionStep.positions`.
         has_projections: Whether the mechanism has its own projections of queries and memory. If so, it is not
             wrapped in multi-head attention.
@@ -229,7 +232,9 @@ class Attention(nn.Module, ABC):
         return self.observes_tokens
 
     @classmethod
-    def build(cls, config: Any, query_size: int, memory_size: int, target_size: int, num_heads: int = 1) -> "Attention":
+    def build(
+        cls, config: Any, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
+    ) -> "Attention":
         """Build the mechanism from its config.
 
         Args:
@@ -350,7 +355,9 @@ class Attention(nn.Module, ABC):
                 posteriors.append(state.posteriors)
             readings.append(reading)
         stacked = stack_steps(readings, state)
-        return dataclasses.replace(stacked, posteriors=torch.stack(posteriors, dim=1)) if posteriors else stacked
+        return (
+            dataclasses.replace(stacked, posteriors=torch.stack(posteriors, dim=1)) if posteriors else stacked
+        )
 
 
 STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")

@@ -9,12 +9,13 @@ The exhaustion term c u_t is only added where f is finite, and has no gradient. 
 beta. The map is constrained softmax (Martins & Kreutzer, 2017) or constrained sparsemax.
 
 A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d max(0, L - beta_{t-1}) is added
-to the score of a token, where d is `lower_bound_bonus`, and a hypothesis may not end while a token has received less
-than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must end. The step of its end
-symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues beyond this
-point, `InfeasibleBoundsError` is raised, in training and in evaluation.
+to the score of a token, where d is `lower_bound_bonus`, and a hypothesis may not end while a token has
+received less than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must end. The step
+of its end symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues
+beyond this point, `InfeasibleBoundsError` is raised, in training and in evaluation.
 
-In multi-head attention, each head has its own budget per token, or (`fertility_sharing = "per_layer"`) the heads of a layer
+In multi-head attention, each head has its own budget per token, or (`fertility_sharing = "per_layer"`) the
+heads of a layer
 share one: beta is then the mean over heads.
 """
 
@@ -23,9 +24,18 @@ from typing import Literal
 
 import torch
 
-from regard.attention.base import Attention, EosConstraint, Likelihood, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.base import (
+    Attention,
+    AttentionStep,
+    EosConstraint,
+    Likelihood,
+    Memory,
+    Reference,
+    State,
+    squeeze_step,
+)
 from regard.attention.expectation import CoverageState, expected_context, initial_coverage
-from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
+from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.functional import (
@@ -107,7 +117,9 @@ class ConstrainedAttention(Attention):
 
     bounded = True
 
-    def __init__(self, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1) -> None:
+    def __init__(
+        self, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1
+    ) -> None:
         """Build the scorer and select the transformation."""
         super().__init__()
         self.heads_per_budget = num_heads if config.fertility_sharing == "per_layer" else 1
@@ -118,7 +130,12 @@ class ConstrainedAttention(Attention):
 
     @classmethod
     def build(
-        cls, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
+        cls,
+        config: ConstrainedAttentionConfig,
+        query_size: int,
+        memory_size: int,
+        target_size: int,
+        num_heads: int = 1,
     ) -> "ConstrainedAttention":
         """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query_size, memory_size, num_heads)
@@ -133,7 +150,9 @@ class ConstrainedAttention(Attention):
             raise ConfigError(
                 "attention 'constrained' needs a fertility for each source token: set data.fertility"
             )
-        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
+        return memory.with_projections(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
+        )
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Return the initial state, in which no token has received attention."""
@@ -196,8 +215,12 @@ class ConstrainedAttention(Attention):
         scores = self._scores(queries, memory)
         left = memory.upper.to(scores.dtype) - state.coverage
         # [B, H, ...] if the heads share a budget, otherwise [B H, 1, ...]
-        grouped, bounds, mask = (x.reshape(-1, self.heads_per_budget, *x.shape[1:]) for x in (scores, left, usable))
-        scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, share_fertility=True)
+        grouped, bounds, mask = (
+            x.reshape(-1, self.heads_per_budget, *x.shape[1:]) for x in (scores, left, usable)
+        )
+        scanned = self.scan(
+            grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, share_fertility=True
+        )
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.coverage + mean_over_heads(weights.sum(1), self.heads_per_budget)
         return self._reading(weights, memory, received, ahead)

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.base import Attention, AttentionStep, Memory, Reference, State, squeeze_step
 from regard.attention.expectation import CoverageState, expected_context, initial_coverage
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, build_scorer
 from regard.attention.soft import SOFT_NORMALIZERS
@@ -64,25 +64,36 @@ class CoverageAttention(Attention):
         num_heads: Number of heads; each has its own v.
     """
 
-    def __init__(self, config: CoverageAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1) -> None:
+    def __init__(
+        self, config: CoverageAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1
+    ) -> None:
         """Create the parameters W and v."""
         super().__init__()
         self.normalizer = SOFT_NORMALIZERS[config.normalizer]
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size)
         self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0
-        self.coverage_weight = nn.Parameter(nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5))
+        self.coverage_weight = nn.Parameter(
+            nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5)
+        )
 
     @classmethod
     def build(
-        cls, config: CoverageAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
+        cls,
+        config: CoverageAttentionConfig,
+        query_size: int,
+        memory_size: int,
+        target_size: int,
+        num_heads: int = 1,
     ) -> "CoverageAttention":
         """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query_size, memory_size, num_heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        keys = CoverageKeys(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(self.coverage_weight))
+        keys = CoverageKeys(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(self.coverage_weight)
+        )
         return memory.with_projections(keys, StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> CoverageState:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import Memory, AttentionStep, State
+from regard.attention.base import AttentionStep, Memory, State
 from regard.types import Float, Tensor
 
 __all__ = ["CoverageState", "expected_context", "initial_coverage"]

@@ -6,8 +6,8 @@ With Y the decoder state before attention and Z the encoder states (Eq. 3 to 6),
     S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j.
 
 The attention weights of a step are the selection, 0 or 1 for each source token. For analysis
-and word alignment, `State.posteriors` holds the probabilities sigmoid(S) instead, because the selection does not
-rank the selected tokens.
+and word alignment, `State.posteriors` holds the probabilities sigmoid(S) instead, because the selection does
+not rank the selected tokens.
 
 At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the
 highest probability is selected. Eq. 3 has no factor 1 / sqrt(d). At the paper's widths most probabilities
@@ -28,10 +28,10 @@ from torch.nn import functional as F
 
 from regard.attention.base import (
     Attention,
+    AttentionStep,
     Likelihood,
     Memory,
     Objective,
-    AttentionStep,
     Reward,
     State,
     squeeze_step,
@@ -39,8 +39,8 @@ from regard.attention.base import (
 from regard.config import configclass, option
 from regard.functional.estimators import sample_bernoulli
 from regard.functional.masking import accumulation_dtype
-from regard.layers.linear import Linear
 from regard.layers.batched_state import BatchedState
+from regard.layers.linear import Linear
 from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
@@ -185,7 +185,11 @@ class HardAttention(Attention):
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
             # Entropy of Bernoulli(sigmoid(z)): softplus(z) - z sigmoid(z).
             entropy = F.softplus(scores) - scores * torch.sigmoid(scores)
-            penalty = -self.config.reward_weight * self.config.entropy_bonus * entropy.masked_fill(~mask, 0.0).sum(-1)
+            penalty = (
+                -self.config.reward_weight
+                * self.config.entropy_bonus
+                * entropy.masked_fill(~mask, 0.0).sum(-1)
+            )
         else:
             selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)

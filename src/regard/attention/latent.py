@@ -6,7 +6,7 @@ from regard.attention.base import Memory
 from regard.functional.masking import accumulation_dtype, mask_scores
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["posterior_over_positions", "top_k_positions", "masked_log_softmax", "gather_states"]
+__all__ = ["gather_states", "masked_log_softmax", "posterior_over_positions", "top_k_positions"]
 
 
 def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
@@ -15,7 +15,9 @@ def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"
     return torch.log_softmax(hidden, dim=-1).masked_fill(~mask, -torch.inf)
 
 
-def top_k_positions(log_probs: Float[Tensor, "B S"], k: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+def top_k_positions(
+    log_probs: Float[Tensor, "B S"], k: int
+) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
     """Return the log-probabilities and indices of the top K positions, or of all if there are fewer.
 
     Masked positions have log-probability -inf and index 0, which is always valid.
@@ -48,7 +50,8 @@ def posterior_over_positions(
         log_likelihood: Log p(token | context k).
         positions: Source position of each of the first K contexts.
         num_positions: S.
-        tail_weights: The share of each position in the last context, a mean of positions. None if there is no such
+        tail_weights: The share of each position in the last context, a mean of positions. None if there is no
+            such
             context.
     """
     posterior = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)

@@ -19,9 +19,9 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State, squeeze_step
+from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
 from regard.attention.expectation import expected_context
-from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
+from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
 from regard.attention.soft import SOFT_NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
@@ -94,8 +94,12 @@ class LocalAttention(Attention):
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         predicts = config.variant == "predictive"
-        self.position_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, query_size))) if predicts else None
-        self.position_vector = nn.Parameter(nn.init.normal_(torch.empty(query_size), 0, query_size**-0.5)) if predicts else None
+        self.position_weight = (
+            nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, query_size))) if predicts else None
+        )
+        self.position_vector = (
+            nn.Parameter(nn.init.normal_(torch.empty(query_size), 0, query_size**-0.5)) if predicts else None
+        )
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
@@ -111,8 +115,14 @@ class LocalAttention(Attention):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, the prediction of the center, and a weighted sum for each step."""
-        place = 0 if self.position_weight is None or self.position_vector is None else self.position_weight.numel() + self.position_vector.numel()
-        return self.scorer.count_multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
+        place = (
+            0
+            if self.position_weight is None or self.position_vector is None
+            else self.position_weight.numel() + self.position_vector.numel()
+        )
+        return (
+            self.scorer.count_multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
+        )
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""

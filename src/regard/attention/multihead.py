@@ -15,11 +15,19 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Attention, EosConstraint, Likelihood, Memory, AttentionStep, Reference, State
-from regard.attention.registry import AttentionConfig, build_attention, attention_class
+from regard.attention.base import (
+    Attention,
+    AttentionStep,
+    EosConstraint,
+    Likelihood,
+    Memory,
+    Reference,
+    State,
+)
+from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.errors import InfeasibleBoundsError
-from regard.layers.linear import Linear
 from regard.layers.batched_state import BatchedState
+from regard.layers.linear import Linear
 from regard.types import Float, Int, Tensor
 
 __all__ = ["FoldedHeads", "MultiHeadAttention"]
@@ -84,7 +92,9 @@ class MultiHeadAttention(Attention):
         target_size: Width of the target embeddings.
     """
 
-    def __init__(self, config: AttentionConfig, query_size: int, memory_size: int, num_heads: int, target_size: int = 0) -> None:
+    def __init__(
+        self, config: AttentionConfig, query_size: int, memory_size: int, num_heads: int, target_size: int = 0
+    ) -> None:
         """Build the mechanism and the projections."""
         super().__init__()
         kind = attention_class(config)
@@ -163,9 +173,11 @@ class MultiHeadAttention(Attention):
     def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
-        """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.fast_context`."""
+        """Compute the contexts without weights, if possible; see `Attention.fast_context`."""
         assert isinstance(state, MultiHeadState)
-        found = self.mechanism.fast_context(self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded)
+        found = self.mechanism.fast_context(
+            self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded
+        )
         return None if found is None else self._join_heads(found)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
@@ -182,7 +194,9 @@ class MultiHeadAttention(Attention):
         context = self._join_heads(found.contexts)  # (B, 1, D)
         weights = _unfold_heads(found.weights.squeeze(1), self.num_heads)
         after = MultiHeadState(weights, context[:, 0], FoldedHeads(found.state, self.num_heads))
-        return _single_context_step(context, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), after)
+        return _single_context_step(
+            context, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), after
+        )
 
     def read_all(
         self,
@@ -202,7 +216,10 @@ class MultiHeadAttention(Attention):
         asked = self._split_heads(self.query_proj(queries))[0]
         with self._map_error_rows():
             found = self.mechanism.read_all(
-                asked, _mechanism_memory(memory), state.heads.folded, None if likelihood is None else of_contexts
+                asked,
+                _mechanism_memory(memory),
+                state.heads.folded,
+                None if likelihood is None else of_contexts,
             )
         after = FoldedHeads(found.state, self.num_heads)
         if self.observes_tokens:
@@ -212,7 +229,9 @@ class MultiHeadAttention(Attention):
         contexts = self._join_heads(found.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
         weights = _unfold_heads(found.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
         last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], after)
-        alone = _single_context_step(contexts, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), last)
+        alone = _single_context_step(
+            contexts, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), last
+        )
         if found.posteriors is None:
             return alone
         posteriors = _unfold_heads(found.posteriors.squeeze(2), self.num_heads).transpose(1, 2)

@@ -6,7 +6,7 @@ The decoder receives the source only through its initial state, as in the encode
 
 from typing import Literal
 
-from regard.attention.base import Attention, Memory, AttentionStep, State
+from regard.attention.base import Attention, AttentionStep, Memory, State
 from regard.config import configclass, option
 from regard.types import Float, Tensor
 

@@ -3,7 +3,8 @@
 In Aharoni & Goldberg (2017), Section 2, the target is a sequence of actions: characters to write, and
 `step`, which moves the pointer to the next source token. The context is the encoder state at the pointer. The
 pointer position is a function of the actions alone. Training on actions derived from alignments
-(`regard.alignment.pointer_actions`) is therefore plain maximum likelihood, and search is a search over actions. Their
+(`regard.alignment.pointer_actions`) is therefore plain maximum likelihood, and search is a search over
+actions. Their
 decoder receives the context as input and predicts from its state: `query = "previous"` and
 `input_feeding = "context"`.
 """
@@ -13,7 +14,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from regard.attention.base import Attention, Memory, AttentionStep, Reference, State
+from regard.attention.base import Attention, AttentionStep, Memory, Reference, State
 from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 

@@ -37,9 +37,14 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, Reference, State
-from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, ScorerKind, build_scorer
-from regard.attention.latent import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, Reference, State
+from regard.attention.latent import (
+    gather_states,
+    masked_log_softmax,
+    posterior_over_positions,
+    top_k_positions,
+)
+from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
 from regard.layers.step_linear import StepLinear
@@ -85,7 +90,8 @@ class PosteriorAttentionConfig:
     )
     posterior_weight: float = option(
         default=0.5,
-        help="With state_attention = \"posterior\": weight m of the posterior in the distribution passed to the next "
+        help='With state_attention = "posterior": weight m of the posterior in the distribution passed to the '
+        "next "
         "step; the prior has 1 - m. 1 passes on the posterior alone.",
         ge=0,
         le=1,
@@ -95,7 +101,9 @@ class PosteriorAttentionConfig:
 
     def __post_init__(self) -> None:
         """Check that `hard_monotonic` coupling is exact: an approximation could move backward."""
-        if self.coupling == "hard_monotonic" and (self.state_attention == "prior" or self.posterior_weight < 1 or self.top_k):
+        if self.coupling == "hard_monotonic" and (
+            self.state_attention == "prior" or self.posterior_weight < 1 or self.top_k
+        ):
             raise ValueError(
                 "coupling 'hard_monotonic' requires exact inference: set state_attention = 'posterior', "
                 "posterior_weight = 1 and top_k = 0"
@@ -127,7 +135,8 @@ class PosteriorStep(AttentionStep):
     """The reading of one step, before its token is known.
 
     Attributes:
-        tail_weights: [B, S], the share of each position in the additional mean context. None if there is no such
+        tail_weights: [B, S], the share of each position in the additional mean context. None if there is no
+            such
             context.
         values: The states, prepared for weighted sums.
         posterior_weight: m. None if the prior is passed on.
@@ -143,7 +152,9 @@ class PosteriorStep(AttentionStep):
         prior = self.weights[:, 0]
         if self.posterior_weight is None:
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
-        posterior = posterior_over_positions(self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights)
+        posterior = posterior_over_positions(
+            self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights
+        )
         passed = torch.lerp(prior, posterior, self.posterior_weight)
         weights = passed.unsqueeze(1)
         return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
@@ -173,7 +184,9 @@ class PosteriorAttention(Attention):
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
+        return memory.with_projections(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
+        )
 
     def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
         """Return the initial state, without a previous distribution."""
@@ -206,7 +219,9 @@ class PosteriorAttention(Attention):
             positions=positions,
             tail_weights=others,
             values=memory.values,
-            posterior_weight=self.config.posterior_weight if self.config.state_attention == "posterior" else None,
+            posterior_weight=self.config.posterior_weight
+            if self.config.state_attention == "posterior"
+            else None,
         )
 
     def read_all(

@@ -17,7 +17,7 @@ from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig
 from regard.config import TaggedUnion
 
-__all__ = ["ATTENTION_CLASSES", "AttentionConfig", "build_attention", "attention_class"]
+__all__ = ["ATTENTION_CLASSES", "AttentionConfig", "attention_class", "build_attention"]
 
 AttentionConfig = Annotated[
     SoftAttentionConfig

@@ -9,9 +9,9 @@
 A scorer computes its keys once per sentence, then the scores at every time step.
 
 The scaling of W h_j is for Adam. The first steps of Adam change every weight by the full learning rate,
-independent of the size of the gradient. The scores of `bilinear` then quickly differ by more than 1; sparsemax
-concentrates on one position, and the other positions receive no gradient. With SGD, the scaling makes the
-training of W slower by a factor of D.
+independent of the size of the gradient. The scores of `bilinear` then quickly differ by more than 1;
+sparsemax concentrates on one position, and the other positions receive no gradient. With SGD, the scaling
+makes the training of W slower by a factor of D.
 """
 
 from abc import ABC, abstractmethod
@@ -23,20 +23,20 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.kernels.products import linear
-from regard.layers.precision import to_compute
 from regard.layers.batched_state import BatchedState
+from regard.layers.precision import to_compute
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = [
-    "SCORE_HIDDEN_SIZE_HELP",
     "SCORE_FUNCTION_HELP",
+    "SCORE_HIDDEN_SIZE_HELP",
     "AdditiveScorer",
-    "DotScorer",
+    "AttentionScorer",
     "BilinearScorer",
+    "DotScorer",
     "ScaledBilinearScorer",
     "ScaledDotScorer",
-    "AttentionScorer",
     "ScorerKind",
     "build_scorer",
 ]
@@ -152,12 +152,16 @@ class AdditiveScorer(AttentionScorer):
         super().__init__()
         self.key_proj = nn.Linear(memory_size, hidden_size)
         self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, hidden_size)))
-        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5))
+        self.vector = nn.Parameter(
+            nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5)
+        )
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
         weight, bias = to_compute(self.key_proj.weight), to_compute(self.key_proj.bias)
-        return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepLinear.prepare(self.query_weight))
+        return AdditiveKeys(
+            linear(states.to(weight.dtype), weight.t(), bias), StepLinear.prepare(self.query_weight)
+        )
 
     def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
@@ -171,7 +175,9 @@ class AdditiveScorer(AttentionScorer):
         return made + pairs * self.vector.numel()
 
 
-def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hidden_size: int | None = None) -> AttentionScorer:
+def build_scorer(
+    kind: ScorerKind | None, query_size: int, memory_size: int, hidden_size: int | None = None
+) -> AttentionScorer:
     """Build the scorer with the given name.
 
     Args:
@@ -186,10 +192,15 @@ def build_scorer(kind: ScorerKind | None, query_size: int, memory_size: int, hid
     if kind == "dot" or kind == "scaled_dot":
         if query_size != memory_size:
             raise ConfigError(
-                f"score_function {kind!r} requires queries and memory of the same width, but their widths are "
+                f"score_function {kind!r} requires queries and memory of the same width, but their widths "
+                "are "
                 f"{query_size} and {memory_size}: use scaled_bilinear"
             )
         return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
     if kind == "additive":
         return AdditiveScorer(query_size, memory_size, hidden_size or query_size)
-    return BilinearScorer(query_size, memory_size) if kind == "bilinear" else ScaledBilinearScorer(query_size, memory_size)
+    return (
+        BilinearScorer(query_size, memory_size)
+        if kind == "bilinear"
+        else ScaledBilinearScorer(query_size, memory_size)
+    )

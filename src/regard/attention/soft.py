@@ -10,14 +10,20 @@ Blondel, 2017), a sparsemax that encourages equal weights of neighboring positio
 from functools import partial
 from typing import Literal
 
-from regard.attention.base import Attention, Likelihood, Memory, AttentionStep, State, squeeze_step
+from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
 from regard.attention.expectation import expected_context
-from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, DotScorer, ScorerKind, build_scorer
+from regard.attention.scorers import (
+    SCORE_FUNCTION_HELP,
+    SCORE_HIDDEN_SIZE_HELP,
+    DotScorer,
+    ScorerKind,
+    build_scorer,
+)
 from regard.config import configclass, option
 from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.attention import fused_attention
-from regard.kernels.cached import supports_attention, source_attention
+from regard.kernels.cached import source_attention, supports_attention
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
@@ -52,7 +58,8 @@ class SoftAttentionConfig:
         """Reject a fusedmax strength together with another transformation."""
         if self.fusedmax_strength != DEFAULT_FUSEDMAX_STRENGTH and self.normalizer != "fusedmax":
             raise ValueError(
-                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the normalizer is "
+                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the "
+                "normalizer is "
                 f"'{self.normalizer}': change normalizer or remove fusedmax_strength"
             )
 
@@ -69,14 +76,20 @@ class SoftAttention(Attention):
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
         super().__init__()
-        self.normalizer = partial(fusedmax, strength=config.fusedmax_strength) if config.normalizer == "fusedmax" else SOFT_NORMALIZERS[config.normalizer]
+        self.normalizer = (
+            partial(fusedmax, strength=config.fusedmax_strength)
+            if config.normalizer == "fusedmax"
+            else SOFT_NORMALIZERS[config.normalizer]
+        )
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
+        return memory.with_projections(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
+        )
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and a weighted sum of the states for each step."""

@@ -26,9 +26,20 @@ from typing import Literal
 
 import torch
 
-from regard.attention.base import Attention, Memory, AttentionStep, Reference, State
-from regard.attention.scorers import SCORE_HIDDEN_SIZE_HELP, SCORE_FUNCTION_HELP, BilinearScorer, ScorerKind, build_scorer
-from regard.attention.latent import posterior_over_positions, top_k_positions, masked_log_softmax, gather_states
+from regard.attention.base import Attention, AttentionStep, Memory, Reference, State
+from regard.attention.latent import (
+    gather_states,
+    masked_log_softmax,
+    posterior_over_positions,
+    top_k_positions,
+)
+from regard.attention.scorers import (
+    SCORE_FUNCTION_HELP,
+    SCORE_HIDDEN_SIZE_HELP,
+    BilinearScorer,
+    ScorerKind,
+    build_scorer,
+)
 from regard.config import configclass, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
 from regard.layers.recurrent import RecurrentLayer
@@ -98,7 +109,8 @@ class VariationalState(State):
     """A state with the inference network's distributions; its weights and context are the prior's.
 
     Attributes:
-        log_proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a reference.
+        log_proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a
+            reference.
         posterior: [B, S], the posterior of the position: q in training, otherwise from Bayes' rule. None
             before the first step.
     """
@@ -123,7 +135,9 @@ class VariationalStep(AttentionStep):
         if state.posterior is not None:
             return state
         assert self.positions is not None
-        posterior = posterior_over_positions(self.log_weights, log_likelihood, self.positions, state.weights.shape[-1])
+        posterior = posterior_over_positions(
+            self.log_weights, log_likelihood, self.positions, state.weights.shape[-1]
+        )
         return dataclasses.replace(state, posterior=posterior)
 
 
@@ -140,7 +154,9 @@ class VariationalAttention(Attention):
     observes_tokens = True
     uses_reference = True
 
-    def __init__(self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int) -> None:
+    def __init__(
+        self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int
+    ) -> None:
         """Build the scorer and the inference network."""
         super().__init__()
         self.config = config
@@ -149,20 +165,31 @@ class VariationalAttention(Attention):
         self.attends_to_single_positions = config.estimator == "enumerate"
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Each direction of the LSTM has half of the width, which must be even.
-        inner = memory_size + memory_size % 2 if config.inference_hidden_size is None else config.inference_hidden_size
+        inner = (
+            memory_size + memory_size % 2
+            if config.inference_hidden_size is None
+            else config.inference_hidden_size
+        )
         self.inference_lstm = RecurrentLayer("lstm", target_size, inner, "bidirectional")
         self.inference_scorer = BilinearScorer(inner, memory_size)
 
     @classmethod
     def build(
-        cls, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
+        cls,
+        config: VariationalAttentionConfig,
+        query_size: int,
+        memory_size: int,
+        target_size: int,
+        num_heads: int = 1,
     ) -> "VariationalAttention":
         """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query_size, memory_size, target_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_projections(self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states))
+        return memory.with_projections(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
+        )
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
         """Return the initial state; with a reference, it holds log q of every step."""
@@ -175,7 +202,7 @@ class VariationalAttention(Attention):
 
         Args:
             memory: The memory that is attended.
-            target_size: The reference.
+            target: The reference.
         """
         read, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
         scores = self.inference_scorer(read, self.inference_scorer.compute_keys(memory.states))
@@ -186,7 +213,11 @@ class VariationalAttention(Attention):
         cell = self.inference_lstm.recurrence
         network = target * (cell.input_weight.numel() + cell.hidden_weight.numel())
         scorers = (self.scorer, self.inference_scorer)
-        return network + sum(s.count_multiply_adds(source, target, pairs) for s in scorers) + pairs * self.memory_size
+        return (
+            network
+            + sum(s.count_multiply_adds(source, target, pairs) for s in scorers)
+            + pairs * self.memory_size
+        )
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalStep:
         """Attend for one time step, under q if there is a reference and under the prior otherwise."""
@@ -245,9 +276,7 @@ def _step_of_positions(
 ) -> VariationalStep:
     """Build a reading in which each context is a source position."""
     zeros = torch.zeros_like(log_weights)
-    return VariationalStep(
-        contexts, log_weights, state.weights, zeros, penalty, state, positions=positions
-    )
+    return VariationalStep(contexts, log_weights, state.weights, zeros, penalty, state, positions=positions)
 
 
 def _step_of_all_positions(

@@ -42,14 +42,15 @@ def actions(
 
     Example: regard actions train.tsv dev.tsv --output-dir actions
     """
-    from regard.alignment.pointer_actions import write_action_tables
     from regard.alignment.base import TrainingSetup
+    from regard.alignment.pointer_actions import write_action_tables
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig
 
     chosen = list(column_numbers(columns))
     corpora = [
-        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, origin="--columns") for table in tables
+        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, origin="--columns")
+        for table in tables
     ]
     paths = [output_dir / path.name.removesuffix(".gz") for path in tables]
     for path, table in zip(paths, tables, strict=True):
@@ -58,7 +59,8 @@ def actions(
         # `samefile` also detects links to a table, which a comparison of paths would miss.
         if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
             raise UsageError(
-                f"{path}: the output would overwrite the table {table}. Choose another directory with --output-dir."
+                f"{path}: the output would overwrite the table {table}. Choose another directory with "
+                "--output-dir."
             )
     counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):

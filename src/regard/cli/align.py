@@ -309,7 +309,10 @@ def _reporting(
                 tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.num_iterations)
             bar.update(tasks[direction, iteration.stage], completed=iteration.iteration)
             # A sampler makes hundreds of passes, so only its last one is printed.
-            if enabled and (iteration.num_iterations <= MAX_REPORTED_PASSES or iteration.iteration == iteration.num_iterations):
+            if enabled and (
+                iteration.num_iterations <= MAX_REPORTED_PASSES
+                or iteration.iteration == iteration.num_iterations
+            ):
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
                 console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {shown}")
 

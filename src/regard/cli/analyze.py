@@ -1,4 +1,4 @@
-"""`regard analyze`: analyze the translation errors, the attention or the scores by length of models on a text."""
+"""`regard analyze`: translation errors, attention and scores by length of models on a text."""
 
 from pathlib import Path
 from typing import Annotated
@@ -182,7 +182,8 @@ def attention(
     line: Annotated[
         list[int] | None,
         typer.Option(
-            help="With --figures-dir: number of the line whose attention maps are plotted, from 1. The option "
+            help="With --figures-dir: number of the line whose attention maps are plotted, from 1. The "
+            "option "
             "may be repeated. Default: the line in which the models differ most.",
             min=1,
             show_default=False,
@@ -252,7 +253,7 @@ def length(
     bucket_width: Annotated[
         int,
         typer.Option(
-            help="Width of a length bucket in words. There are six buckets, and one more for longer sentences.",
+            help="Width of a length bucket in words. There are six buckets and one for longer sentences.",
             min=1,
             max=1_000_000,
         ),
@@ -290,7 +291,5 @@ def length(
     }
     analyze_length(
         inputs,
-        LengthOptions(
-            aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads
-        ),
+        LengthOptions(aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.analysis_input import AnalysisInput
-from regard.cli.progress import track, print_message
+from regard.cli.progress import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class AttentionOptions:
         figures_dir: Directory for the figures. None plots no figures.
         lines: Numbers of the lines whose attention maps are plotted, from 1.
         names: Display names of the models, separated by commas. None uses the names of the directories.
-        link_settings: Layer, head and shift of the attention, as arguments of `search_settings`. A missing value
+        link_settings: Layer, head and shift of the attention, as arguments of `search_settings`. A missing
+            value
             means the one that the model uses for word links.
         prior: Whether to use the attention before the target token is observed.
         bin_width: Width of an entropy bin in nats.
@@ -94,7 +95,7 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
         UsageError: If an option does not apply to the models.
         DataError: If a file cannot be read or has the wrong format.
     """
-    from regard.cli.output import open_output, write_json, write_images, write_table
+    from regard.cli.output import open_output, write_images, write_json, write_table
 
     names = inputs.display_names(options.names)
     pairs = inputs.read_pairs()
@@ -175,9 +176,7 @@ def _compute_statistics(
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
     if not kept:
-        raise DataError(
-            f"{inputs.source}: {model.name} had to skip all lines, as they are empty or too long"
-        )
+        raise DataError(f"{inputs.source}: {model.name} had to skip all lines, as they are empty or too long")
     links, sets = (None, None) if gold is None else score_links(sentences, gold)
     # exp(x) overflows a float above x = 709.
     perplexity = math.exp(-total / steps) if total / steps > -700 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.analysis_input import AnalysisInput
 from regard.cli.linker import Linker
-from regard.cli.progress import track, print_message
+from regard.cli.progress import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         translator = load_translator(
             inputs.models, inputs.device, inputs.precision, search, options.num_threads
         )
-        sentences = _collect_sentences(_translate(translator, pairs), pairs, translator, linking, options.lowercase)
+        sentences = _collect_sentences(
+            _translate(translator, pairs), pairs, translator, linking, options.lowercase
+        )
         if not sentences:
-            raise DataError(
-                f"{inputs.source}: all lines are too long for the model: nothing was translated"
-            )
+            raise DataError(f"{inputs.source}: all lines are too long for the model: nothing was translated")
         ranked, scores = sort_by_errors(sentences), corpus_scores(sentences)
         _show(file, ranked[: options.num_sentences or None], scores, len(sentences))
         aligner, links = options.aligner_dir, options.reference_links
@@ -87,7 +87,9 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         }
         write_json(inputs.json_file, figures)
     if aligner is None:
-        print_message("dropped words cannot be found without --aligner: the sentences are ranked by repetitions only")
+        print_message(
+            "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only"
+        )
 
 
 def _translate(
@@ -137,7 +139,8 @@ class _LinkSource:
         """
         if self.reference_links is not None and len(self.reference_links) != lines:
             raise DataError(
-                f"{self.name} has {len(self.reference_links)} lines but {reference} has {lines}: links need one line "
+                f"{self.name} has {len(self.reference_links)} lines but {reference} has {lines}: links need "
+                "one line "
                 "per reference line"
             )
 
@@ -178,7 +181,8 @@ def _collect_sentences(
     from regard.report.systems import sentence_from_result
 
     sentences = [
-        sentence_from_result(result, pairs[result.line.number - 1][1], translator, lowercase) for result in results
+        sentence_from_result(result, pairs[result.line.number - 1][1], translator, lowercase)
+        for result in results
     ]
     links = linking.links(sentences)
     if links is None:
@@ -186,7 +190,9 @@ def _collect_sentences(
     return [replace(sentence, links=found) for sentence, found in zip(sentences, links, strict=True)]
 
 
-def _show(file: "Output", sentences: "Sequence[SentenceErrors]", scores: dict[str, float], examined: int) -> None:
+def _show(
+    file: "Output", sentences: "Sequence[SentenceErrors]", scores: dict[str, float], examined: int
+) -> None:
     """Write the sentences and the scores, with colors on a terminal and as plain text otherwise."""
     from rich.console import Console
     from rich.text import Text

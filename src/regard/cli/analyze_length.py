@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.analysis_input import AnalysisInput
 from regard.cli.linker import Linker
-from regard.cli.progress import track, print_message
+from regard.cli.progress import print_message, track
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 
@@ -83,8 +83,8 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         UsageError: If an option does not apply.
         DataError: If a file cannot be read or has the wrong number of lines.
     """
-    from regard.cli.output import open_output, write_json, write_images, write_table
-    from regard.metrics.by_length import count_lengths, count_system, bucket_by_length, score_by_length
+    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.metrics.by_length import bucket_by_length, count_lengths, count_system, score_by_length
     from regard.metrics.translation import check_tokenizer
     from regard.report.length_charts import plot_by_length
 

@@ -29,7 +29,8 @@ ShiftOption = Annotated[
     typer.Option(
         "--shift/--no-shift",
         help="Whether the attention of a token is taken from the time step that has the token as input, one "
-        "step after it was generated. Default: the model's setting for word links (generation.alignment.shift).",
+        "step after it was generated. Default: the model's setting for word links "
+        "(generation.alignment.shift).",
         show_default=False,
     ),
 ]

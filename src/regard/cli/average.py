@@ -21,7 +21,8 @@ def average(
         int,
         typer.Option(
             help="Number of most recent epoch checkpoints to average from each model directory; "
-            "training.checkpoint.keep_last_epochs determines how long they are kept. 0 averages the models themselves.",
+            "training.checkpoint.keep_last_epochs determines how long they are kept. 0 averages the models "
+            "themselves.",
             min=0,
             max=1_000_000,
         ),

@@ -1,6 +1,6 @@
 """`regard config`: the reference of all options, a template for a run, or the settings of a run in full."""
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ import typer
 __all__ = ["config"]
 
 
-class ReferenceFormat(str, Enum):
+class ReferenceFormat(StrEnum):
     """The formats in which the options are printed."""
 
     text = "text"
@@ -20,7 +20,8 @@ def config(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="A TOML file, whose settings are checked and printed in full, or the path of a table or option, "
+            help="A TOML file, whose settings are checked and printed in full, or the path of a table "
+            "or option, "
             "such as model.attention. Default: all options.",
             show_default=False,
         ),

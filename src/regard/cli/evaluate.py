@@ -1,4 +1,4 @@
-"""`regard evaluate_command`: score translations against references and word links against gold links."""
+"""`regard evaluate`: score translations against references and word links against gold links."""
 
 import math
 from functools import partial
@@ -72,7 +72,8 @@ def evaluate_command(
     target: Annotated[
         Path | None,
         typer.Option(
-            help="With --gold-links: target text of the word links. Links beyond the words of a line are an error."
+            help="With --gold-links: target text of the word links. Links beyond the words of a line "
+            "are an error."
         ),
     ] = None,
     rep_parameters: Annotated[
@@ -91,10 +92,12 @@ def evaluate_command(
     log_probs: Annotated[
         Path | None,
         typer.Option(
-            help="File with token log-probabilities, from `regard score --token-scores`, to compute the perplexity."
+            help="File with token log-probabilities (`regard score --token-scores`), for the perplexity."
         ),
     ] = None,
-    num_bootstrap_samples: Annotated[int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)] = 1000,
+    num_bootstrap_samples: Annotated[
+        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
@@ -113,7 +116,8 @@ def evaluate_command(
     """
     if hypothesis is None and gold_links is None and predicted_links is None and log_probs is None:
         raise UsageError(
-            "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold-links and --predicted-links, or --log-probs"
+            "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold-links and --predicted-links, "
+            "or --log-probs"
         )
     if (gold_links is None) != (predicted_links is None):
         raise UsageError("--gold-links and --predicted-links need each other: give both or neither")
@@ -141,7 +145,8 @@ def evaluate_command(
         check_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
-                f"--metrics {metrics}: REP and DROP need exactly one reference, but {len(reference)} are given"
+                f"--metrics {metrics}: REP and DROP need exactly one reference, but {len(reference)} are "
+                "given"
             )
         linked.check("drop" in names, baseline is not None)
         if rep_parameters != REP_PARAMETERS and "rep" not in names:
@@ -247,7 +252,9 @@ def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
 
     with open_output(path) as file:
         file.write("\t".join(["sentence", *found]) + "\n")
-        for number, row in enumerate(zip(*(one.sentence_scores.tolist() for one in found.values()), strict=True), 1):
+        for number, row in enumerate(
+            zip(*(one.sentence_scores.tolist() for one in found.values()), strict=True), 1
+        ):
             file.write("\t".join([str(number), *(f"{value:.4f}" for value in row)]) + "\n")
 
 

@@ -23,7 +23,9 @@ def export(
             "int8_bfloat16 or int16."
         ),
     ] = "float32",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")
+    ] = False,
 ) -> None:
     """Convert a model for another inference engine.
 

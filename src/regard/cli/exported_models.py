@@ -9,7 +9,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.export.translator import ExportedTranslator
 
-__all__ = ["load_exported_translator", "check_not_exported"]
+__all__ = ["check_not_exported", "load_exported_translator"]
 
 
 def check_not_exported(directories: Sequence[Path]) -> None:
@@ -59,6 +59,8 @@ def load_exported_translator(
     from regard.export.translator import ExportedTranslator, load_exported
 
     model = load_exported(directories[0], device, num_threads)
-    wide = max(model.search.beam_size, options.get("num_return") or 1)  # a beam of N holds at most N translations
+    wide = max(
+        model.search.beam_size, options.get("num_return") or 1
+    )  # a beam of N holds at most N translations
     beam = wide if options.get("beam_size") is None else options["beam_size"]
     return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam}))

@@ -88,7 +88,8 @@ def fertility(
 ) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
-    The output has the fertilities of one sentence per line, in the format of `regard translate --fertilities`.
+    The output has the fertilities of one sentence per line, in the format of `regard translate
+    --fertilities`.
     The links are those of the forward direction, which links each target word to at most one source word. For
     text without translations, a tagger trained with --save-predictor predicts the expected fertilities. Use
     --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
@@ -112,7 +113,8 @@ def fertility(
         raise UsageError("--save-predictor and --validation need each other: give both or neither")
     if save_predictor is not None and (per_word or slack or output is not None):
         raise UsageError(
-            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack or --output"
+            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack or "
+            "--output"
         )
     split = _tokenizers(model)
     sentences = _sentences(source, split[0])
@@ -217,7 +219,10 @@ def _sentences(path: Path, split: FertilityTokenizer) -> list[list[str]]:
 
 
 def _count_aligned(
-    texts: list[tuple[Path, Path]], split: tuple[FertilityTokenizer, FertilityTokenizer], threads: int, seed: int
+    texts: list[tuple[Path, Path]],
+    split: tuple[FertilityTokenizer, FertilityTokenizer],
+    threads: int,
+    seed: int,
 ) -> list[list[list[int]]]:
     """Return the number of links of each source word, by an aligner that is trained on the first text."""
     from regard.alignment import Corpus, TrainingSetup

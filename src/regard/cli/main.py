@@ -34,8 +34,8 @@ from regard.cli.tour import tour
 from regard.cli.train import train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune
-from regard.errors import RegardError
 from regard.cpu_threads import configure_threads
+from regard.errors import RegardError
 
 __all__ = ["app", "main"]
 

@@ -13,7 +13,7 @@ from regard.cli.progress import print_message
 from regard.data.files import open_atomic
 from regard.errors import DataError
 
-__all__ = ["Output", "open_output", "write_json", "write_images", "write_table"]
+__all__ = ["Output", "open_output", "write_images", "write_json", "write_table"]
 
 
 class Output:

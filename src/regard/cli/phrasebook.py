@@ -16,8 +16,12 @@ def phrasebook(
             help="Directory for the files. It is created if it does not exist.", show_default=False
         ),
     ],
-    num_train: Annotated[int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)] = 30_000,
-    num_valid: Annotated[int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)] = 1_000,
+    num_train: Annotated[
+        int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)
+    ] = 30_000,
+    num_valid: Annotated[
+        int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)
+    ] = 1_000,
     num_test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
     seed: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""`regard pretrain_command`: train a masked or causal language model, stored in Hugging Face format."""
+"""`regard pretrain`: train a masked or causal language model, stored in Hugging Face format."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +30,8 @@ def pretrain_command(
     train` with model.kind = "pretrained" or "hf". Run the same command again to resume a run that was
     stopped. The command needs the package transformers (extra: hf).
 
-    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir encoders/de
+    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir
+        encoders/de
     """
     from rich.console import Console
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["track", "preparation_progress", "print_message"]
+__all__ = ["preparation_progress", "print_message", "track"]
 
 _T = TypeVar("_T")
 

@@ -52,7 +52,9 @@ beam_size = 5
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
 EPOCHS = 5
 EXAMPLES = 5
-MAX_MAP_TOKENS = 14  # maximum number of source tokens of an example, so that its attention map fits a terminal
+MAX_MAP_TOKENS = (
+    14  # maximum number of source tokens of an example, so that its attention map fits a terminal
+)
 
 
 def quickstart(
@@ -191,7 +193,8 @@ def _print_next_steps(talk: Console, folder: Path) -> None:
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold-links {corpus}/test.talp "
         f"--tokenize none -o {folder}/report.html        # open this file in a browser",
-        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --output-dir {folder}/sparse",
+        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --output-dir "
+        f"{folder}/sparse",
         "regard config          # all options; recipes/ has configurations for real data",
     ):
         talk.print("  " + line, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 from regard.cli.linker import Linker
-from regard.cli.progress import track, print_message
+from regard.cli.progress import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def report(
     aligner: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words. Its "
+            help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped "
+            "words. Its "
             "links are also shown on the attention maps.",
             show_default=False,
         ),
@@ -150,7 +151,8 @@ def report(
     check_tokenizer(tokenize)
     if (test is None) == (not config_test):
         raise UsageError(
-            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration of "
+            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the "
+            "configuration of "
             "the first model"
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)
@@ -269,7 +271,7 @@ def _collect(
     """Return the results of each system on the text, in the order of the command line."""
     from regard.api.phrase_based import load_translator
     from regard.data.corpus import read_lines
-    from regard.report.systems import collect_translations, collect_model
+    from regard.report.systems import collect_model, collect_translations
     from regard.report.training_curves import read_curves
 
     given: dict[str, list[str]] = {}
@@ -345,5 +347,7 @@ def _notes(systems: "Sequence[SystemResults]", text: _TestSet, tokenize: str) ->
                 f"{system.name}: {refused} lines are too long for the model and were not translated."
             )
         if system.curves is not None and system.curves.num_malformed_lines:
-            notes.append(f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read.")
+            notes.append(
+                f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
+            )
     return notes

@@ -49,7 +49,9 @@ def reproduce(
     num_jobs: Annotated[
         int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
     ] = 1,
-    target_language: Annotated[str, typer.Option(help="Target language, given as the extension of its files.")] = "en",
+    target_language: Annotated[
+        str, typer.Option(help="Target language, given as the extension of its files.")
+    ] = "en",
     max_train_pairs: Annotated[
         int,
         typer.Option(
@@ -107,11 +109,11 @@ def reproduce(
     places = column_numbers(columns)
 
     from regard.cli.output import open_output, write_json
-    from regard.reproduce.runner import run_jobs, threads_per_job
-    from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import results_to_dict, results_to_markdown, collect_results
-    from regard.reproduce.scores import unavailable_reason
     from regard.reproduce.experiment_text import find_tables, write_text
+    from regard.reproduce.plan import SIZES, plan
+    from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
+    from regard.reproduce.runner import run_jobs, threads_per_job
+    from regard.reproduce.scores import unavailable_reason
 
     if size not in SIZES:
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
@@ -120,10 +122,18 @@ def reproduce(
     if not tables and columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
     raw = chosen.text_kind == "raw"
-    parts += [*([] if tables or not max_train_pairs else [str(max_train_pairs)]), *(["raw"] if raw else []), size]
+    parts += [
+        *([] if tables or not max_train_pairs else [str(max_train_pairs)]),
+        *(["raw"] if raw else []),
+        size,
+    ]
     folder = output_dir or Path("reproduce") / chosen.recipes / "-".join(parts)
     place = folder / "text"
-    text = find_tables(data_dir, place, places) if tables else write_text(data_dir, place, target_language, max_train_pairs, raw)
+    text = (
+        find_tables(data_dir, place, places)
+        if tables
+        else write_text(data_dir, place, target_language, max_train_pairs, raw)
+    )
     missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:

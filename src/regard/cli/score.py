@@ -21,7 +21,9 @@ def score(
     ],
     other_models: Annotated[
         list[Path] | None,
-        typer.Option("--ensemble-with", help="Directory of another model of an ensemble. The option may be repeated."),
+        typer.Option(
+            "--ensemble-with", help="Directory of another model of an ensemble. The option may be repeated."
+        ),
     ] = None,
     tokenized: Annotated[
         bool,
@@ -69,7 +71,9 @@ def score(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,8 +99,8 @@ def score(
     """
     from regard.api.loading import load_models, search_settings
     from regard.api.phrase_based import is_phrase_based, no_probability_error
-    from regard.cli.token_file import read_tokens
     from regard.cli.output import open_output, write_json
+    from regard.cli.token_file import read_tokens
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.data.links import format_links

@@ -85,7 +85,7 @@ def serve(
             f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
         )
 
-    from regard.config import from_dict, apply_override
+    from regard.config import apply_override, from_dict
     from regard.cpu_threads import num_available_cpus
     from regard.server.config import ServeConfig
 

@@ -1,4 +1,4 @@
-"""Reader for the tokens of translations in files of `regard translate --tokens-output` or `--attention-output`.
+"""Reader for the tokens in files of `regard translate --tokens-output` or `--attention-output`.
 
 Tokens cannot be recovered from text. A model may generate the tokens `a@@ b`, but the tokenizer may segment
 the same word as `ab`. The actions of pointer attention do not appear in the text at all.
@@ -30,7 +30,9 @@ class _Line(BaseModel):
     text: str
 
 
-def read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcessor") -> Iterator[PretokenizedPair]:
+def read_tokens(
+    path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcessor"
+) -> Iterator[PretokenizedPair]:
     """Yield sentence pairs together with their tokens from a file.
 
     Args:

@@ -22,7 +22,9 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    num_train: Annotated[int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)] = 15_000,
+    num_train: Annotated[
+        int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
+    ] = 15_000,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Setting of all neural models, as key=value.", show_default=False),
@@ -46,10 +48,10 @@ def tour(
     from rich.console import Console
 
     from regard.cli.output import write_json
-    from regard.cli.progress import track, preparation_progress
+    from regard.cli.progress import preparation_progress, track
     from regard.tour.report import load_report, write_report
+    from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
     from regard.tour.systems import SYSTEMS
-    from regard.tour.runner import CORPUS_SIZES, TrainingInterruptedError, Tour
 
     names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
     known = {stop.name: stop for stop in SYSTEMS}
@@ -76,7 +78,8 @@ def tour(
         f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
     )
     talk.print(
-        f"To try a system: echo 'Der Hund schläft .' | regard translate {output_dir}/models/{chosen[-1].name} "
+        f"To try a system: echo 'Der Hund schläft .' | regard translate "
+        f"{output_dir}/models/{chosen[-1].name} "
         "--show-attention",
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""`regard train_command`: train a model from a TOML configuration, or resume an earlier run."""
+"""`regard train`: train a model from a TOML configuration, or resume an earlier run."""
 
 import json
 from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.word_fertility import report_missing_words, report_unknown_tokens, parse_word_fertilities
 from regard.cli.translation_writer import TranslationWriter
+from regard.cli.word_fertility import parse_word_fertilities, report_missing_words, report_unknown_tokens
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -262,13 +262,13 @@ def translate(
 
     from regard.api.loading import load_models, search_settings
     from regard.api.phrase_based import is_phrase_based, load_phrase_translator
-    from regard.cli.exported_models import load_exported_translator, check_not_exported
+    from regard.cli.exported_models import check_not_exported, load_exported_translator
     from regard.config import from_dict
-    from regard.decoding.user_fertilities import check_fertility_support
     from regard.decoding.config import SamplingConfig
-    from regard.decoding.mbr import MbrConfig
     from regard.decoding.distributed import translate_distributed
+    from regard.decoding.mbr import MbrConfig
     from regard.decoding.translator import Translator, enumerate_lines
+    from regard.decoding.user_fertilities import check_fertility_support
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 
@@ -305,7 +305,9 @@ def translate(
                 "--mbr": mbr,
                 "--set": settings,
             }
-            translator = load_phrase_translator(models, num_threads, {**options, "num_return": num_return}, others)
+            translator = load_phrase_translator(
+                models, num_threads, {**options, "num_return": num_return}, others
+            )
         else:
             check_not_exported(models)
             by_word = parse_word_fertilities(word_fertility or [])
@@ -345,8 +347,20 @@ def translate(
         if translator.search.suppress_unk is False and not interactive:
             results = report_unknown_tokens(results)
         with ExitStack() as files:
-            writer = TranslationWriter(files, output, num_return > 1, with_scores, links_output, attention_output, tokens_output, show_attention, svg)
-            for result in _with_progress(results, quiet=interactive or (output is None and sys.stdout.isatty())):
+            writer = TranslationWriter(
+                files,
+                output,
+                num_return > 1,
+                with_scores,
+                links_output,
+                attention_output,
+                tokens_output,
+                show_attention,
+                svg,
+            )
+            for result in _with_progress(
+                results, quiet=interactive or (output is None and sys.stdout.isatty())
+            ):
                 writer.write(result)
 
 

@@ -32,8 +32,12 @@ def tune(
     reference: Annotated[
         Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
     ],
-    length_penalties: Annotated[str, typer.Option(help="Values of the length penalty, separated by commas.")] = _DEFAULT_PENALTIES,
-    coverage_penalties: Annotated[str, typer.Option(help="Values of the coverage penalty, separated by commas.")] = _DEFAULT_PENALTIES,
+    length_penalties: Annotated[
+        str, typer.Option(help="Values of the length penalty, separated by commas.")
+    ] = _DEFAULT_PENALTIES,
+    coverage_penalties: Annotated[
+        str, typer.Option(help="Values of the coverage penalty, separated by commas.")
+    ] = _DEFAULT_PENALTIES,
     coverage_epsilon: Annotated[
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
@@ -65,7 +69,10 @@ def tune(
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = {"alpha": _numbers("--length-penalties", length_penalties), "beta": _numbers("--coverage-penalties", coverage_penalties)}
+    grid = {
+        "alpha": _numbers("--length-penalties", length_penalties),
+        "beta": _numbers("--coverage-penalties", coverage_penalties),
+    }
 
     from dataclasses import asdict
 
@@ -83,7 +90,12 @@ def tune(
     set_num_threads(num_threads)
     pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
     model, text, base = load_models(models, device, precision)
-    options = {"beam_size": beam_size, "num_return": 1, "coverage_epsilon": coverage_epsilon, "batch_size": batch_size}
+    options = {
+        "beam_size": beam_size,
+        "num_return": 1,
+        "coverage_epsilon": coverage_epsilon,
+        "batch_size": batch_size,
+    }
     search = search_settings(base, options)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     if not any(line.strip() for line in sources):
@@ -125,7 +137,8 @@ def _numbers(option: str, text: str) -> list[float]:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example {_DEFAULT_PENALTIES}"
+            f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example "
+            f"{_DEFAULT_PENALTIES}"
         ) from None
     return list(dict.fromkeys(found))
 

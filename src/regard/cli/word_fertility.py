@@ -9,7 +9,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.decoding.translator import LineResult, Translator
 
-__all__ = ["report_missing_words", "report_unknown_tokens", "parse_word_fertilities"]
+__all__ = ["parse_word_fertilities", "report_missing_words", "report_unknown_tokens"]
 
 
 def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -59,4 +59,6 @@ def report_unknown_tokens(results: "Iterator[LineResult]") -> "Iterator[LineResu
             unknown += best.hypothesis.tokens.count(UNK)
         yield result
     if tokens:
-        print_message(f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)")
+        print_message(
+            f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)"
+        )

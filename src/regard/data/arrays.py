@@ -1,7 +1,7 @@
 """The second half of preprocessing: numbered units are converted to the arrays of token ids for training.
 
-Rows are processed in chunks, which are read from the temporary files of `regard.data.pretokenization` and appended to
-the final files.
+Rows are processed in chunks, which are read from the temporary files of `regard.data.pretokenization` and
+appended to the final files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.tokenizer_factory import Tokenizer
 from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
+from regard.data.tokenizer_factory import Tokenizer
 from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import EOS
 
-__all__ = ["KeptRows", "SegmentedUnits", "count_units", "count_kept_tokens", "write_split"]
+__all__ = ["KeptRows", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
 
 CHUNK_ROWS = 10_000
 """Number of rows in a chunk."""
@@ -131,7 +131,9 @@ def _decide(source: _Rows, target: _Rows, longest: int) -> KeptRows:
     return KeptRows(~empty & ~long, empty, long)
 
 
-def _pairs(folder: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]) -> Iterator[tuple[_Rows, _Rows]]:
+def _pairs(
+    folder: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]
+) -> Iterator[tuple[_Rows, _Rows]]:
     sources = _rows(folder, split, "source", segments[0])
     targets = _rows(folder, split, "target", segments[1])
     return zip(sources, targets, strict=True)
@@ -167,7 +169,8 @@ def write_split(
         segments: The tokens of the units of each side.
         ids: The id of each token of `segments`, for each side.
         max_length: Maximum number of tokens on a side; longer pairs are dropped.
-        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows + 1])
+        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows +
+            1])
             and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
         unknown_counts: Counters of unknown tokens for each side.
 

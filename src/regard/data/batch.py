@@ -12,7 +12,7 @@ from regard.data.vocabulary import PAD, SINK, TokenIds
 from regard.errors import UsageError
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Batch", "BatchConfig", "PaddedSequences", "make_batches", "collate"]
+__all__ = ["Batch", "BatchConfig", "PaddedSequences", "collate", "make_batches"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class Batch:
         source: The source sentences, without `BOS` and `EOS`.
         target: The target sentences, with `EOS` and without `BOS`; None in translation.
         rows: [B], the index of each sentence in the split or in the input.
-        upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink. None means
+        upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink.
+            None means
             no limit.
         lower_bounds: [B, S], minimum total attention of each source token, or None.
         links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
@@ -95,7 +96,10 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
-        optional = (None if one is None else one.to(device) for one in (self.upper_bounds, self.lower_bounds, self.links))
+        optional = (
+            None if one is None else one.to(device)
+            for one in (self.upper_bounds, self.lower_bounds, self.links)
+        )
         return Batch(self.source.to(device), target, self.rows.to(device), *optional)
 
 
@@ -117,7 +121,9 @@ def collate(
     """
     target = None if targets is None else PaddedSequences.pad(targets)
     bounds = (None if one is None else _pad_numbers(one) for one in (upper_bounds, lower_bounds))
-    return Batch(PaddedSequences.pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
+    return Batch(
+        PaddedSequences.pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds
+    )
 
 
 def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
@@ -131,7 +137,12 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
 class BatchConfig:
     """Size and bucketing of batches."""
 
-    batch_size: int = option(default=64, help="Size of the batch of one step over all processes, in units of `batch_unit`.", ge=1, le=1_000_000)
+    batch_size: int = option(
+        default=64,
+        help="Size of the batch of one step over all processes, in units of `batch_unit`.",
+        ge=1,
+        le=1_000_000,
+    )
     batch_unit: Literal["sentences", "tokens"] = option(
         default="sentences",
         help="Unit of the batch size: sentences, or tokens including padding, on the longer side.",
@@ -150,7 +161,8 @@ def make_batches(
 ) -> list[np.ndarray]:
     """Return the row indices of each batch of an epoch, in order.
 
-    The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce padding. Then
+    The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce
+    padding. Then
     the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens forms its own
     batch.
 
@@ -191,7 +203,9 @@ def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[n
     return np.split(order, edges) if len(order) else []
 
 
-def _split_pool(pool: np.ndarray, source: np.ndarray, target: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
+def _split_pool(
+    pool: np.ndarray, source: np.ndarray, target: np.ndarray, config: BatchConfig
+) -> list[np.ndarray]:
     """Split a sorted pool into batches."""
     if config.batch_unit == "sentences":
         return np.split(pool, range(config.batch_size, len(pool), config.batch_size))

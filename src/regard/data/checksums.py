@@ -16,7 +16,7 @@ from pathlib import Path
 from regard.data.files import file_digest
 from regard.errors import DataError
 
-__all__ = ["Checksums", "verify_checksums", "checked_file", "compute_checksums"]
+__all__ = ["Checksums", "checked_file", "compute_checksums", "verify_checksums"]
 
 Checksums = dict[str, str]
 """SHA-256 checksums by plain file name."""
@@ -36,14 +36,16 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     """
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
         raise DataError(
-            f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in the "
+            f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in "
+            "the "
             "same directory"
         )
     path = directory / name
     try:
         if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
             raise DataError(
-                f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy the "
+                f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy "
+                "the "
                 "file into the directory"
             )
         mode = path.stat().st_mode
@@ -75,7 +77,9 @@ def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:
     return {name: file_digest(checked_file(directory, name)) for name in names}
 
 
-def verify_checksums(directory: Path, checksums: Mapping[str, str], required: Iterable[str], description: str) -> None:
+def verify_checksums(
+    directory: Path, checksums: Mapping[str, str], required: Iterable[str], description: str
+) -> None:
     """Compare files with the checksums in the description of their directory.
 
     Args:
@@ -94,5 +98,6 @@ def verify_checksums(directory: Path, checksums: Mapping[str, str], required: It
     for name, digest in checksums.items():
         if file_digest(checked_file(directory, name, directory / description)) != digest:
             raise DataError(
-                f"{directory / name}: truncated or altered: its checksum differs from the one in {description}"
+                f"{directory / name}: truncated or altered: its checksum differs from the one in "
+                f"{description}"
             )

@@ -20,8 +20,13 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
+from regard.data.tokenizer_factory import (
+    PretrainedTokenizerConfig,
+    TokenizerConfig,
+    WordsConfig,
+    check_joint_tokenizers,
+)
 from regard.data.whitespace import split_whitespace
-from regard.data.tokenizer_factory import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint_tokenizers
 from regard.errors import DataError
 
 __all__ = [
@@ -78,7 +83,9 @@ class CorpusConfig:
             raise ValueError("`columns` are counted from 1")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("`columns` contains a column twice")
-        if self.source_prefix is not None and (not self.source_prefix or split_whitespace(self.source_prefix) != [self.source_prefix]):
+        if self.source_prefix is not None and (
+            not self.source_prefix or split_whitespace(self.source_prefix) != [self.source_prefix]
+        ):
             raise ValueError("`source_prefix` must be one word without spaces")
 
 
@@ -118,7 +125,8 @@ class DataConfig:
         le=1_000_000_000,
     )
     shared_vocab: bool = option(
-        default=False, help="Use one vocabulary for source and target, as model.tie_embeddings = \"all\" requires."
+        default=False,
+        help='Use one vocabulary for source and target, as model.tie_embeddings = "all" requires.',
     )
     max_length: int = option(
         default=200,
@@ -136,7 +144,9 @@ class DataConfig:
         """Check that the settings of source and target are compatible."""
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
         if self.shared_vocab and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError("shared_vocab requires the same value for source_vocab_size and target_vocab_size")
+            raise ValueError(
+                "shared_vocab requires the same value for source_vocab_size and target_vocab_size"
+            )
         for side in ("source", "target"):
             given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
             if given and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):

@@ -1,7 +1,7 @@
 """Preprocessed data: a directory of memory-mapped arrays for training.
 
-`prepare_data` creates the directory from a `DataConfig` unless it exists and is up to date. `PreparedData.open` opens
-an existing directory. A `DatasetSplit` provides examples and batches.
+`prepare_data` creates the directory from a `DataConfig` unless it exists and is up to date.
+`PreparedData.open` opens an existing directory. A `DatasetSplit` provides examples and batches.
 """
 
 import dataclasses
@@ -15,19 +15,25 @@ from typing import Any
 import numpy as np
 
 from regard.data.batch import Batch, BatchConfig, make_batches
-from regard.data.preprocessing import preprocess
 from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
 from regard.data.files import read_bytes
-from regard.data.manifest import describe_inputs, describe_settings, is_up_to_date, read_manifest, verify_files
+from regard.data.manifest import (
+    describe_inputs,
+    describe_settings,
+    is_up_to_date,
+    read_manifest,
+    verify_files,
+)
 from regard.data.partial import remove_all_leftovers
-from regard.data.text import TextProcessor
+from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
+from regard.data.text import TextProcessor
 from regard.data.unknown_tokens import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 
-__all__ = ["PreparedData", "DatasetSplit", "prepare_data"]
+__all__ = ["DatasetSplit", "PreparedData", "prepare_data"]
 
 _log = logging.getLogger(__name__)
 
@@ -171,7 +177,8 @@ class DatasetSplit:
 
 def _replaced(folder: Path) -> DataError:
     return DataError(
-        f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir for "
+        f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir "
+        "for "
         "each run with different data settings"
     )
 
@@ -280,7 +287,8 @@ def prepare_data(
         config: Corpora, tokenizers, vocabularies.
         output_dir: The output directory. Default: `config.cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
-        num_processes: Number of processes for tokenization; the result does not depend on it. Default: the number
+        num_processes: Number of processes for tokenization; the result does not depend on it. Default: the
+            number
             of processors, or 1 for small corpora.
 
     Raises:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.data.files import sync_file, sync_directory
+from regard.data.files import sync_directory, sync_file
 from regard.data.locking import LOCK_FILE
-from regard.data.partial import resolve_links, is_partial, partial_directory, stem_of
+from regard.data.partial import is_partial, partial_directory, resolve_links, stem_of
 from regard.errors import DataError, UsageError
 
-__all__ = ["is_empty", "recipes_dir", "check_replaceable", "atomic_directory"]
+__all__ = ["atomic_directory", "check_replaceable", "is_empty", "recipes_dir"]
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Constants of the system call `renameat2`, from `fcntl.h` and `linux/fs.h`."""
@@ -39,7 +39,9 @@ def check_replaceable(directory: Path, marker: str, content: str) -> None:
     except OSError as error:
         raise DataError(f"{directory}: cannot be read: {error.strerror or error}") from None
     if foreign:
-        raise DataError(f"{directory}: already exists and does not contain {content}; choose another directory")
+        raise DataError(
+            f"{directory}: already exists and does not contain {content}; choose another directory"
+        )
 
 
 @contextmanager
@@ -55,7 +57,8 @@ def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[P
         require_empty: If true, `directory` must not exist or must be empty when the block ends.
 
     Raises:
-        OSError: if the directory cannot be created, filled or renamed, or exists although `require_empty` is true.
+        OSError: if the directory cannot be created, filled or renamed, or exists although `require_empty` is
+            true.
     """
     directory = resolve_links(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.config import TaggedUnion, configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.whitespace import split_whitespace
 from regard.data.vocabulary import TokenIds, Vocabulary
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
 __all__ = [

@@ -11,18 +11,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.data.partial import resolve_links, partial_directory, stem_of
+from regard.data.partial import partial_directory, resolve_links, stem_of
 from regard.data.reading import open_regular_file, read_limited
 from regard.errors import DataError
 
 __all__ = [
+    "atomic_file",
     "file_digest",
     "is_special_file",
     "open_atomic",
     "read_bytes",
-    "sync_file",
     "sync_directory",
-    "atomic_file",
+    "sync_file",
     "write_atomic",
 ]
 

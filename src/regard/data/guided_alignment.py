@@ -19,13 +19,13 @@ import torch
 
 from regard.data.batch import Batch, BatchConfig
 from regard.data.corpus import read_lines
-from regard.data.links import parse_gold_links
 from regard.data.dataset import DatasetSplit
+from regard.data.links import parse_gold_links
 from regard.data.vocabulary import UNK
 from regard.errors import DataError
 from regard.types import Float, Tensor
 
-__all__ = ["GuidedSplit", "SplitLinks", "LinkUnit"]
+__all__ = ["GuidedSplit", "LinkUnit", "SplitLinks"]
 
 LinkUnit = Literal["words", "tokens"]
 """Unit of the positions in links: words, or tokens of the model."""
@@ -47,7 +47,11 @@ class SplitLinks:
 
     @classmethod
     def read(
-        cls, path: Path | str, split: DatasetSplit, has_tag: Sequence[bool] | None = None, unit: LinkUnit = "tokens"
+        cls,
+        path: Path | str,
+        split: DatasetSplit,
+        has_tag: Sequence[bool] | None = None,
+        unit: LinkUnit = "tokens",
     ) -> "SplitLinks":
         """Read the links of a split; sure and possible links (`.talp`) are treated alike.
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from regard.data.reading import InvalidJsonError, read_json, read_limited
 from regard.data.checksums import checked_file
+from regard.data.reading import InvalidJsonError, read_json, read_limited
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [
     "HF_CONFIG",
     "check_safetensors",
+    "convert_errors",
     "import_transformers",
     "is_hf_directory",
-    "convert_errors",
     "load_hf_tokenizer",
     "pack_tokenizer",
     "quiet_transformers",
@@ -136,8 +136,10 @@ def missing_directory_message(path: Path | str) -> str:
     if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
         return message
     return (
-        f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face Hub, "
-        f"download the model with `hf download {path} --local-dir {Path(path).name}` and give {Path(path).name}"
+        f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
+        "Hub, "
+        f"download the model with `hf download {path} --local-dir {Path(path).name}` and give "
+        f"{Path(path).name}"
     )
 
 
@@ -158,7 +160,8 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
-            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its tokenizers "
+            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its "
+            "tokenizers "
             "are unknown, so it cannot be used. Give the directory of the original Hugging Face model instead"
         )
     if not isinstance(content.get("model_type"), str):
@@ -220,12 +223,15 @@ def check_safetensors(directory: Path) -> None:
         CheckpointError: if it contains no weights, or only pickled weights.
     """
     single, index = (directory / name for name in _WEIGHTS)
-    if single.is_file() or (index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))):
+    if single.is_file() or (
+        index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))
+    ):
         return
     pickled = sorted(path.name for pattern in _PICKLED for path in directory.glob(pattern))
     if pickled:
         raise CheckpointError(
-            f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle can "
+            f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle "
+            "can "
             "execute code when it is loaded; save the model as safetensors (model.safetensors)"
         )
     raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")

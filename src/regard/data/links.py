@@ -50,7 +50,8 @@ def _link(text: str, separator: str, where: str) -> tuple[int, int]:
         raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
     if max(len(left), len(right)) > MAX_DIGITS:
         raise DataError(
-            f"{where}: {_clip(text)!r}: the position has more than {MAX_DIGITS} digits; lines have at most 1 MiB"
+            f"{where}: {_clip(text)!r}: the position has more than {MAX_DIGITS} digits; lines have at most "
+            "1 MiB"
         )
     return int(left), int(right)
 

@@ -15,11 +15,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.config import to_dict
+from regard.data.checksums import checked_file
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import file_digest
 from regard.data.hf import tokenizer_files
 from regard.data.reading import InvalidJsonError, parse_json, read_json
-from regard.data.checksums import checked_file
 from regard.data.tokenizer_factory import (
     BytePairConfig,
     MosesConfig,
@@ -76,7 +76,8 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
 
     Args:
         config: The corpora.
-        previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum is
+        previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum
+            is
             reused.
 
     Raises:
@@ -179,7 +180,9 @@ def verify_files(directory: Path, manifest: dict[str, Any]) -> None:
             )
 
 
-def is_up_to_date(manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]) -> bool:
+def is_up_to_date(
+    manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]
+) -> bool:
     """Return whether existing data agrees with the current settings and inputs."""
     return manifest["wanted"] == wanted and _content(manifest["inputs"]) == _content(inputs)
 

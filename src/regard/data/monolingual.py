@@ -15,12 +15,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.batch import Batch, BatchConfig, make_batches, collate
+from regard.data.batch import Batch, BatchConfig, collate, make_batches
 from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.types import Bool, Tensor
 
-__all__ = ["CausalDataset", "TokenizedLines", "MaskedBatch", "MaskedDataset", "num_masked", "mask_tokens", "read_monolingual"]
+__all__ = [
+    "CausalDataset",
+    "MaskedBatch",
+    "MaskedDataset",
+    "TokenizedLines",
+    "mask_tokens",
+    "num_masked",
+    "read_monolingual",
+]
 
 PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
 TOKENIZER_CHUNK = 1000
@@ -123,7 +131,11 @@ def mask_tokens(
     way = random.random(len(positions))
     masked = ids.copy()
     sampled = random.choice(random_ids, len(positions))
-    masked[positions] = np.where(way < MASK_TOKEN_RATIO, mask_id, np.where(way < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]))
+    masked[positions] = np.where(
+        way < MASK_TOKEN_RATIO,
+        mask_id,
+        np.where(way < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]),
+    )
     return masked, positions
 
 

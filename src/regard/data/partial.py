@@ -19,11 +19,11 @@ from pathlib import Path
 
 __all__ = [
     "MAX_NAME_BYTES",
-    "resolve_links",
     "is_partial",
     "partial_directory",
-    "remove_leftovers",
     "remove_all_leftovers",
+    "remove_leftovers",
+    "resolve_links",
     "stem_of",
 ]
 

@@ -15,26 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_units, count_kept_tokens, write_split
+from regard.cpu_threads import num_available_cpus
+from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
 from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
+from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.files import file_digest, write_atomic
-from regard.data.directories import check_replaceable, atomic_directory
 from regard.data.manifest import MANIFEST
-from regard.data.punctuation import TextFormatDetector, TextFormat
-from regard.data.text import TextSide, TextProcessor
+from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
+from regard.data.punctuation import TextFormat, TextFormatDetector
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizer_factory import (
     SentencePieceConfig,
     Tokenizer,
-    learn_bpe_tokenizers,
     create_tokenizers,
     detect_text_format,
+    learn_bpe_tokenizers,
 )
 from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
-from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
 from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
-from regard.cpu_threads import num_available_cpus
 
 __all__ = ["preprocess"]
 
@@ -43,13 +43,17 @@ _log = logging.getLogger(__name__)
 MAX_EVALUATION_LENGTH = 1024
 """Maximum number of tokens of a validation or test sentence, if `max_length` of training is not higher."""
 FORMAT_DETECTION_LINES = 10_000
-"""Number of lines per training corpus that are examined for the format of the text; see `TextFormatDetector`."""
+"""Number of lines per training corpus that `TextFormatDetector` examines."""
 SINGLE_PROCESS_PAIRS = 20_000
 """Number of pairs up to which tokenization uses one process: starting more would take longer."""
 
 
 def preprocess(
-    config: DataConfig, output_dir: Path, manifest: dict[str, Any], progress: ProgressCallback, num_processes: int | None
+    config: DataConfig,
+    output_dir: Path,
+    manifest: dict[str, Any],
+    progress: ProgressCallback,
+    num_processes: int | None,
 ) -> None:
     """Preprocess the corpora into `output_dir`, replacing earlier preprocessed data there.
 
@@ -80,7 +84,9 @@ def preprocess(
             write_atomic(into / MANIFEST, text.encode())
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"{output_dir}: cannot write preprocessed data: {reason}; no files were kept") from None
+        raise DataError(
+            f"{output_dir}: cannot write preprocessed data: {reason}; no files were kept"
+        ) from None
 
 
 class _Preprocessor:
@@ -112,8 +118,13 @@ class _Preprocessor:
         counts = tuple(
             count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
         )
-        tokenizers = learn_bpe_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
-        segments = (SegmentedUnits.from_units(names[0], tokenizers[0]), SegmentedUnits.from_units(names[1], tokenizers[1]))
+        tokenizers = learn_bpe_tokenizers(
+            tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1]))
+        )
+        segments = (
+            SegmentedUnits.from_units(names[0], tokenizers[0]),
+            SegmentedUnits.from_units(names[1], tokenizers[1]),
+        )
         text = self._vocabularies(tokenizers, segments)
         text.save(self.into)
         sides = (text.source, text.target)
@@ -211,21 +222,38 @@ class _Preprocessor:
         """Count the tokens of the kept training pairs and build the vocabularies."""
         found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
-        tags = tuple(dict.fromkeys(c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None))
+        tags = tuple(
+            dict.fromkeys(
+                c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None
+            )
+        )
         choose = partial(_vocabulary, min_frequency=self.config.min_frequency)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
             always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
-            source = target = choose(None, both, max_size=self.config.source_vocab_size, required_tokens=always)
+            source = target = choose(
+                None, both, max_size=self.config.source_vocab_size, required_tokens=always
+            )
         else:
             always = (*_fallback(tokenizers[0]), *tags)
-            source = choose(tokenizers[0].pretrained_tokens, counts[0], max_size=self.config.source_vocab_size, required_tokens=always)
+            source = choose(
+                tokenizers[0].pretrained_tokens,
+                counts[0],
+                max_size=self.config.source_vocab_size,
+                required_tokens=always,
+            )
             always = tokenizers[1].required_tokens
-            target = choose(tokenizers[1].pretrained_tokens, counts[1], max_size=self.config.target_vocab_size, required_tokens=always)
+            target = choose(
+                tokenizers[1].pretrained_tokens,
+                counts[1],
+                max_size=self.config.target_vocab_size,
+                required_tokens=always,
+            )
         forms = self._forms()
         text = TextProcessor(
-            TextSide(tokenizers[0], source, tags, text_format=forms[0]), TextSide(tokenizers[1], target, text_format=forms[1])
+            TextSide(tokenizers[0], source, tags, text_format=forms[0]),
+            TextSide(tokenizers[1], target, text_format=forms[1]),
         )
         for side, cut in zip((text.source, text.target), segments, strict=True):
             side.warn_unknown(cut.tokens)
@@ -291,7 +319,9 @@ def _report(
         rows = slice(start, start + count)
         start += count
         numbers = {name: int(getattr(kept, field)[rows].sum()) for name, field in _COUNTED}
-        report.append({"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight})
+        report.append(
+            {"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight}
+        )
         dropped = numbers["empty"] + numbers["too_long"]
         log: Callable[..., None] = _log.warning if dropped else _log.info
         log(

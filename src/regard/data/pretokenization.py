@@ -14,8 +14,8 @@ from typing import IO
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.whitespace import split_whitespace
 from regard.data.tokenizer_factory import Tokenizer
+from regard.data.whitespace import split_whitespace
 from regard.data.workers import ordered_map
 from regard.errors import DataError
 
@@ -131,8 +131,12 @@ def number_units(
         for corpus in corpora:
             chunks = _chunks(_checked(corpus, tokenizers), files if keep_raw else None)
             count = 0
-            for sources, targets in ordered_map(_ChunkTokenizer(*tokenizers, max_words), chunks, num_processes):
-                units[0].write(sources, corpus.source_prefix, files["source", "units"], files["source", "sizes"])
+            for sources, targets in ordered_map(
+                _ChunkTokenizer(*tokenizers, max_words), chunks, num_processes
+            ):
+                units[0].write(
+                    sources, corpus.source_prefix, files["source", "units"], files["source", "sizes"]
+                )
                 units[1].write(targets, None, files["target", "units"], files["target", "sizes"])
                 count += len(sources)
                 on_progress(len(sources))

@@ -2,8 +2,8 @@
 
 If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
 `prepare` detects the format of the training text (`TextFormatDetector`) and stores it with the vocabularies
-(`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the rules of Moses
-(Koehn et al., 2007). Tokenized input is not changed:
+(`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the rules of
+Moses (Koehn et al., 2007). Tokenized input is not changed:
 
 - A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.
 - A word of the vocabulary is never split: `Mr.`, `U.S.`, `don't`.
@@ -21,7 +21,7 @@ from regard.data.whitespace import split_whitespace
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer
 
-__all__ = ["PLAIN_TEXT", "TextFormatDetector", "TextFormat", "separate_punctuation"]
+__all__ = ["PLAIN_TEXT", "TextFormat", "TextFormatDetector", "separate_punctuation"]
 
 _STOPS = frozenset(".,。、؟،।॥۔")
 """Punctuation marks that never follow a space in plain text, in any script."""

@@ -16,7 +16,15 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["MAX_JSON_BYTES", "InvalidJsonError", "JsonNumber", "open_regular_file", "parse_json", "read_json", "read_limited"]
+__all__ = [
+    "MAX_JSON_BYTES",
+    "InvalidJsonError",
+    "JsonNumber",
+    "open_regular_file",
+    "parse_json",
+    "read_json",
+    "read_limited",
+]
 
 _T = TypeVar("_T")
 
@@ -103,7 +111,8 @@ def parse_json(text: bytes | str, model: type[_T]) -> _T:
         model: The expected type.
 
     Raises:
-        InvalidJsonError: if the text is not JSON, is nested too deeply, has a number with too many digits, or has a
+        InvalidJsonError: if the text is not JSON, is nested too deeply, has a number with too many digits, or
+            has a
             value of another type.
     """
     from pydantic import ValidationError

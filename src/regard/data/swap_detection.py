@@ -66,5 +66,7 @@ def _negative_log_likelihood(lines: list[str], side: TextSide, counts: np.ndarra
     """Return the negative log-probability of lines under the smoothed unigram model of a side."""
     known = counts + SMOOTHING
     known[UNK] = SMOOTHING
-    ids = np.array([i for line in lines for i in side.vocabulary.to_ids(side.tokenizer.encode(line))], dtype=int)
+    ids = np.array(
+        [i for line in lines for i in side.vocabulary.to_ids(side.tokenizer.encode(line))], dtype=int
+    )
     return float((np.log(known.sum()) - np.log(known[ids])).sum())

@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, collate
+from regard.data.checksums import checked_file, compute_checksums, verify_checksums
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
@@ -28,14 +29,13 @@ from regard.data.fertility import (
 from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.checksums import verify_checksums, checked_file, compute_checksums
-from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.data.tokenizer_factory import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
+from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
 
-__all__ = ["TextSide", "TextProcessor"]
+__all__ = ["TextProcessor", "TextSide"]
 
 TEXT_FILE = "text.json"
 _log = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ class TextProcessor:
 
     @property
     def sink_word_ids(self) -> tuple[int, ...]:
-        """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for a symbol of the tokenizer."""
+        """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
     def without_conversion(self) -> "TextProcessor":
@@ -239,13 +239,19 @@ class TextProcessor:
         try:
             settings = read_json(checked_file(directory, TEXT_FILE), _TextConfig)
         except InvalidJsonError as error:
-            raise DataError(f"{directory / TEXT_FILE}: not the description of text processing: {error}") from None
+            raise DataError(
+                f"{directory / TEXT_FILE}: not the description of text processing: {error}"
+            ) from None
         verify_checksums(directory, settings.sha256, _files(directory), TEXT_FILE)
         sides = [
-            TextSide(load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary"))
+            TextSide(
+                load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary")
+            )
             for name, config in (("source", settings.source), ("target", settings.target))
         ]
-        source = dataclasses.replace(sides[0], source_prefixes=settings.tags, text_format=settings.source_form)
+        source = dataclasses.replace(
+            sides[0], source_prefixes=settings.tags, text_format=settings.source_form
+        )
         target = dataclasses.replace(sides[1], text_format=settings.target_form)
         return cls(source, target, _budget(settings.fertility, directory, source.vocabulary))
 

@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 from regard.config import TaggedUnion
-from regard.data.punctuation import TextFormatDetector, TextFormat
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.actions import ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
-from regard.data.tokenizers.sentencepiece import SentencePieceConfig, SentencePieceTokenizer, train_sentencepiece
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.data.tokenizers.sentencepiece import (
+    SentencePieceConfig,
+    SentencePieceTokenizer,
+    train_sentencepiece,
+)
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
 
 __all__ = [
@@ -28,10 +32,10 @@ __all__ = [
     "TokenizerConfig",
     "WordsConfig",
     "check_joint_tokenizers",
-    "learn_bpe_tokenizers",
-    "load_tokenizer",
     "create_tokenizers",
     "detect_text_format",
+    "learn_bpe_tokenizers",
+    "load_tokenizer",
 ]
 
 TokenizerConfig = Annotated[
@@ -77,7 +81,9 @@ def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Token
             return PretrainedTokenizer.load(config, directory, side)
 
 
-def detect_text_format(counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]) -> TextFormat:
+def detect_text_format(
+    counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]
+) -> TextFormat:
     """Return the format of the training text of one side.
 
     Args:

@@ -60,7 +60,11 @@ class UnknownTokenCounter:
                     if character not in known:
                         characters[character] += count
         ranked = sorted(characters.items(), key=lambda pair: (-pair[1], pair[0]))
-        return {"tokens": int(self._counts.sum()), "unknown": unknown, "characters": dict(ranked[:_MAX_LISTED])}
+        return {
+            "tokens": int(self._counts.sum()),
+            "unknown": unknown,
+            "characters": dict(ranked[:_MAX_LISTED]),
+        }
 
 
 def log_unknown_tokens(splits: Mapping[str, Mapping[str, Any]]) -> None:

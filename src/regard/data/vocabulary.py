@@ -39,7 +39,8 @@ class Vocabulary:
         """Check the tokens and build the index."""
         if self.tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
             raise DataError(
-                f"a vocabulary must start with {' '.join(SPECIAL_TOKENS)}; got {self.tokens[: len(SPECIAL_TOKENS)]}"
+                f"a vocabulary must start with {' '.join(SPECIAL_TOKENS)}; "
+                f"got {self.tokens[: len(SPECIAL_TOKENS)]}"
             )
         # Special symbols are left out of the index, so that text never maps to them.
         index = {token: number for number, token in enumerate(self.tokens) if number >= len(SPECIAL_TOKENS)}
@@ -64,7 +65,8 @@ class Vocabulary:
 
         Args:
             counts: The frequency of each token.
-            max_size: Maximum number of tokens, special symbols and `required_tokens` not counted. None means no limit.
+            max_size: Maximum number of tokens, special symbols and `required_tokens` not counted. None means
+                no limit.
             min_frequency: Minimum frequency; rarer tokens are dropped.
             required_tokens: Tokens that are included at any frequency, directly after the special symbols.
         """

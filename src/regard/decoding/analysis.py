@@ -9,8 +9,8 @@ import numpy as np
 
 from regard.data.batch import Batch
 from regard.data.links import Links
+from regard.data.text import TextProcessor, TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
-from regard.data.text import TextSide, TextProcessor
 from regard.decoding.beam import eval_mode
 from regard.decoding.config import AlignmentConfig, GenerationBatchConfig
 from regard.decoding.forced import predict_tokens
@@ -110,7 +110,10 @@ class ForcedResult:
 
 
 def force_decode_lines(
-    model: TranslationModel, text: TextProcessor, pairs: Iterable[tuple[str, str]], config: GenerationBatchConfig
+    model: TranslationModel,
+    text: TextProcessor,
+    pairs: Iterable[tuple[str, str]],
+    config: GenerationBatchConfig,
 ) -> Iterator[ForcedResult | None]:
     """Run forced decoding on given translations, in order and in bounded memory.
 
@@ -128,7 +131,9 @@ def force_decode_lines(
         found: list[ForcedResult | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, config):
             chosen = [block[row] for row in rows]
-            for row, line in zip(rows, _force_decode_batch(model, text, chosen, batch.to(device)), strict=True):
+            for row, line in zip(
+                rows, _force_decode_batch(model, text, chosen, batch.to(device)), strict=True
+            ):
                 found[row] = line
         for pair, line in zip(block, found, strict=True):
             if pair.error:
@@ -144,7 +149,8 @@ def _force_decode_batch(
         outcome = model(batch)
         log_probs = outcome.log_likelihood.double().cpu().numpy()
         weights, posteriors = (
-            [layer.float().cpu().numpy() for layer in layers] for layers in (outcome.cross_attentions, outcome.posteriors)
+            [layer.float().cpu().numpy() for layer in layers]
+            for layers in (outcome.cross_attentions, outcome.posteriors)
         )
     right = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
     for row, pair in enumerate(pairs):

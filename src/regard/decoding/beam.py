@@ -1,9 +1,9 @@
 """Beam search over a batch of sentences. Greedy search is beam search with a beam of 1.
 
 At each time step, all unfinished hypotheses of a sentence are extended by their best next tokens. Among the
-`beam_size` best extensions, those that end in the end symbol are finished: they leave the beam and are stored if
-they are among the n-best. The `beam_size` best other extensions form the next beam. A sentence is done, and its
-rows leave the batch, as soon as the criterion `scheme.stopping` holds:
+`beam_size` best extensions, those that end in the end symbol are finished: they leave the beam and are stored
+if they are among the n-best. The `beam_size` best other extensions form the next beam. A sentence is done,
+and its rows leave the batch, as soon as the criterion `scheme.stopping` holds:
 
 - `heuristic`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
 scored with its present length;
@@ -15,9 +15,9 @@ With `scheme.hf_compatible`, search follows `generate` of Hugging Face's transfo
 finished hypotheses, and a hypothesis at the maximum length is finished at no cost.
 
 The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with
-finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.rescore_only` is false. Otherwise
-the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve several
-combinations of both (`beam_searches`).
+finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.rescore_only` is false.
+Otherwise the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve
+several combinations of both (`beam_searches`).
 
 Required terms divide the beam into banks and delay the end symbol (`regard.decoding.constrained`).
 
@@ -34,11 +34,11 @@ from torch import nn
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import BOS
 from regard.decoding.config import GenerationConfig
+from regard.decoding.constrained import TermConstraints
+from regard.decoding.finished import FinishedHypotheses
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.finished import FinishedHypotheses
 from regard.decoding.token_constraints import TokenConstraints
-from regard.decoding.constrained import TermConstraints
 from regard.decoding.trace import SearchTrace
 from regard.errors import ConfigError, RegardError
 from regard.layers.batched_state import BatchedState, select_rows
@@ -88,7 +88,8 @@ def beam_search(
         terms: Terms that the translations must contain.
 
     Returns:
-        For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found fewer.
+        For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found
+            fewer.
             All contain every required term, unless no hypothesis could.
 
     Raises:
@@ -131,7 +132,8 @@ def beam_searches(
     """
     if not config.coverage_penalty.rescore_only:
         raise ConfigError(
-            "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the scorer, so each "
+            "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the "
+            "scorer, so each "
             "scorer needs its own search; use beam_search"
         )
     with eval_mode(model):
@@ -157,10 +159,14 @@ class _BeamSearch:
         self.source_mask = source.word_mask
         self.terms = terms
         room = None if terms is None else terms.num_tokens
-        self.constraints = TokenConstraints(config, source, prefixes, model.max_length, room, model.constraints)
+        self.constraints = TokenConstraints(
+            config, source, prefixes, model.max_length, room, model.constraints
+        )
         self.trace = SearchTrace()
 
-    def run(self, model: TranslationModel, memories: Memories, state: BatchedState) -> list[list[list[Hypothesis]]]:
+    def run(
+        self, model: TranslationModel, memories: Memories, state: BatchedState
+    ) -> list[list[list[Hypothesis]]]:
         beam, device = self.config.beam_size, self.source.tokens.device
         live = torch.arange(len(self.source), device=device)  # indices of the unfinished sentences
         width = 1  # rows (unfinished hypotheses) per sentence
@@ -181,7 +187,9 @@ class _BeamSearch:
             if looking:
                 before = attended or tuple(map(torch.zeros_like, weights))
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
-                added = [scorer.attention_score(attended, self.source_mask[owners]) for scorer in self.scorers]
+                added = [
+                    scorer.attention_score(attended, self.source_mask[owners]) for scorer in self.scorers
+                ]
             wanted = None if progress is None else progress.next_tokens(tokens, owners)
             found = self.constraints.candidates(
                 prediction.log_probs, beam, step, owners, history, prediction.eos_constraint, wanted
@@ -204,7 +212,11 @@ class _BeamSearch:
             finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEG_INF)
             if bool((finished > _NEG_INF).any()):
                 # A hypothesis that is truncated at the maximum length has no end symbol to count.
-                lengths = (step + 1 - self.constraints.is_truncated(step)[live].long()).unsqueeze(1).expand_as(finished)
+                lengths = (
+                    (step + 1 - self.constraints.is_truncated(step)[live].long())
+                    .unsqueeze(1)
+                    .expand_as(finished)
+                )
                 for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
                     ranked = scorer(finished, lengths)
                     ranked = ranked if extra is None else ranked + extra[rows[:, :beam]]
@@ -216,7 +228,9 @@ class _BeamSearch:
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
             # A sentence leaves the batch only when it is done for all scorers.
             for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                pool.close(live, self._best_attainable_score(scorer, extra, scores, rows, step + 1, live, pool))
+                pool.close(
+                    live, self._best_attainable_score(scorer, extra, scores, rows, step + 1, live, pool)
+                )
             done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
             leaving = int(done.sum())
             if leaving == len(live):
@@ -251,7 +265,7 @@ class _BeamSearch:
     def _sort_extensions(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """Return the extensions sorted by log-probability, or by score without `coverage_penalty.rescore_only`."""
+        """Return the extensions, sorted by log-probability or (without `rescore_only`) by score."""
         if added is None or self.config.coverage_penalty.rescore_only:
             return totals.sort(dim=1, descending=True, stable=True)
         # All extensions of a row share its coverage penalty.

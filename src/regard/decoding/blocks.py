@@ -7,10 +7,12 @@ from typing import TypeVar
 from regard.decoding.config import GenerationBatchConfig
 from regard.errors import RegardError
 
-__all__ = ["read_blocks", "length_sorted_batches", "length_error"]
+__all__ = ["length_error", "length_sorted_batches", "read_blocks"]
 
 _T = TypeVar("_T")
-_MAX_CHARS_PER_TOKEN = 100  # maximum characters per allowed token; longer lines are rejected without tokenization
+_MAX_CHARS_PER_TOKEN = (
+    100  # maximum characters per allowed token; longer lines are rejected without tokenization
+)
 
 
 def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
@@ -47,7 +49,9 @@ def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | No
         if len(line) > _MAX_CHARS_PER_TOKEN * max_tokens:
             return f"the line has {len(line)} characters, too many for the maximum of {max_tokens} tokens"
         return None
-    return f"the line has {num_tokens} tokens; the maximum is {max_tokens}" if num_tokens > max_tokens else None
+    return (
+        f"the line has {num_tokens} tokens; the maximum is {max_tokens}" if num_tokens > max_tokens else None
+    )
 
 
 def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig) -> Iterator[list[int]]:

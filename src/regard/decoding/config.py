@@ -10,10 +10,10 @@ from regard.config import configclass, option
 __all__ = [
     "AlignmentConfig",
     "CoveragePenaltyConfig",
-    "LengthLimits",
-    "SamplingConfig",
     "GenerationBatchConfig",
     "GenerationConfig",
+    "LengthLimits",
+    "SamplingConfig",
     "SearchSchemeConfig",
 ]
 
@@ -66,7 +66,9 @@ class GenerationBatchConfig:
         """
         if max_length is None:
             return LengthLimits(self.max_source_length, self.max_source_length)
-        return LengthLimits(*(max(1, min(self.max_source_length, max_length - more)) for more in (num_sinks, 1)))
+        return LengthLimits(
+            *(max(1, min(self.max_source_length, max_length - more)) for more in (num_sinks, 1))
+        )
 
 
 @configclass
@@ -103,7 +105,8 @@ class SearchSchemeConfig:
         default="heuristic",
         help="Criterion for stopping the search of a sentence. heuristic: no unfinished hypothesis scores "
         "higher than the n-best finished ones. exact: none could score higher even at the maximum length "
-        "without further loss of probability (slow). first_n: `num_return` hypotheses are finished (`beam_size` with `hf_compatible`).",
+        "without further loss of probability (slow). first_n: `num_return` hypotheses are finished "
+        "(`beam_size` with `hf_compatible`).",
     )
     hf_compatible: bool = option(
         default=False,
@@ -223,7 +226,8 @@ class GenerationConfig(GenerationBatchConfig):
         """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
         if self.num_return > self.beam_size:
             raise ValueError(
-                f"num_return = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
+                f"num_return = {self.num_return} translations require a beam of at least {self.num_return}, "
+                f"not {self.beam_size}"
             )
         if self.length_penalty < 0 and not self.scheme.hf_compatible:
             raise ValueError(

@@ -25,7 +25,7 @@ from regard.data.vocabulary import PAD
 from regard.layers.batched_state import BatchedState
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["WordBoundaries", "TermState", "TermConstraints", "contains_term"]
+__all__ = ["TermConstraints", "TermState", "WordBoundaries", "contains_term"]
 
 _NEG_INF = -float("inf")
 _UNSPACED = frozenset("BOPOMOFO CJK HIRAGANA IDEOGRAPHIC KATAKANA KHMER LAO MYANMAR THAI YI".split())
@@ -68,7 +68,9 @@ class WordBoundaries:
 
     def to(self, device: torch.device) -> "WordBoundaries":
         """Return a copy on another device."""
-        return WordBoundaries(self.joins_next.to(device), self.ends_word.to(device), self.starts_word.to(device), self.space)
+        return WordBoundaries(
+            self.joins_next.to(device), self.ends_word.to(device), self.starts_word.to(device), self.space
+        )
 
     def is_boundary(self, before: Int[Tensor, "*#N"], after: Int[Tensor, "*#N"]) -> Bool[Tensor, "*#N"]:
         """Return whether there is a word boundary between two tokens."""
@@ -108,11 +110,13 @@ class TermConstraints:
         boundaries: Word boundaries of the target vocabulary, on the batch's device.
 
     Attributes:
-        num_tokens: Number of tokens needed for the terms of each sentence, including spaces if they are tokens.
+        num_tokens: Number of tokens needed for the terms of each sentence, including spaces if they are
+            tokens.
         lengths: Number of tokens of each term [B, K]; 0 for unused entries.
         tokens: Token ids of the terms [B, K, L + 1], padded.
         alphabet: Distinct tokens of the terms of each sentence [B, M], padded with -1.
-        transitions: Transitions [B, K, L + 1, M + 1]: the matched prefix length of a term after each token of the
+        transitions: Transitions [B, K, L + 1, M + 1]: the matched prefix length of a term after each token of
+            the
             alphabet and (last) after any other token, given the matched prefix length before.
     """
 
@@ -152,7 +156,8 @@ class TermState(BatchedState):
     Attributes:
         terms: The terms.
         completed: Whether each term is contained, independently of the next token.
-        prefix_lengths: Number of tokens of each term that the hypothesis ends in. If it is the whole term, the term is
+        prefix_lengths: Number of tokens of each term that the hypothesis ends in. If it is the whole term,
+            the term is
             contained unless the next token joins the last word.
         bank: Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest
             partial match. Only one partial match counts, because the last tokens may begin several terms.

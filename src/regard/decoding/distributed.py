@@ -50,7 +50,9 @@ def translate_distributed(translator: BlockTranslator, lines: Iterable[InputLine
             dist.gather_object(translator.translate_block(share), None, dst=0, group=group)
 
 
-def _run_rank_zero(translator: BlockTranslator, lines: Iterable[InputLine], group: Any) -> Iterator[LineResult]:
+def _run_rank_zero(
+    translator: BlockTranslator, lines: Iterable[InputLine], group: Any
+) -> Iterator[LineResult]:
     count = dist.get_world_size()
     waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them
     try:

@@ -15,11 +15,18 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import EosConstraint, AttentionStep
+from regard.attention.base import AttentionStep, EosConstraint
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import UsageError
 from regard.layers.batched_state import BatchedState
-from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel
+from regard.models.base import (
+    ForwardOutput,
+    GenerationConstraints,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+)
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Ensemble"]
@@ -96,21 +103,31 @@ class Ensemble(TranslationModel):
         log_probs = _log_mean([prediction.log_probs for prediction in predictions])
         readings = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
         ending = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
-        return Prediction(log_probs, None, readings, _PendingState(tuple(predictions), state.num_memories), ending)
+        return Prediction(
+            log_probs, None, readings, _PendingState(tuple(predictions), state.num_memories), ending
+        )
 
-    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _EnsembleState:
+    def update(
+        self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
+    ) -> _EnsembleState:
         """Pass the chosen tokens to every model; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
         pairs = zip(self._members(), pending.predictions, strict=True)
-        return _EnsembleState(tuple(model.update(own, rows, tokens) for model, own in pairs), pending.num_memories)
+        return _EnsembleState(
+            tuple(model.update(own, rows, tokens) for model, own in pairs), pending.num_memories
+        )
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`.
 
         `ForwardOutput.mean_log_probs` is zero, because an ensemble is not trained.
         """
-        outcomes: list[ForwardOutput] = [model(batch, output_attentions=output_attentions) for model in self.models]
+        outcomes: list[ForwardOutput] = [
+            model(batch, output_attentions=output_attentions) for model in self.models
+        ]
         first = outcomes[0]
         found = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)

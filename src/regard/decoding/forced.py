@@ -18,7 +18,9 @@ from regard.types import Int, Tensor
 __all__ = ["compute_posteriors", "force_decode", "predict_tokens"]
 
 
-def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None) -> list[Hypothesis]:
+def force_decode(
+    model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None
+) -> list[Hypothesis]:
     """Compute the log-probability and the attention of given translations.
 
     Args:
@@ -42,9 +44,12 @@ def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
         attention, posteriors = (
-            tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, token_posteriors)
+            tuple(layer[row, :steps, :, :words].copy() for layer in layers)
+            for layers in (weights, token_posteriors)
         )
-        made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(scorer.score_tokens(log_probs) + added[row])
+        made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(
+            scorer.score_tokens(log_probs) + added[row]
+        )
         results.append(replace(made, posteriors=posteriors))
     return results
 

@@ -24,7 +24,14 @@ from regard.errors import UsageError
 from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
 from regard.types import Float
 
-__all__ = ["LayerAttention", "WordIndices", "attention_links", "attention_map", "select_heads", "selection_links"]
+__all__ = [
+    "LayerAttention",
+    "WordIndices",
+    "attention_links",
+    "attention_map",
+    "select_heads",
+    "selection_links",
+]
 
 LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
 """Attention of each layer at all T time steps, the last of which is that of the end symbol."""
@@ -93,7 +100,11 @@ def attention_map(
 
 
 def attention_links(
-    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, words: WordIndices, name: str = "the model"
+    priors: LayerAttention,
+    posteriors: LayerAttention,
+    config: AlignmentConfig,
+    words: WordIndices,
+    name: str = "the model",
 ) -> Links:
     """Link each target word to the source word with the highest attention. Both are counted from 0.
 

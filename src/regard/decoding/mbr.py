@@ -25,7 +25,9 @@ from regard.types import Float
 __all__ = ["MbrConfig", "expected_utilities", "rank_candidates"]
 
 _DEFAULT_NUM_SAMPLES = 32
-_UTILITY_DECIMALS = 9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
+_UTILITY_DECIMALS = (
+    9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
+)
 
 
 @configclass
@@ -59,7 +61,9 @@ class MbrConfig:
         Raises:
             UsageError: if there are fewer than two candidates, or more than the beam size.
         """
-        count = max(self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return)
+        count = max(
+            self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return
+        )
         if count < 2:
             raise UsageError(
                 "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "

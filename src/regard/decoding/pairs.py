@@ -12,9 +12,9 @@ from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
-from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
+from regard.decoding.config import GenerationBatchConfig, LengthLimits
 from regard.decoding.user_fertilities import has_bounded_attention
-from regard.decoding.config import LengthLimits, GenerationBatchConfig
 from regard.models.base import TranslationModel
 
 __all__ = ["PretokenizedPair", "TokenPair", "pair_batches", "pair_blocks"]
@@ -138,7 +138,9 @@ def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[
     return found
 
 
-def _tokenize_pair(number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits) -> TokenPair:
+def _tokenize_pair(
+    number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits
+) -> TokenPair:
     """Tokenize a pair, or state why it cannot be processed."""
     kept = pair if isinstance(pair, PretokenizedPair) else None
     source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair

@@ -78,17 +78,27 @@ class HypothesisScorer:
 
         Args:
             config: Search settings.
-            num_prefix_tokens: Number of tokens before every translation of the model, including the start symbol.
+            num_prefix_tokens: Number of tokens before every translation of the model, including the start
+                symbol.
         """
         coverage = config.coverage_penalty
         additions = (CoveragePenalty(coverage.weight, coverage.epsilon),) if coverage.weight else ()
         if not config.scheme.hf_compatible:
             return cls(config.length_penalty, additions)
-        return cls(config.length_penalty, additions, transformers_length_penalty=True, num_forced_tokens=num_prefix_tokens - 1)
+        return cls(
+            config.length_penalty,
+            additions,
+            transformers_length_penalty=True,
+            num_forced_tokens=num_prefix_tokens - 1,
+        )
 
     def penalty(self, length: Any) -> Any:
         """Return the divisor of log-probabilities. `length` includes the end symbol."""
-        return (length + self.num_forced_tokens) ** self.alpha if self.transformers_length_penalty else length_penalty(length, self.alpha)
+        return (
+            (length + self.num_forced_tokens) ** self.alpha
+            if self.transformers_length_penalty
+            else length_penalty(length, self.alpha)
+        )
 
     def __call__(
         self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]

@@ -12,13 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
+from regard.cpu_threads import num_available_cpus
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.blocks import read_blocks, length_error
+from regard.decoding.blocks import length_error, read_blocks
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.translator import InputLine, LineResult, Translation, log_warnings
-from regard.cpu_threads import num_available_cpus
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 
@@ -66,7 +66,9 @@ class PhraseTranslator:
         """Translate the lines of one block."""
         results = [self._tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
-        found = self._decoder.translate(sources, self.search.num_return, self.num_threads or num_available_cpus())
+        found = self._decoder.translate(
+            sources, self.search.num_return, self.num_threads or num_available_cpus()
+        )
         return [
             replace(result, translations=tuple(self._to_translation(result, one) for one in several))
             for result, several in zip(results, found, strict=True)

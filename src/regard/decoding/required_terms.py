@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from regard.data.whitespace import normalize_whitespace
 from regard.data.text import TextSide
 from regard.data.vocabulary import UNK
+from regard.data.whitespace import normalize_whitespace
 from regard.decoding.constrained import WordBoundaries, contains_term
 
 __all__ = ["RequiredTerms"]
@@ -64,7 +64,9 @@ class RequiredTerms:
             translation: Its token ids.
         """
         written = {term: tokens for term, tokens in self._encode(terms).items() if UNK not in tokens}
-        found = [term for term, tokens in written.items() if contains_term(translation, tokens, self.boundaries)]
+        found = [
+            term for term, tokens in written.items() if contains_term(translation, tokens, self.boundaries)
+        ]
         return None if len(found) == len(written) else "\t".join(found)
 
     def _encode(self, terms: str) -> dict[str, list[int]]:

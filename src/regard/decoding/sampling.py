@@ -13,7 +13,7 @@ import torch
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import eval_mode
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.token_constraints import TokenConstraints
@@ -77,7 +77,12 @@ def sample(
             trace.add_attention(tuple(reading.weights for reading in prediction.attention_steps))
             past = history if rules.needs_history else None
             found = rules.candidates(
-                prediction.log_probs, sampling.top_k or None, step, live // samples, past, prediction.eos_constraint
+                prediction.log_probs,
+                sampling.top_k or None,
+                step,
+                live // samples,
+                past,
+                prediction.eos_constraint,
             )
             values, ids = found.values, found.tokens
             columns = _sample_columns(values, sampling, noise[live, step]).unsqueeze(1)
@@ -122,7 +127,9 @@ def _score(scorer: HypothesisScorer, path: HypothesisPath, words: Bool[Tensor, "
     """Return the score of a sampled translation."""
     score = scorer.score_tokens(path.token_log_probs)
     attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
-    added = scorer.attention_score(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
+    added = (
+        scorer.attention_score(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
+    )
     return score if added is None else score + float(added)
 
 

@@ -28,7 +28,9 @@ class SuppressedTokens:
         sequences: Sequences of two or more tokens.
     """
 
-    def __init__(self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device) -> None:
+    def __init__(
+        self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device
+    ) -> None:
         """Store the tokens and sequences that apply."""
         on = config.scheme.hf_compatible and config.scheme.suppress_tokens
         never = constraints.suppressed if on else ()

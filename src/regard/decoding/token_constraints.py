@@ -14,9 +14,9 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, PAD, SINK, UNK
-from regard.decoding.topk import top_k_tokens
 from regard.decoding.config import GenerationConfig
 from regard.decoding.suppressed import SuppressedTokens
+from regard.decoding.topk import top_k_tokens
 from regard.models.base import GenerationConstraints
 from regard.types import Bool, Float, Int, Tensor
 
@@ -46,7 +46,9 @@ class Candidates:
     @property
     def score_increments(self) -> Float[Tensor, "R C"]:
         """Return the values that search adds to the scores of hypotheses."""
-        values = self.values if self.log_normalizer is None else self.values - self.log_normalizer.unsqueeze(1)
+        values = (
+            self.values if self.log_normalizer is None else self.values - self.log_normalizer.unsqueeze(1)
+        )
         if self.free_eos is None:
             return values
         return torch.cat([values[:, :1].masked_fill(self.free_eos.unsqueeze(1), 0.0), values[:, 1:]], dim=1)
@@ -59,8 +61,10 @@ class TokenConstraints:
         config: Search settings.
         source: The batch.
         prefixes: Token ids that the translation of each sentence must start with.
-        max_model_length: Maximum number of tokens the model can process, including the end symbol. None for no limit.
-        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix. Default: 0.
+        max_model_length: Maximum number of tokens the model can process, including the end symbol. None for
+            no limit.
+        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix. Default:
+            0.
         constraints: Constraints from the model's directory. Default: no constraints.
 
     Attributes:
@@ -140,7 +144,8 @@ class TokenConstraints:
             sentences: Sentence index of each row.
             history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
             eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
-            required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused entries.
+            required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused
+                entries.
         """
         allowed = self._suppressed.mask(log_probs, step, history)
         size = self.config.no_repeat_ngram_size
@@ -201,7 +206,9 @@ class TokenConstraints:
             torch.cat([torch.where(bound, forced, tokens[:, :1]), tokens[:, 1:]], dim=1),
         )
 
-    def _log_normalizer(self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]) -> Float[Tensor, "R"]:
+    def _log_normalizer(
+        self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]
+    ) -> Float[Tensor, "R"]:
         """Return the log of the total probability of the allowed tokens."""
         hidden = [PAD, UNK, EOS] if self.config.suppress_unk else [PAD, EOS]
         others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEG_INF)
@@ -218,10 +225,16 @@ def _append_required(
     """Append the wanted tokens to the candidates, with padding for those that are already candidates."""
     # A wanted token is a duplicate if it is among the candidates or among the wanted tokens before it.
     known = torch.cat([tokens, required_tokens], dim=1)
-    before = torch.ones_like(known[0], dtype=torch.bool).expand(required_tokens.shape[1], -1).tril(tokens.shape[1] - 1)
+    before = (
+        torch.ones_like(known[0], dtype=torch.bool)
+        .expand(required_tokens.shape[1], -1)
+        .tril(tokens.shape[1] - 1)
+    )
     again = ((required_tokens.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
     required_tokens = required_tokens.masked_fill(again, PAD)
-    return torch.cat([values, log_probs.gather(1, required_tokens)], dim=1), torch.cat([tokens, required_tokens], dim=1)
+    return torch.cat([values, log_probs.gather(1, required_tokens)], dim=1), torch.cat(
+        [tokens, required_tokens], dim=1
+    )
 
 
 def _block_repeated_ngrams(

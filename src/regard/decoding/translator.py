@@ -16,19 +16,19 @@ from regard.data.links import Links
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search, beam_searches
-from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
-from regard.decoding.user_fertilities import parse_user_fertilities
-from regard.decoding.config import AlignmentConfig, LengthLimits, SamplingConfig, GenerationConfig
-from regard.decoding.required_terms import RequiredTerms
+from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
+from regard.decoding.config import AlignmentConfig, GenerationConfig, LengthLimits, SamplingConfig
+from regard.decoding.constrained import TermConstraints
 from regard.decoding.forced import compute_posteriors
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.linking import WordIndices, attention_links, attention_map
 from regard.decoding.mbr import MbrConfig, rank_candidates
 from regard.decoding.parallel import map_batches
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.sampling import sample
-from regard.decoding.constrained import TermConstraints
 from regard.decoding.replace_unk import replace_unk_tokens
+from regard.decoding.required_terms import RequiredTerms
+from regard.decoding.sampling import sample
+from regard.decoding.user_fertilities import parse_user_fertilities
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.types import Float
@@ -107,7 +107,8 @@ class LineResult:
         translations: Translations, best first. Empty if the line is empty or rejected.
         error: Why the line was rejected, or None.
         fertilities: User-specified minimum and maximum attention of the tokens.
-        missing_terms: Required terms that at least one of the translations does not contain, with the reason if it
+        missing_terms: Required terms that at least one of the translations does not contain, with the reason
+            if it
             is known.
     """
 
@@ -161,7 +162,9 @@ class Translator:
 
     def __post_init__(self) -> None:
         """Resolve settings that depend on the tokenizer."""
-        object.__setattr__(self, "search", self.search.resolve_suppress_unk(self.text.target.tokenizer.subword))
+        object.__setattr__(
+            self, "search", self.search.resolve_suppress_unk(self.text.target.tokenizer.subword)
+        )
 
     def pretokenized(self) -> "Translator":
         """Return a copy for pretokenized text, whose words are used unchanged."""
@@ -200,13 +203,17 @@ class Translator:
 
         A search for impossible terms may produce a degenerate translation.
         """
-        held = self._required_terms.contained_terms(result.line.terms, result.translations[0].hypothesis.tokens)
+        held = self._required_terms.contained_terms(
+            result.line.terms, result.translations[0].hypothesis.tokens
+        )
         if held is None:
             return result
         (found,) = self.translate_block([replace(result.line, terms=held)])
         return replace(found, line=result.line, missing_terms=result.missing_terms)
 
-    def translate_with_scorers(self, lines: Sequence[InputLine], scorers: Sequence[HypothesisScorer]) -> list[list[str]]:
+    def translate_with_scorers(
+        self, lines: Sequence[InputLine], scorers: Sequence[HypothesisScorer]
+    ) -> list[list[str]]:
         """Translate a block of lines and return the best translations under each of several scorers.
 
         All scorers share one search.
@@ -226,7 +233,13 @@ class Translator:
         def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
             rows, batch, prefixes = prepared
             ways = beam_searches(
-                self.model, batch.source, self.search, scorers, prefixes, batch.upper_bounds, batch.lower_bounds
+                self.model,
+                batch.source,
+                self.search,
+                scorers,
+                prefixes,
+                batch.upper_bounds,
+                batch.lower_bounds,
             )
             best = [[found[0] for found in way] for way in ways]
             return [self._texts(results[row], found) for row, *found in zip(rows, *best, strict=True)]
@@ -257,7 +270,9 @@ class Translator:
                 refused = length_error(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
             if refused is None:
                 where = f"{line.fertilities_name}, line {line.number}"
-                given = parse_user_fertilities(tokens, self.text.source, line.fertilities, self.fertilities, where)
+                given = parse_user_fertilities(
+                    tokens, self.text.source, line.fertilities, self.fertilities, where
+                )
                 if given is not None and self.text.budget is not None:
                     ids = self.text.source.vocabulary.to_ids(tokens)
                     self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
@@ -330,7 +345,9 @@ class Translator:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = WordIndices(source_words, range(len(generated)))
-            links = attention_links(hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens)
+            links = attention_links(
+                hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
+            )
             written = replace_unk_tokens(unknown, written, links, result.source_tokens, self.text)
         return Translation(
             text=target.tokenizer.decode(written),

@@ -58,7 +58,8 @@ def tune_penalties(
         coverage_penalties: Coverage penalties.
         tokenize: Tokenizer of `regard.metrics.translation.bleu`.
         lowercase: Whether BLEU ignores case.
-        on_progress: Callback that receives the number of lines translated since its last call. In total, it receives
+        on_progress: Callback that receives the number of lines translated since its last call. In total, it
+            receives
             `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
 
     Returns:
@@ -95,12 +96,17 @@ def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> Gene
 
 
 def _translated(
-    translator: Translator, lines: list[InputLine], settings: list[GenerationConfig], tick: Callable[[int], None]
+    translator: Translator,
+    lines: list[InputLine],
+    settings: list[GenerationConfig],
+    tick: Callable[[int], None],
 ) -> list[list[str]]:
     """Return the translations of lines under each of several settings."""
     if translator.search.coverage_penalty.rescore_only:
         before = len(translator.model.constraints.prefix)
-        found = translator.translate_with_scorers(lines, [HypothesisScorer.from_config(search, before) for search in settings])
+        found = translator.translate_with_scorers(
+            lines, [HypothesisScorer.from_config(search, before) for search in settings]
+        )
         tick(len(lines))
         return found
     texts: list[list[str]] = []

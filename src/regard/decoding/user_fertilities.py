@@ -7,11 +7,11 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.data.fertility import Fertilities, parse_fertilities
+from regard.data.text import TextProcessor, TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
-from regard.data.text import TextSide, TextProcessor
 from regard.errors import UsageError
 
-__all__ = ["check_fertility_support", "parse_user_fertilities", "has_bounded_attention"]
+__all__ = ["check_fertility_support", "has_bounded_attention", "parse_user_fertilities"]
 
 
 def check_fertility_support(model: object, text: TextProcessor, name: str) -> None:

@@ -15,9 +15,9 @@ import torch
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
+from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
@@ -31,7 +31,14 @@ from regard.training.fertility import save_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor
 
-__all__ = ["POSITIONS_KEY", "QUANTIZATIONS", "check_export", "export_ctranslate2", "import_ctranslate2", "token_names"]
+__all__ = [
+    "POSITIONS_KEY",
+    "QUANTIZATIONS",
+    "check_export",
+    "export_ctranslate2",
+    "import_ctranslate2",
+    "token_names",
+]
 
 POSITIONS_KEY = "positions"
 """The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
@@ -75,7 +82,9 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
     return names
 
 
-def export_ctranslate2(model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", force: bool = False) -> None:
+def export_ctranslate2(
+    model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", force: bool = False
+) -> None:
     """Export a model to CTranslate2.
 
     Args:
@@ -161,9 +170,13 @@ def _check_model(config: RunConfig) -> None:
         raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
     for part in ("encoder", "decoder"):
         if layers := getattr(model, part).num_localness_layers:
-            raise ConfigError(f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias")
+            raise ConfigError(
+                f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias"
+            )
     for number, one in enumerate(model.source_attentions):
-        _check_attention(one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention")
+        _check_attention(
+            one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
+        )
 
 
 def _check_attention(one: AttentionConfig, name: str) -> None:
@@ -173,7 +186,9 @@ def _check_attention(one: AttentionConfig, name: str) -> None:
     if one.normalizer != "softmax":
         raise ConfigError(f"{name}.normalizer = {one.normalizer!r}: CTranslate2 supports only softmax")
     if one.score_function not in (None, "scaled_dot"):
-        raise ConfigError(f"{name}.score_function = {one.score_function!r}: CTranslate2 supports only scaled dot products")
+        raise ConfigError(
+            f"{name}.score_function = {one.score_function!r}: CTranslate2 supports only scaled dot products"
+        )
 
 
 def _specification(loaded: LoadedModel) -> Any:
@@ -205,7 +220,14 @@ def _specification(loaded: LoadedModel) -> Any:
     for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
         _write_layer(into, layer)
-        _write_linears(into.attention, [layer.cross_attention.query_proj, layer.cross_attention.key_value_proj, layer.cross_attention.out_proj])
+        _write_linears(
+            into.attention,
+            [
+                layer.cross_attention.query_proj,
+                layer.cross_attention.key_value_proj,
+                layer.cross_attention.out_proj,
+            ],
+        )
         _write_norm(into.attention.layer_norm, layer.around_source.norm)
     spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
     spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
@@ -223,7 +245,9 @@ def _num_positions(search: GenerationConfig) -> int:
     return max(longest, made, search.min_length) + 1
 
 
-def _write_positions_and_norm(into: Any, positions: PositionEncoding, norm: torch.nn.Module, count: int) -> None:
+def _write_positions_and_norm(
+    into: Any, positions: PositionEncoding, norm: torch.nn.Module, count: int
+) -> None:
     """Write the position table and the final layer normalization of an encoder or decoder."""
     into.scale_embeddings = True
     into.position_encodings.encodings = _array(positions(0, count, torch.empty(0, dtype=torch.float32)))

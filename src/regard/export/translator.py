@@ -21,7 +21,7 @@ from typing import Any
 from regard.data.reading import read_json
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
-from regard.decoding.blocks import read_blocks, length_sorted_batches, length_error
+from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
@@ -54,7 +54,9 @@ class ExportedModel:
     max_length: int
 
 
-def load_exported(model_dir: Path | str, device: str = "auto", num_threads: int | None = None) -> ExportedModel:
+def load_exported(
+    model_dir: Path | str, device: str = "auto", num_threads: int | None = None
+) -> ExportedModel:
     """Load a model that `regard export ctranslate2` has written.
 
     Args:
@@ -134,19 +136,22 @@ class ExportedTranslator:
         object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
-                f"--coverage-penalty (generation.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
+                f"--coverage-penalty (generation.coverage_penalty.weight) = "
+                f"{search.coverage_penalty.weight}: "
                 f"not {plain}, which has another coverage penalty; 0 disables it"
             )
         if search.alignment.replace_unk:
             raise UsageError(
-                f"--replace-unk (generation.alignment.replace_unk): not {plain}, "
-                "because it needs attention"
+                f"--replace-unk (generation.alignment.replace_unk): not {plain}, because it needs attention"
             )
         if search.scheme.hf_compatible:
-            raise UsageError(f"generation.scheme.hf_compatible: not {plain}, which computes scores differently")
+            raise UsageError(
+                f"generation.scheme.hf_compatible: not {plain}, which computes scores differently"
+            )
         if search.scheme.stopping != "heuristic":
             raise UsageError(
-                f"generation.scheme.stopping = {search.scheme.stopping!r}: not {plain}, which stops by another criterion"
+                f"generation.scheme.stopping = {search.scheme.stopping!r}: not {plain}, which stops by "
+                "another criterion"
             )
 
     @cached_property
@@ -184,7 +189,10 @@ class ExportedTranslator:
     def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
         text = self.model.text
-        side, longest = text.source, self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source
+        side, longest = (
+            text.source,
+            self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source,
+        )
         refused = length_error(line.text, None, longest) or side.format_error(line.text)
         if refused is None:
             tokens = side.tokenize(line.text)

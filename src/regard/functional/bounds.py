@@ -18,11 +18,19 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.masking import usable_positions, bound_to_tensor, check_mask, check_shape
+from regard.functional.masking import bound_to_tensor, check_mask, check_shape, usable_positions
 from regard.kernels.versions import in_functorch_transform
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["BoundedProblem", "ActiveSet", "center_scores", "check_bounds", "find_threshold", "recenter_saturated", "tie_tolerance"]
+__all__ = [
+    "ActiveSet",
+    "BoundedProblem",
+    "center_scores",
+    "check_bounds",
+    "find_threshold",
+    "recenter_saturated",
+    "tie_tolerance",
+]
 
 SUM_TOLERANCE, SUM_TOLERANCE_DOUBLE = 1e-4, 1e-9  # tolerance of upper bounds that sum to less than 1
 TIE_TOLERANCE, TIE_TOLERANCE_DOUBLE = 1e-6, 1e-9  # distance from a bound that counts as a tie
@@ -62,11 +70,14 @@ class BoundedProblem:
     tie_tolerance: float
 
     @classmethod
-    def build(cls, scores: Tensor, upper: Tensor, lower: Tensor | None, mask: Tensor | None) -> "BoundedProblem":
+    def build(
+        cls, scores: Tensor, upper: Tensor, lower: Tensor | None, mask: Tensor | None
+    ) -> "BoundedProblem":
         """Validate and complete the input of a transformation.
 
         Raises:
-            InfeasibleBoundsError: No distribution satisfies the bounds of a row. Only raised on a CPU outside of
+            InfeasibleBoundsError: No distribution satisfies the bounds of a row. Only raised on a CPU outside
+                of
                 compiled code and `torch.func`; elsewhere `feasible` is False.
         """
         exact = scores.dtype if scores.device.type == "mps" else torch.float64
@@ -144,7 +155,9 @@ class ActiveSet:
         return torch.where(self.at_upper, upper, torch.where(self.at_lower, lower, 0))
 
 
-def _first_sum_above_one(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
+def _first_sum_above_one(
+    ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
+) -> Int[Tensor, "*B 1"]:
     """Return the index of the first threshold in descending order whose sum is at least 1; else the last."""
     last = ordered.shape[-1] - 1
     # A binary search with a fixed number of iterations, so that no iteration waits for the device.
@@ -248,7 +261,8 @@ def check_bounds(
         mask: Boolean, True = may be attended.
 
     Raises:
-        InfeasibleBoundsError: A row is infeasible; the message names the first such row and the sum of its bounds.
+        InfeasibleBoundsError: A row is infeasible; the message names the first such row and the sum of its
+            bounds.
         TypeError: The mask is not boolean, or the lower bounds are neither a tensor nor a number.
         ValueError: The lower bounds or the mask do not broadcast to the upper bounds.
     """

@@ -23,14 +23,22 @@ they move first when the bounds are loosened.
 
 import torch
 
-from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
+from regard.functional.bounds import (
+    ActiveSet,
+    BoundedProblem,
+    center_scores,
+    find_threshold,
+    recenter_saturated,
+)
 from regard.functional.dispatch import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax"]
 
 
-MAX_LOG_DISTANCE = 4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
+MAX_LOG_DISTANCE = (
+    4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
+)
 
 
 def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
@@ -40,7 +48,9 @@ def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     def total(z: Tensor, level: Tensor) -> Tensor:
         return torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True)
 
-    center, z = center_scores(problem, lambda level: total(problem.scores, level), MAX_LOG_DISTANCE, above=False)
+    center, z = center_scores(
+        problem, lambda level: total(problem.scores, level), MAX_LOG_DISTANCE, above=False
+    )
     most, least = z - u.log(), z - low.log()
     within = find_threshold(problem, torch.cat([least, most], -1), lambda level: total(z, level))
     # Free positions of the crossing segment; they determine log Z exactly.
@@ -58,7 +68,9 @@ def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     most, least = z - u.log(), z - low.log()
     end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(end), end, level)
-    rest = ActiveSet.build(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
+    rest = ActiveSet.build(
+        problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near
+    )
     return solution, rest, center
 
 

@@ -23,7 +23,13 @@ direction, and adding a constant to g does not change it.
 
 import torch
 
-from regard.functional.bounds import BoundedProblem, ActiveSet, center_scores, find_threshold, recenter_saturated
+from regard.functional.bounds import (
+    ActiveSet,
+    BoundedProblem,
+    center_scores,
+    find_threshold,
+    recenter_saturated,
+)
 from regard.functional.dispatch import Normalizer, normalize
 from regard.types import Bool, Float, Tensor
 
@@ -109,7 +115,8 @@ def constrained_sparsemax(
         positions is zero. A row that contains NaN is NaN.
 
     Raises:
-        InfeasibleBoundsError: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), its
+        InfeasibleBoundsError: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64),
+            its
             lower bounds sum to more than 1, or a lower bound exceeds its upper bound. On an accelerator, in
             compiled code and under `torch.func` the row becomes NaN instead; call `check_bounds` to raise.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a

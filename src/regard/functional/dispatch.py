@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.functional.masking import bound_to_tensor, check_arguments, accumulation_dtype
+from regard.functional.masking import accumulation_dtype, bound_to_tensor, check_arguments
 from regard.kernels.cpu import KernelFallbackError
-from regard.kernels.maps import NormalizerName, traced_normalizer, eager_normalizer
-from regard.kernels.versions import select_backend, in_functorch_transform
+from regard.kernels.maps import NormalizerName, eager_normalizer, traced_normalizer
+from regard.kernels.versions import in_functorch_transform, select_backend
 from regard.types import Tensor
 
 __all__ = ["Normalizer", "normalize"]

@@ -33,8 +33,14 @@ from typing import Any
 
 import torch
 
-from regard.functional.masking import usable_positions, check_arguments, check_shape, accumulation_dtype, shift_to_zero_max
 from regard.functional.dispatch import Normalizer, normalize
+from regard.functional.masking import (
+    accumulation_dtype,
+    check_arguments,
+    check_shape,
+    shift_to_zero_max,
+    usable_positions,
+)
 from regard.kernels.autograd import apply
 from regard.kernels.versions import in_functorch_transform
 from regard.types import Bool, Float, Tensor

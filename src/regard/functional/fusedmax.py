@@ -18,9 +18,9 @@ import math
 
 import torch
 
-from regard.functional.masking import usable_positions, check_arguments, accumulation_dtype, shift_to_zero_max
+from regard.functional.masking import accumulation_dtype, check_arguments, shift_to_zero_max, usable_positions
 from regard.functional.sparsemax import sparsemax
-from regard.kernels.versions import select_backend, in_functorch_transform
+from regard.kernels.versions import in_functorch_transform, select_backend
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fusedmax"]
@@ -98,7 +98,9 @@ def fuse_by_taut_string(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
     """Compute the same as `fuse_by_path` with the kernel, for scores on a CPU."""
-    from regard.kernels.fusing import taut_string  # here, because it imports the compiler, which takes a second
+    from regard.kernels.fusing import (
+        taut_string,  # here, because it imports the compiler, which takes a second
+    )
 
     return taut_string(scores, usable, strength)
 

@@ -2,8 +2,8 @@
 
 For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. The input
 contains real tokens only (no padding). On a CPU, rows are processed in chunks that stay in the cache between
-the passes. Up to `MAX_LOGITS` logits, the exponentials are kept for the backward pass; above, or on request, they
-are computed again in it:
+the passes. Up to `MAX_LOGITS` logits, the exponentials are kept for the backward pass; above, or on request,
+they are computed again in it:
 
     d logits = g_y (onehot(y) - p) + g_m (1/V - p),
 
@@ -17,7 +17,7 @@ import torch
 
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.likelihood import exp_logits, supports_softmax, log_softmax, nll_gradient
+from regard.kernels.likelihood import exp_logits, log_softmax, nll_gradient, supports_softmax
 from regard.kernels.products import linear, matmul
 from regard.kernels.versions import use_numba
 from regard.types import Float, Int, Tensor
@@ -26,7 +26,9 @@ __all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
 
 MAX_LOGITS = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
 CHUNK_BYTES = 1 << 24  # bytes of logits per chunk on a CPU
-MIN_CHUNK_ROWS = 256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
+MIN_CHUNK_ROWS = (
+    256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
+)
 
 
 def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -89,7 +91,9 @@ class _LinearLogLikelihood(torch.autograd.Function):
         kept: list[tuple[Tensor, Tensor]] = []
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
-            log_p, mean, powers, sums = _chunk_log_likelihood(hidden[part], weight, bias, targets[part], average, fused)
+            log_p, mean, powers, sums = _chunk_log_likelihood(
+                hidden[part], weight, bias, targets[part], average, fused
+            )
             picked.append(log_p)
             means.append(mean)
             if held:
@@ -147,17 +151,27 @@ def linear_log_likelihood(
         targets: Token ids in [0, V).
         return_mean: Whether to compute the second result.
         max_logits: Maximum number of logits in memory at a time.
-        keep_exponentials: Whether to keep up to `max_logits` exponentials for the backward pass; otherwise they are computed
+        keep_exponentials: Whether to keep up to `max_logits` exponentials for the backward pass; otherwise
+            they are computed
             again in it.
 
     Returns:
-        log p(target), and the mean of log p(v) over the vocabulary if `return_mean` is True (otherwise without
+        log p(target), and the mean of log p(v) over the vocabulary if `return_mean` is True (otherwise
+        without
         meaning); in float32 or better.
     """
     # Without gradients the kernels save little time, but their import takes a second.
     fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
     return apply(
-        _LinearLogLikelihood, hidden, weight, bias, targets.long(), return_mean, max_logits, keep_exponentials and fused, fused
+        _LinearLogLikelihood,
+        hidden,
+        weight,
+        bias,
+        targets.long(),
+        return_mean,
+        max_logits,
+        keep_exponentials and fused,
+        fused,
     )
 
 

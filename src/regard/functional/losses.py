@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from regard.functional.entmax import entmax15
-from regard.functional.masking import check_scores, accumulation_dtype
+from regard.functional.masking import accumulation_dtype, check_scores
 from regard.functional.sparsemax import sparsemax
 from regard.kernels.autograd import apply
 from regard.kernels.maps import differentiable_backward

@@ -5,15 +5,15 @@ import torch
 from regard.types import Bool, Float, Tensor
 
 __all__ = [
-    "usable_positions",
+    "accumulation_dtype",
     "bound_to_tensor",
     "check_arguments",
     "check_mask",
     "check_scores",
     "check_shape",
-    "accumulation_dtype",
     "mask_scores",
     "shift_to_zero_max",
+    "usable_positions",
 ]
 
 
@@ -42,7 +42,8 @@ def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str 
     pairs = zip(reversed(own), reversed(shape), strict=False)
     if len(own) > len(shape) or any(a != 1 and a != b for a, b in pairs):
         raise ValueError(
-            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {target_name}, {list(shape)}"
+            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {target_name}, "
+            f"{list(shape)}"
         )
 
 
@@ -59,7 +60,9 @@ def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
         check_shape("mask", mask, scores.shape)
 
 
-def bound_to_tensor(name: str, bound: Tensor | float | int, scores: Tensor, target_name: str = "scores") -> Tensor:
+def bound_to_tensor(
+    name: str, bound: Tensor | float | int, scores: Tensor, target_name: str = "scores"
+) -> Tensor:
     """Convert a bound, a tensor or a number, to a tensor that broadcasts to the scores.
 
     Args:
@@ -84,7 +87,9 @@ def bound_to_tensor(name: str, bound: Tensor | float | int, scores: Tensor, targ
     return torch.full((), number, dtype=accumulation_dtype(scores.dtype), device=scores.device)
 
 
-def mask_scores(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1) -> Float[Tensor, "*B"]:
+def mask_scores(
+    scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1
+) -> Float[Tensor, "*B"]:
     """Replace scores by -inf where the mask is False, or by 0 in fully masked rows to avoid NaN.
 
     Args:

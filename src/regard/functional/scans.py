@@ -21,20 +21,28 @@ import torch
 from regard.errors import InfeasibleBoundsError
 from regard.functional.constrained_softmax import CONSTRAINED_SOFTMAX as SOFTMAX
 from regard.functional.constrained_sparsemax import CONSTRAINED_SPARSEMAX as SPARSEMAX
-from regard.functional.masking import bound_to_tensor, check_mask, check_scores, check_shape, accumulation_dtype
 from regard.functional.dispatch import Normalizer, normalize
+from regard.functional.masking import (
+    accumulation_dtype,
+    bound_to_tensor,
+    check_mask,
+    check_scores,
+    check_shape,
+)
 from regard.kernels.cpu import KernelFallbackError
-from regard.kernels.maps import traced_scan, eager_scan, mean_over_heads
-from regard.kernels.versions import select_backend, in_functorch_transform
+from regard.kernels.maps import eager_scan, mean_over_heads, traced_scan
+from regard.kernels.versions import in_functorch_transform, select_backend
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "add_exhaustion", "remaining_bound"]
+__all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
 
 SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
 """The numbers of rows for which each kernel can share a fertility."""
 
 
-def remaining_bound(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
+def remaining_bound(
+    fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]
+) -> Float[Tensor, "*B S"]:
     """Compute the bound max(0, fertility - received), with the gradient of fertility - received everywhere.
 
     Args:
@@ -178,14 +186,16 @@ def constrained_softmax_scan(
         fertility: Maximum attention of each token over all steps, in [0, inf]; a tensor or a number.
         exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
         mask: Boolean, [B, S] or [B, T, S], or broadcasting to one of these; True = may be attended.
-        share_fertility: Whether the rows along the last axis of B (heads) share their fertility: each has the bound
+        share_fertility: Whether the rows along the last axis of B (heads) share their fertility: each has the
+            bound
             that remains after the mean over all heads.
 
     Returns:
         The attention of every step, equal to a loop of `constrained_softmax`.
 
     Raises:
-        InfeasibleBoundsError: At some step, the remaining fertilities of a sentence's usable tokens sum to less
+        InfeasibleBoundsError: At some step, the remaining fertilities of a sentence's usable tokens sum to
+            less
             than 1. To avoid this, give one token (a sink) infinite fertility. On an accelerator and in
             compiled code, the rows become NaN instead.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is

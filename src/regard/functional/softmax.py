@@ -7,7 +7,7 @@ A masked position gets exactly 0 and has no gradient. A row without attendable p
 
 import torch
 
-from regard.functional.masking import check_arguments, accumulation_dtype, mask_scores
+from regard.functional.masking import accumulation_dtype, check_arguments, mask_scores
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["softmax"]

@@ -12,8 +12,8 @@ Gradient (Eq. 12 and 14), with A the support and m the mean of g over it: dz_j =
 
 import torch
 
-from regard.functional.masking import usable_positions, accumulation_dtype, shift_to_zero_max
 from regard.functional.dispatch import Normalizer, normalize
+from regard.functional.masking import accumulation_dtype, shift_to_zero_max, usable_positions
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["sparsemax"]

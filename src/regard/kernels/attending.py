@@ -9,26 +9,34 @@ from numba import cfunc, njit, types
 
 from regard.kernels.cached import (
     ATTN_CONTEXTS,
-    ATTN_IS_BFLOAT16,
     ATTN_HEADS,
+    ATTN_IS_BFLOAT16,
     ATTN_KEY_SIZE,
     ATTN_KEY_STRIDE,
     ATTN_KEYS,
     ATTN_MASK,
-    ATTN_SENTENCES,
+    ATTN_POSITIONS,
     ATTN_QUERIES,
     ATTN_ROWS,
-    ATTN_SCALE,
     ATTN_ROWS_PER_TICKET,
+    ATTN_SCALE,
+    ATTN_SENTENCES,
     ATTN_SLOTS,
     ATTN_TICKET,
     ATTN_VALUE_SIZE,
     ATTN_VALUE_STRIDE,
     ATTN_VALUES,
     ATTN_WEIGHTS,
-    ATTN_POSITIONS,
 )
-from regard.kernels.floats import exp_float32, float32_array, float_from_bits, read_float32, bool_array, int64_array, write_bfloat16
+from regard.kernels.floats import (
+    bool_array,
+    exp_float32,
+    float32_array,
+    float_from_bits,
+    int64_array,
+    read_float32,
+    write_bfloat16,
+)
 from regard.kernels.sixteens import inner_product, weighted_sum
 from regard.kernels.tiles import atomic_add, read_int
 
@@ -77,7 +85,11 @@ def _attention_rows(block, memory, numbers):
         memory: Scratch memory, float32.
         numbers: Scratch memory, int64.
     """
-    rows, heads, words = read_int(block + 8 * ATTN_ROWS), read_int(block + 8 * ATTN_HEADS), read_int(block + 8 * ATTN_POSITIONS)
+    rows, heads, words = (
+        read_int(block + 8 * ATTN_ROWS),
+        read_int(block + 8 * ATTN_HEADS),
+        read_int(block + 8 * ATTN_POSITIONS),
+    )
     of_key, of_value = read_int(block + 8 * ATTN_KEY_SIZE), read_int(block + 8 * ATTN_VALUE_SIZE)
     key_stride, value_stride = read_int(block + 8 * ATTN_KEY_STRIDE), read_int(block + 8 * ATTN_VALUE_STRIDE)
     half, share = read_int(block + 8 * ATTN_IS_BFLOAT16), read_int(block + 8 * ATTN_ROWS_PER_TICKET)
@@ -86,7 +98,10 @@ def _attention_rows(block, memory, numbers):
     queries, contexts = read_int(block + 8 * ATTN_QUERIES), read_int(block + 8 * ATTN_CONTEXTS)
     keys, values = read_int(block + 8 * ATTN_KEYS), read_int(block + 8 * ATTN_VALUES)
     named, masked = read_int(block + 8 * ATTN_SLOTS), read_int(block + 8 * ATTN_MASK)
-    owners, wanted = int64_array(read_int(block + 8 * ATTN_SENTENCES), rows), read_int(block + 8 * ATTN_WEIGHTS)
+    owners, wanted = (
+        int64_array(read_int(block + 8 * ATTN_SENTENCES), rows),
+        read_int(block + 8 * ATTN_WEIGHTS),
+    )
     # Layout of the scratch memory. Keys and values have space there only if they must be converted.
     converted = words if half else 0
     asked_room = np.int64(memory.ctypes.data)
@@ -105,7 +120,10 @@ def _attention_rows(block, memory, numbers):
         for row in range(begin, min(begin + share, rows)):
             asked = _as_float32(queries + size * row * heads * of_key, half, asked_room, heads * of_key)
             text = row if named else owners[row]
-            slots, seen = int64_array(named + 8 * row * words, words), bool_array(masked + text * words, words)
+            slots, seen = (
+                int64_array(named + 8 * row * words, words),
+                bool_array(masked + text * words, words),
+            )
             # Collect the addresses of the keys and values of the positions that are not masked.
             count = 0
             for j in range(words):
@@ -141,6 +159,8 @@ def _attention_rows(block, memory, numbers):
 def attention_kernel(block: int) -> None:
     """Compute softmax attention for the rows of an argument block; see `regard.kernels.cached`."""
     words, half = read_int(block + 8 * ATTN_POSITIONS), read_int(block + 8 * ATTN_IS_BFLOAT16)
-    each = read_int(block + 8 * ATTN_HEADS) * (read_int(block + 8 * ATTN_KEY_SIZE) + read_int(block + 8 * ATTN_VALUE_SIZE))
+    each = read_int(block + 8 * ATTN_HEADS) * (
+        read_int(block + 8 * ATTN_KEY_SIZE) + read_int(block + 8 * ATTN_VALUE_SIZE)
+    )
     numbers = each * (1 + (words if half else 0)) + words + VECTOR_WIDTH
     _attention_rows(block, np.empty(numbers, np.float32), np.empty(3 * words, np.int64))

@@ -16,20 +16,20 @@ from regard.kernels.tiles import (
     prefetch,
     prefetch_to_write,
     read_int,
-    store_vector,
     store_bytes,
     store_tile,
+    store_vector,
     write_int,
 )
 
 __all__ = [
-    "set_failed",
-    "prefetch_rows",
     "find_rows",
+    "prefetch_rows",
     "read_byte_rows",
     "read_mask",
     "read_rows",
     "read_scores",
+    "set_failed",
     "write_byte_rows",
     "write_rows",
 ]

@@ -14,7 +14,7 @@ from regard.kernels.pool import load_kernel, run_kernel
 from regard.kernels.versions import use_numba
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["gather_slots", "supports_attention", "slot_attention", "source_attention"]
+__all__ = ["gather_slots", "slot_attention", "source_attention", "supports_attention"]
 
 _MIN_PARALLEL_SIZE = 1 << 12  # work below which a single thread is faster; see `run_kernel`
 
@@ -51,11 +51,21 @@ def supports_attention(*operands: Tensor) -> bool:
     )
 
 
-def _run_attention(queries: Tensor, contexts: Tensor, num_heads: int, num_positions: int, places: dict[int, int]) -> None:
+def _run_attention(
+    queries: Tensor, contexts: Tensor, num_heads: int, num_positions: int, places: dict[int, int]
+) -> None:
     """Fill the argument block and run the kernel, which writes `contexts`."""
     block, rows = _Block(), len(queries)
-    block[ATTN_ROWS], block[ATTN_HEADS], block[ATTN_POSITIONS], block[ATTN_IS_BFLOAT16] = rows, num_heads, num_positions, queries.dtype == torch.bfloat16
-    block[ATTN_KEY_SIZE], block[ATTN_VALUE_SIZE] = queries.shape[1] // num_heads, contexts.shape[1] // num_heads
+    block[ATTN_ROWS], block[ATTN_HEADS], block[ATTN_POSITIONS], block[ATTN_IS_BFLOAT16] = (
+        rows,
+        num_heads,
+        num_positions,
+        queries.dtype == torch.bfloat16,
+    )
+    block[ATTN_KEY_SIZE], block[ATTN_VALUE_SIZE] = (
+        queries.shape[1] // num_heads,
+        contexts.shape[1] // num_heads,
+    )
     block[ATTN_QUERIES], block[ATTN_CONTEXTS] = queries.data_ptr(), contexts.data_ptr()
     for place, number in places.items():
         block[place] = number
@@ -114,8 +124,16 @@ def slot_attention(
         assert store.shape[1] == 2 * width and len(slots) == len(queries)
         queries, store, slots = queries.contiguous(), store.contiguous(), _checked_indices(slots, len(store))
         contexts, keys = torch.empty_like(queries), store.data_ptr()
-        places = {ATTN_KEYS: keys, ATTN_VALUES: keys + width * store.element_size(), ATTN_SLOTS: slots.data_ptr()}
-        places |= {ATTN_KEY_STRIDE: 2 * width, ATTN_VALUE_STRIDE: 2 * width, ATTN_SCALE: _float32_bits(each**-0.5)}
+        places = {
+            ATTN_KEYS: keys,
+            ATTN_VALUES: keys + width * store.element_size(),
+            ATTN_SLOTS: slots.data_ptr(),
+        }
+        places |= {
+            ATTN_KEY_STRIDE: 2 * width,
+            ATTN_VALUE_STRIDE: 2 * width,
+            ATTN_SCALE: _float32_bits(each**-0.5),
+        }
         _run_attention(queries, contexts, num_heads, words, places)
         return contexts
     keys, values = gather_slots(store, slots, num_heads)
@@ -131,14 +149,16 @@ def source_attention(
 ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R S"]]:
     """Compute softmax(q K^T) V over the source positions that are not masked.
 
-    The operands must satisfy `supports_attention`. A row whose positions are all masked has weights and context 0.
+    The operands must satisfy `supports_attention`. A row whose positions are all masked has weights and
+    context 0.
 
     Args:
         queries: One query per row.
         keys: Keys of B source sentences.
         values: Values of the same sentences.
         mask: True where a position may be attended to.
-        sentence_index: Index of the sentence that each row attends to. Default: row i attends to sentence i, R = B.
+        sentence_index: Index of the sentence that each row attends to. Default: row i attends to sentence i,
+            R = B.
 
     Returns:
         The contexts and the attention weights; the weights are float32.
@@ -149,12 +169,24 @@ def source_attention(
     texts, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
-    sentence_index = _checked_indices(torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, texts)
+    sentence_index = _checked_indices(
+        torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, texts
+    )
     assert len(sentence_index) == rows
     weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
     contexts = values.new_empty(rows, values.shape[2])
-    operands = {ATTN_KEYS: keys, ATTN_VALUES: values, ATTN_SENTENCES: sentence_index, ATTN_MASK: mask, ATTN_WEIGHTS: weights}
+    operands = {
+        ATTN_KEYS: keys,
+        ATTN_VALUES: values,
+        ATTN_SENTENCES: sentence_index,
+        ATTN_MASK: mask,
+        ATTN_WEIGHTS: weights,
+    }
     places = {place: operand.data_ptr() for place, operand in operands.items()}
-    places |= {ATTN_KEY_STRIDE: keys.shape[2], ATTN_VALUE_STRIDE: values.shape[2], ATTN_SCALE: _float32_bits(1.0)}
+    places |= {
+        ATTN_KEY_STRIDE: keys.shape[2],
+        ATTN_VALUE_STRIDE: values.shape[2],
+        ATTN_SCALE: _float32_bits(1.0),
+    }
     _run_attention(queries, contexts, 1, mask.shape[1], places)
     return contexts, weights

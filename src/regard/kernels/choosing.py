@@ -7,8 +7,17 @@ the k-th largest value found so far.
 import numpy as np
 from numba import cfunc, njit, types
 
-from regard.kernels.floats import LOWEST_ORDER_KEY, float_bits, float32_array, order_key, int64_array
-from regard.kernels.largest import TOPK_K, TOPK_VALUES, TOPK_INDICES, TOPK_ROWS, TOPK_ROWS_PER_TICKET, TOPK_SIZE, TOPK_TICKET, TOPK_INPUT
+from regard.kernels.floats import LOWEST_ORDER_KEY, float32_array, float_bits, int64_array, order_key
+from regard.kernels.largest import (
+    TOPK_INDICES,
+    TOPK_INPUT,
+    TOPK_K,
+    TOPK_ROWS,
+    TOPK_ROWS_PER_TICKET,
+    TOPK_SIZE,
+    TOPK_TICKET,
+    TOPK_VALUES,
+)
 from regard.kernels.tiles import atomic_add, read_int
 
 __all__ = ["topk_kernel"]
@@ -83,7 +92,9 @@ def topk_kernel(block: int) -> None:
             found = float32_array(read_int(block + 8 * TOPK_VALUES) + 4 * row * count, count)
             places = int64_array(read_int(block + 8 * TOPK_INDICES) + 8 * row * count, count)
             for i in range(len(tops)):
-                tops[i] = _max_order_key(float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i)))
+                tops[i] = _max_order_key(
+                    float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i))
+                )
             # Values below this bound are not among the k largest. Equal values may be, since ties are
             # resolved in favor of the first.
             filled, least = 0, _kth_bound(tops, room)

@@ -5,11 +5,12 @@ import ctypes
 import torch
 
 from regard.kernels import places
+from regard.kernels.backend import Backend
 from regard.kernels.places import NORMALIZER_CODES
 from regard.kernels.pool import load_kernel, run_kernel
 from regard.types import Tensor
 
-__all__ = ["KernelFallbackError", "backward", "broadcast_rows", "forward", "scan_backward", "scan_forward"]
+__all__ = ["NUMBA", "KernelFallbackError", "broadcast_rows"]
 
 _MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run_kernel`
 
@@ -80,7 +81,7 @@ def _set_operand(
         block[place], block[place + 1], block[place + 2] = operand.data_ptr(), every, count
 
 
-def forward(
+def _forward(
     name: str,
     scores: Tensor,
     upper: Tensor | None,
@@ -97,7 +98,8 @@ def forward(
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
         mask: Broadcastable to the scores, True where a position may be attended to; None means all.
-        raise_on_failure: Whether to raise `KernelFallbackError` for rows without a valid result, instead of returning NaN.
+        raise_on_failure: Whether to raise `KernelFallbackError` for rows without a valid result, instead of
+            returning NaN.
 
     Returns:
         The weights, and the status of each position as uint8: 0 masked, 1 at its lower bound, 2 strictly
@@ -130,7 +132,7 @@ def forward(
     return weights, rests
 
 
-def backward(
+def _backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Compute the gradients with respect to the scores and, on request, the bounds.
@@ -164,7 +166,7 @@ def backward(
     return by_scores, by_upper, by_lower
 
 
-def scan_forward(
+def _scan_forward(
     name: str,
     scores: Tensor,
     fertility: Tensor,
@@ -183,7 +185,8 @@ def scan_forward(
         exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
         mask: Broadcastable to the scores, True where a position may be attended to.
         heads_per_budget: Number of adjacent rows that share one fertility: 1, 2, 4 or 8.
-        raise_on_failure: Whether to raise `KernelFallbackError` for steps without a valid result, instead of returning NaN.
+        raise_on_failure: Whether to raise `KernelFallbackError` for steps without a valid result, instead of
+            returning NaN.
 
     Returns:
         The weights and the status of each position, both [B, T, S]; see `forward`.
@@ -214,7 +217,7 @@ def scan_forward(
     return weights, rests
 
 
-def scan_backward(
+def _scan_backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
@@ -232,3 +235,6 @@ def scan_backward(
         _set_operand(block, places.FERTILITY_GRADIENT, fertility, batch)
         _call("scan_backward_kernel", block, weights.numel(), batch)
     return scores, fertility
+
+
+NUMBA = Backend(_forward, _backward, _scan_forward, _scan_backward)

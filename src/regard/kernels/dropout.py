@@ -13,7 +13,7 @@ import torch
 
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.pool import CHUNK_SIZE, load_kernel, run_kernel
-from regard.kernels.versions import use_numba, in_functorch_transform
+from regard.kernels.versions import in_functorch_transform, use_numba
 from regard.types import Tensor
 
 __all__ = ["fused_dropout", "supports_dropout"]
@@ -31,7 +31,11 @@ DROPOUT_RELU = 5  # whether ReLU is applied before dropout
 DROPOUT_INPUT, DROPOUT_OUTPUT = 6, 7  # addresses of input and output
 DROPOUT_RESIDUAL = 8  # address of a tensor to add to the result, in the precision of the output; 0 for none
 DROPOUT_GATE = 9  # address of a tensor that is positive where an element is kept; 0 to use random numbers
-DROPOUT_INPUT_IS_BFLOAT16, DROPOUT_OUTPUT_IS_BFLOAT16, DROPOUT_GATE_IS_BFLOAT16 = 10, 11, 12  # 1 if these tensors are bfloat16, 0 if they are float32
+DROPOUT_INPUT_IS_BFLOAT16, DROPOUT_OUTPUT_IS_BFLOAT16, DROPOUT_GATE_IS_BFLOAT16 = (
+    10,
+    11,
+    12,
+)  # 1 if these tensors are bfloat16, 0 if they are float32
 DROPOUT_NUM_ARGS = 13
 
 _Block = ctypes.c_int64 * DROPOUT_NUM_ARGS
@@ -43,7 +47,12 @@ def _run_dropout(
 ) -> Tensor:
     """Run the kernel from `x` to `out`; all tensors must be contiguous."""
     block = _Block()
-    block[DROPOUT_COUNT], block[DROPOUT_SEED], block[DROPOUT_THRESHOLD], block[DROPOUT_RELU] = x.numel(), seed, level, relu
+    block[DROPOUT_COUNT], block[DROPOUT_SEED], block[DROPOUT_THRESHOLD], block[DROPOUT_RELU] = (
+        x.numel(),
+        seed,
+        level,
+        relu,
+    )
     block[DROPOUT_INPUT], block[DROPOUT_INPUT_IS_BFLOAT16] = x.data_ptr(), x.dtype == torch.bfloat16
     block[DROPOUT_OUTPUT], block[DROPOUT_OUTPUT_IS_BFLOAT16] = out.data_ptr(), out.dtype == torch.bfloat16
     if residual is not None:
@@ -51,7 +60,13 @@ def _run_dropout(
     if gate is not None:
         block[DROPOUT_GATE], block[DROPOUT_GATE_IS_BFLOAT16] = gate.data_ptr(), gate.dtype == torch.bfloat16
     chunks = (x.numel() + CHUNK_SIZE - 1) // CHUNK_SIZE
-    run_kernel(load_kernel("dropping", "dropout_kernel"), block, DROPOUT_CHUNKS_PER_TICKET, chunks, x.numel() < _MIN_PARALLEL_SIZE)
+    run_kernel(
+        load_kernel("dropping", "dropout_kernel"),
+        block,
+        DROPOUT_CHUNKS_PER_TICKET,
+        chunks,
+        x.numel() < _MIN_PARALLEL_SIZE,
+    )
     return out
 
 
@@ -103,7 +118,8 @@ def fused_dropout(x: Tensor, p: float, residual: Tensor | None = None, relu: boo
     Args:
         x: Float32 or bfloat16, on a CPU.
         p: Dropout probability, in [0, 1); rounded to a multiple of 2^-16 below 1.
-        residual: A tensor of the shape of `x` to add, for a residual connection. The result has its dtype. Cannot
+        residual: A tensor of the shape of `x` to add, for a residual connection. The result has its dtype.
+            Cannot
             be combined with `relu`. Default: nothing is added.
         relu: Whether to apply ReLU before dropout.
     """

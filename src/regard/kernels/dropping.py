@@ -4,20 +4,20 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from regard.kernels.dropout import (
+    DROPOUT_CHUNKS_PER_TICKET,
     DROPOUT_COUNT,
     DROPOUT_GATE,
     DROPOUT_GATE_IS_BFLOAT16,
-    DROPOUT_OUTPUT_IS_BFLOAT16,
-    DROPOUT_INPUT_IS_BFLOAT16,
-    DROPOUT_THRESHOLD,
-    DROPOUT_RESOLUTION,
-    DROPOUT_RESIDUAL,
-    DROPOUT_OUTPUT,
-    DROPOUT_RELU,
-    DROPOUT_SEED,
-    DROPOUT_CHUNKS_PER_TICKET,
-    DROPOUT_TICKET,
     DROPOUT_INPUT,
+    DROPOUT_INPUT_IS_BFLOAT16,
+    DROPOUT_OUTPUT,
+    DROPOUT_OUTPUT_IS_BFLOAT16,
+    DROPOUT_RELU,
+    DROPOUT_RESIDUAL,
+    DROPOUT_RESOLUTION,
+    DROPOUT_SEED,
+    DROPOUT_THRESHOLD,
+    DROPOUT_TICKET,
 )
 from regard.kernels.floats import float32_array, read_float32, write_bfloat16
 from regard.kernels.pool import CHUNK_SIZE
@@ -37,13 +37,29 @@ def _fill_random(seed, first, noise):
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def dropout_kernel(block: int) -> None:
     """Apply dropout to the tensors of an argument block; see `regard.kernels.dropout`."""
-    count, share = read_int(block + 8 * DROPOUT_COUNT), CHUNK_SIZE * read_int(block + 8 * DROPOUT_CHUNKS_PER_TICKET)
-    x, onto, gate = read_int(block + 8 * DROPOUT_INPUT), read_int(block + 8 * DROPOUT_RESIDUAL), read_int(block + 8 * DROPOUT_GATE)
+    count, share = (
+        read_int(block + 8 * DROPOUT_COUNT),
+        CHUNK_SIZE * read_int(block + 8 * DROPOUT_CHUNKS_PER_TICKET),
+    )
+    x, onto, gate = (
+        read_int(block + 8 * DROPOUT_INPUT),
+        read_int(block + 8 * DROPOUT_RESIDUAL),
+        read_int(block + 8 * DROPOUT_GATE),
+    )
     out, relu = read_int(block + 8 * DROPOUT_OUTPUT), read_int(block + 8 * DROPOUT_RELU)
-    half_x, half_out = read_int(block + 8 * DROPOUT_INPUT_IS_BFLOAT16), read_int(block + 8 * DROPOUT_OUTPUT_IS_BFLOAT16)
+    half_x, half_out = (
+        read_int(block + 8 * DROPOUT_INPUT_IS_BFLOAT16),
+        read_int(block + 8 * DROPOUT_OUTPUT_IS_BFLOAT16),
+    )
     half_gate = read_int(block + 8 * DROPOUT_GATE_IS_BFLOAT16)
-    seed, level = np.uint64(read_int(block + 8 * DROPOUT_SEED)), np.uint16(read_int(block + 8 * DROPOUT_THRESHOLD))
-    scale, nothing = np.float32(DROPOUT_RESOLUTION / (DROPOUT_RESOLUTION - read_int(block + 8 * DROPOUT_THRESHOLD))), np.float32(0)
+    seed, level = (
+        np.uint64(read_int(block + 8 * DROPOUT_SEED)),
+        np.uint16(read_int(block + 8 * DROPOUT_THRESHOLD)),
+    )
+    scale, nothing = (
+        np.float32(DROPOUT_RESOLUTION / (DROPOUT_RESOLUTION - read_int(block + 8 * DROPOUT_THRESHOLD))),
+        np.float32(0),
+    )
     noise = np.empty(CHUNK_SIZE // 4, np.uint64)
     samples = noise.view(np.uint16)
     # Separate buffers: LLVM does not vectorize a loop that might write to the memory it reads.

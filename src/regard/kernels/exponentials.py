@@ -10,21 +10,22 @@ from regard.kernels.floats import (
     LOWEST_ORDER_KEY,
     exp_float32,
     float32_array,
-    max_order_key,
     float_from_bits,
+    int64_array,
+    max_order_key,
     order_key,
     read_float32,
-    int64_array,
     write_bfloat16,
 )
 from regard.kernels.likelihood import (
     SOFTMAX_BIAS,
     SOFTMAX_FACTORS,
-    SOFTMAX_OUTPUT,
     SOFTMAX_GAINS,
     SOFTMAX_IS_BFLOAT16,
     SOFTMAX_LOGITS,
+    SOFTMAX_MAXIMA,
     SOFTMAX_MEANS,
+    SOFTMAX_OUTPUT,
     SOFTMAX_ROWS,
     SOFTMAX_ROWS_PER_TICKET,
     SOFTMAX_SHIFTS,
@@ -32,12 +33,11 @@ from regard.kernels.likelihood import (
     SOFTMAX_SUMS,
     SOFTMAX_TARGETS,
     SOFTMAX_TICKET,
-    SOFTMAX_MAXIMA,
 )
 from regard.kernels.pool import CHUNK_SIZE
 from regard.kernels.tiles import atomic_add, read_int
 
-__all__ = ["exp_kernel", "log_softmax_kernel", "gradient_kernel"]
+__all__ = ["exp_kernel", "gradient_kernel", "log_softmax_kernel"]
 
 _ZERO = np.float32(0)
 
@@ -70,7 +70,10 @@ def exp_kernel(block: int) -> None:
     rows, share = read_int(block + 8 * SOFTMAX_ROWS), read_int(block + 8 * SOFTMAX_ROWS_PER_TICKET)
     size, half = read_int(block + 8 * SOFTMAX_SIZE), read_int(block + 8 * SOFTMAX_IS_BFLOAT16)
     width = 2 if half else 4
-    tops, means = float32_array(read_int(block + 8 * SOFTMAX_MAXIMA), rows), float32_array(read_int(block + 8 * SOFTMAX_MEANS), rows)
+    tops, means = (
+        float32_array(read_int(block + 8 * SOFTMAX_MAXIMA), rows),
+        float32_array(read_int(block + 8 * SOFTMAX_MEANS), rows),
+    )
     sums = float32_array(read_int(block + 8 * SOFTMAX_SUMS), rows)
     room = np.empty(CHUNK_SIZE, np.float32)
     while True:
@@ -142,7 +145,10 @@ def gradient_kernel(block: int) -> None:
     rows, share = read_int(block + 8 * SOFTMAX_ROWS), read_int(block + 8 * SOFTMAX_ROWS_PER_TICKET)
     size, half = read_int(block + 8 * SOFTMAX_SIZE), read_int(block + 8 * SOFTMAX_IS_BFLOAT16)
     width = 2 if half else 4
-    factors, shifts = float32_array(read_int(block + 8 * SOFTMAX_FACTORS), rows), read_int(block + 8 * SOFTMAX_SHIFTS)
+    factors, shifts = (
+        float32_array(read_int(block + 8 * SOFTMAX_FACTORS), rows),
+        read_int(block + 8 * SOFTMAX_SHIFTS),
+    )
     gains, targets = (
         float32_array(read_int(block + 8 * SOFTMAX_GAINS), rows),
         int64_array(read_int(block + 8 * SOFTMAX_TARGETS), rows),

@@ -21,9 +21,14 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, maximum, minimum, select_lanes, fill_lanes
+from regard.kernels.lanes import any_lane, exp, fill_lanes, maximum, minimum, select_lanes
 from regard.kernels.places import CONSTRAINED_SPARSEMAX
-from regard.kernels.solving import softmax_status, sparsemax_status, solve_constrained_softmax, solve_constrained_sparsemax
+from regard.kernels.solving import (
+    softmax_status,
+    solve_constrained_softmax,
+    solve_constrained_sparsemax,
+    sparsemax_status,
+)
 from regard.kernels.tiles import load_vector, store_vector
 
 __all__ = ["apply_mask", "solve_shifted"]
@@ -37,7 +42,10 @@ def apply_mask(size: int, scores: int, mask: int) -> None:
     """Set scores to -inf where the mask is False; `mask` is 0 if there is none."""
     if mask:
         for at in range(0, size, 64):
-            store_vector(scores + at, select_lanes(load_vector(mask + at) > 0.0, load_vector(scores + at), fill_lanes(-_INF)))
+            store_vector(
+                scores + at,
+                select_lanes(load_vector(mask + at) > 0.0, load_vector(scores + at), fill_lanes(-_INF)),
+            )
 
 
 @njit
@@ -66,7 +74,10 @@ def _bracket(kind: int, size: int, raw: int, u: int, low: int) -> Any:
             z = load_vector(raw + at)
             inside = (z > reached) & (z < missed)
             total, count = select_lanes(inside, total + z, total), select_lanes(inside, count + 1.0, count)
-            least, most = select_lanes(inside, minimum(z, least), least), select_lanes(inside, maximum(z, most), most)
+            least, most = (
+                select_lanes(inside, minimum(z, least), least),
+                select_lanes(inside, maximum(z, most), most),
+            )
         inside = count > 0.0
         if not any_lane(inside):
             break
@@ -87,7 +98,13 @@ def _reference_score(kind: int, size: int, raw: int, u: int, low: int, full: Any
     bound. In rows that are not solved again it is the maximum score, as in the first pass.
     """
     reached, missed = _bracket(kind, size, raw, u, low)
-    above, below, least, most, last = fill_lanes(_INF), fill_lanes(-_INF), fill_lanes(_INF), fill_lanes(-_INF), fill_lanes(_INF)
+    above, below, least, most, last = (
+        fill_lanes(_INF),
+        fill_lanes(-_INF),
+        fill_lanes(_INF),
+        fill_lanes(-_INF),
+        fill_lanes(_INF),
+    )
     for at in range(0, size, 64):
         z = load_vector(raw + at)
         usable = z > -_INF
@@ -148,10 +165,14 @@ def solve_shifted(
         first = select_lanes(bound > 0.0, minimum(first, x - bound), first)
     if kind == CONSTRAINED_SPARSEMAX:
         first = select_lanes(again, maximum(first, fill_lanes(-1.0)), first)
-        unsolved, _, tau = solve_constrained_sparsemax(size, z, u, low, first, most, infeasible, nan_rows, wide, powers, status)
+        unsolved, _, tau = solve_constrained_sparsemax(
+            size, z, u, low, first, most, infeasible, nan_rows, wide, powers, status
+        )
         _sparsemax_edge_status(size, raw, z, u, low, tau, again, near, status)
     else:
-        unsolved, _, factor, held = solve_constrained_softmax(size, z, powers, u, low, most, infeasible, nan_rows, wide, status)
+        unsolved, _, factor, held = solve_constrained_softmax(
+            size, z, powers, u, low, most, infeasible, nan_rows, wide, status
+        )
         _softmax_edge_status(size, raw, powers, u, low, factor, held & again, near, status)
     return unsolved
 
@@ -180,14 +201,17 @@ def _sparsemax_edge_status(
     for at in range(0, size, 64):
         least = load_vector(low + at) if low else fill_lanes(0.0)
         rest = sparsemax_status((load_vector(raw + at) - base) - edge, load_vector(u + at), least, near)
-        store_vector(status + at, select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
+        store_vector(
+            status + at,
+            select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)),
+        )
 
 
 @njit
 def _softmax_edge_status(
     size: int, raw: int, powers: int, u: int, low: int, factor: Any, held: Any, near: float, status: int
 ) -> None:
-    """Set the status of softmax in the rows `held`, in which no position is free; see `_sparsemax_edge_status`."""
+    """Set the status of softmax in the rows `held`, without free positions; see `_sparsemax_edge_status`."""
     base = fill_lanes(_INF)
     for at in range(0, size, 64):
         bound = load_vector(u + at)
@@ -202,4 +226,7 @@ def _softmax_edge_status(
     for at in range(0, size, 64):
         least = load_vector(low + at) if low else fill_lanes(0.0)
         rest = softmax_status(exp(load_vector(raw + at) - base) * edge, load_vector(u + at), least, near)
-        store_vector(status + at, select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)))
+        store_vector(
+            status + at,
+            select_lanes(held & (load_vector(raw + at) != fill_lanes(-_INF)), rest, load_vector(status + at)),
+        )

@@ -14,17 +14,17 @@ from regard.kernels.lanes import intrinsic
 
 __all__ = [
     "LOWEST_ORDER_KEY",
-    "float_bits",
+    "bool_array",
     "exp_float32",
     "float32_array",
-    "max_order_key",
-    "int32_array",
+    "float_bits",
     "float_from_bits",
+    "int8_array",
+    "int32_array",
+    "int64_array",
+    "max_order_key",
     "order_key",
     "read_float32",
-    "int8_array",
-    "bool_array",
-    "int64_array",
     "write_bfloat16",
 ]
 

@@ -5,22 +5,22 @@ from numba import cfunc, njit, types
 
 from regard.kernels.floats import exp_float32, float32_array, read_float32, write_bfloat16
 from regard.kernels.lstm import (
-    LSTM_GATES,
-    LSTM_NEXT_CELL,
-    LSTM_GRAD_NEXT_CELL,
+    LSTM_CELL,
+    LSTM_CELL_TANH,
     LSTM_FROM_HIDDEN,
     LSTM_FROM_INPUT,
-    LSTM_GRAD_GATES,
-    LSTM_IS_BFLOAT16,
-    LSTM_HIDDEN,
-    LSTM_GRAD_HIDDEN,
-    LSTM_CELL,
+    LSTM_GATES,
     LSTM_GRAD_CELL,
+    LSTM_GRAD_GATES,
+    LSTM_GRAD_HIDDEN,
+    LSTM_GRAD_NEXT_CELL,
+    LSTM_HIDDEN,
+    LSTM_HIDDEN_SIZE,
+    LSTM_IS_BFLOAT16,
+    LSTM_NEXT_CELL,
     LSTM_ROWS,
     LSTM_ROWS_PER_TICKET,
-    LSTM_CELL_TANH,
     LSTM_TICKET,
-    LSTM_HIDDEN_SIZE,
 )
 from regard.kernels.tiles import atomic_add, read_int
 
@@ -55,7 +55,11 @@ def _split_gates(active):
 @cfunc(types.void(types.int64), cache=True)
 def lstm_forward_kernel(block: int) -> None:
     """Write the activations, the cell state after the step, its tanh, and the hidden state."""
-    rows, width, share = read_int(block + 8 * LSTM_ROWS), read_int(block + 8 * LSTM_HIDDEN_SIZE), read_int(block + 8 * LSTM_ROWS_PER_TICKET)
+    rows, width, share = (
+        read_int(block + 8 * LSTM_ROWS),
+        read_int(block + 8 * LSTM_HIDDEN_SIZE),
+        read_int(block + 8 * LSTM_ROWS_PER_TICKET),
+    )
     half = read_int(block + 8 * LSTM_IS_BFLOAT16)
     size = 2 if half else 4
     inputs_room, room, hidden_room = (
@@ -95,7 +99,11 @@ def lstm_forward_kernel(block: int) -> None:
 @cfunc(types.void(types.int64), cache=True)
 def lstm_backward_kernel(block: int) -> None:
     """Write the gradients of the pre-activations of the gates and of the cell state before the step."""
-    rows, width, share = read_int(block + 8 * LSTM_ROWS), read_int(block + 8 * LSTM_HIDDEN_SIZE), read_int(block + 8 * LSTM_ROWS_PER_TICKET)
+    rows, width, share = (
+        read_int(block + 8 * LSTM_ROWS),
+        read_int(block + 8 * LSTM_HIDDEN_SIZE),
+        read_int(block + 8 * LSTM_ROWS_PER_TICKET),
+    )
     half = read_int(block + 8 * LSTM_IS_BFLOAT16)
     size = 2 if half else 4
     room, gates_room = np.empty(width, np.float32), np.empty(4 * width, np.float32)

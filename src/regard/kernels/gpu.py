@@ -13,13 +13,14 @@ import torch
 import triton
 
 from regard.errors import UsageError
+from regard.kernels.backend import Backend
 from regard.kernels.cpu import KernelFallbackError, broadcast_rows
 from regard.kernels.places import NORMALIZER_CODES
 from regard.kernels.triton_reductions import INTERPRETED
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
 from regard.types import Tensor
 
-__all__ = ["backward", "forward", "scan_backward", "scan_forward"]
+__all__ = ["TRITON"]
 
 MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the registers
 ELEMENTS_PER_WARP = 1 << 8  # number of elements of each operand per warp
@@ -67,7 +68,7 @@ def _prepare_operand(operand: Tensor | None, scores: Tensor, rows: int) -> tuple
     return laid, 1 if every == 1 and count == rows else 2, every, count
 
 
-def forward(
+def _forward(
     name: str,
     scores: Tensor,
     upper: Tensor | None,
@@ -78,7 +79,7 @@ def forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
-    The arguments and results are those of `cpu.forward`, except for the treatment of infeasible rows.
+    The arguments and results are those of `Backend.forward`, except for the treatment of infeasible rows.
 
     Args:
         name: The normalizer; a key of `places.NORMALIZERS`.
@@ -104,7 +105,11 @@ def forward(
         return weights, rests
     rows = numbers // size
     k, r, lanes, warps = _tile_shape(size, rows)
-    seen, least, most = _prepare_operand(mask, scores, rows), _prepare_operand(lower, scores, rows), _prepare_operand(upper, scores, rows)
+    seen, least, most = (
+        _prepare_operand(mask, scores, rows),
+        _prepare_operand(lower, scores, rows),
+        _prepare_operand(upper, scores, rows),
+    )
     with _device_context(scores):
         forward_rows[(triton.cdiv(rows, r),)](
             scores,
@@ -131,10 +136,10 @@ def forward(
     return weights, rests
 
 
-def backward(
+def _backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Compute the gradients with respect to the scores and, on request, the bounds; see `cpu.backward`."""
+    """Compute the gradients of the scores and, on request, the bounds; see `Backend.backward`."""
     gradient = gradient.contiguous()
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
@@ -175,7 +180,7 @@ def _scan_tile(size: int, batch: int) -> tuple[int, int]:
     return k * lanes, max(1, min(16, 2 * k * lanes // ELEMENTS_PER_WARP))
 
 
-def scan_forward(
+def _scan_forward(
     name: str,
     scores: Tensor,
     fertility: Tensor,
@@ -233,7 +238,7 @@ def scan_forward(
     return weights, rests
 
 
-def scan_backward(
+def _scan_backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
@@ -256,3 +261,6 @@ def scan_backward(
                 num_warps=warps,
             )
     return scores, fertility
+
+
+TRITON = Backend(_forward, _backward, _scan_forward, _scan_backward)

@@ -4,9 +4,9 @@ A weight w of output j is approximated by s_j round(w / s_j) with the scale s_j 
 of inputs is quantized in the same way, with its own scale, at each multiplication. The integer products are
 exact and summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 
-A matrix is registered once with `register_int8`. `regard.kernels.products.matmul` then uses the quantized values
-for the matrix and for views of it (its transpose, or some of its rows). All other code uses the original
-matrix.
+A matrix is registered once with `register_int8`. `regard.kernels.products.matmul` then uses the quantized
+values for the matrix and for views of it (its transpose, or some of its rows). All other code uses the
+original matrix.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from regard.kernels.pool import load_kernel, run_kernel
 from regard.kernels.versions import use_numba
 from regard.types import Float, Int, Tensor
 
-__all__ = ["check_int8", "quantized_matrix", "int8_matmul", "is_int8_registered", "register_int8"]
+__all__ = ["check_int8", "int8_matmul", "is_int8_registered", "quantized_matrix", "register_int8"]
 
 INT8_MAX = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
 _MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run_kernel`
@@ -32,9 +32,15 @@ INT8_TICKET = 0  # counter of the shares of rows that have been claimed; see `po
 INT8_ROWS = 1
 INT8_COLUMNS = 2  # number of columns
 INT8_ROWS_PER_TICKET = 3  # number of rows per ticket
-INT8_INPUT, INT8_OUTPUT = 4, 5  # addresses: float32 to int8, or int32 to float32, for which they may be the same
+INT8_INPUT, INT8_OUTPUT = (
+    4,
+    5,
+)  # addresses: float32 to int8, or int32 to float32, for which they may be the same
 INT8_ROW_SCALES = 6  # address of the scales of the rows
-INT8_COLUMN_SCALES, INT8_BIAS = 7, 8  # addresses of the scales and of the bias of the columns; 0 without a bias
+INT8_COLUMN_SCALES, INT8_BIAS = (
+    7,
+    8,
+)  # addresses of the scales and of the bias of the columns; 0 without a bias
 INT8_NUM_ARGS = 9
 
 _Block = ctypes.c_int64 * INT8_NUM_ARGS
@@ -123,7 +129,11 @@ def _quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[T
     if use_numba(x):
         values, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(x.shape[0])
         block = _Block()
-        block[INT8_INPUT], block[INT8_OUTPUT], block[INT8_ROW_SCALES] = x.data_ptr(), values.data_ptr(), scales.data_ptr()
+        block[INT8_INPUT], block[INT8_OUTPUT], block[INT8_ROW_SCALES] = (
+            x.data_ptr(),
+            values.data_ptr(),
+            scales.data_ptr(),
+        )
         _run("quantize_kernel", block, x)
         return values, scales
     tops = x.abs().amax(1, keepdim=True)
@@ -136,7 +146,9 @@ def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: Tensor) -> N
     """Run a kernel over the rows of a matrix."""
     rows, block[INT8_COLUMNS] = numbers.shape
     block[INT8_ROWS] = rows
-    run_kernel(load_kernel("rounding", name), block, INT8_ROWS_PER_TICKET, rows, numbers.numel() < _MIN_PARALLEL_SIZE)
+    run_kernel(
+        load_kernel("rounding", name), block, INT8_ROWS_PER_TICKET, rows, numbers.numel() < _MIN_PARALLEL_SIZE
+    )
 
 
 def int8_matmul(

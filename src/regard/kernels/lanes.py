@@ -24,22 +24,22 @@ __all__ = [
     "FLOATS",
     "INT",
     "INTS",
-    "VECTOR",
     "NUM_LANES",
-    "group_mean",
+    "VECTOR",
     "any_lane",
     "exp",
+    "fill_lanes",
     "fma",
-    "intrinsic",
     "get_lane",
+    "group_mean",
+    "intrinsic",
+    "is_nan",
     "lanes_type",
     "maximum",
     "minimum",
-    "sqrt",
     "select_lanes",
     "splat",
-    "fill_lanes",
-    "is_nan",
+    "sqrt",
 ]
 
 NUM_LANES = 8
@@ -52,7 +52,11 @@ DOUBLE, FLOAT, INT, BYTE, BIT = (
     ir.IntType(1),
 )
 VECTOR, BITS = ir.VectorType(DOUBLE, NUM_LANES), ir.VectorType(BIT, NUM_LANES)
-FLOATS, BYTES, INTS = ir.VectorType(FLOAT, NUM_LANES), ir.VectorType(BYTE, NUM_LANES), ir.VectorType(INT, NUM_LANES)
+FLOATS, BYTES, INTS = (
+    ir.VectorType(FLOAT, NUM_LANES),
+    ir.VectorType(BYTE, NUM_LANES),
+    ir.VectorType(INT, NUM_LANES),
+)
 
 
 def intrinsic(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -305,7 +309,9 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR] * 3)
-        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{NUM_LANES}f64"), args)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{NUM_LANES}f64"), args
+        )
 
     return lanes_type(a, b, c), make
 

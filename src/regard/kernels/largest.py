@@ -45,6 +45,16 @@ def topk(values: Float[Tensor, "N V"], k: int) -> tuple[Float[Tensor, "N k"], In
     if found.numel():
         block = _Block()
         block[TOPK_ROWS], block[TOPK_SIZE], block[TOPK_K] = rows, size, k
-        block[TOPK_INPUT], block[TOPK_VALUES], block[TOPK_INDICES] = values.data_ptr(), found.data_ptr(), places.data_ptr()
-        run_kernel(load_kernel("choosing", "topk_kernel"), block, TOPK_ROWS_PER_TICKET, rows, values.numel() < _MIN_PARALLEL_SIZE)
+        block[TOPK_INPUT], block[TOPK_VALUES], block[TOPK_INDICES] = (
+            values.data_ptr(),
+            found.data_ptr(),
+            places.data_ptr(),
+        )
+        run_kernel(
+            load_kernel("choosing", "topk_kernel"),
+            block,
+            TOPK_ROWS_PER_TICKET,
+            rows,
+            values.numel() < _MIN_PARALLEL_SIZE,
+        )
     return found, places

@@ -8,7 +8,7 @@ from regard.kernels.pool import load_kernel, run_kernel
 from regard.kernels.versions import use_numba
 from regard.types import Tensor
 
-__all__ = ["exp_logits", "supports_softmax", "log_softmax", "nll_gradient"]
+__all__ = ["exp_logits", "log_softmax", "nll_gradient", "supports_softmax"]
 
 _MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run_kernel`
 
@@ -34,11 +34,21 @@ def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
     if not logits.numel():
         return
     block = _Block()
-    block[SOFTMAX_ROWS], block[SOFTMAX_SIZE], block[SOFTMAX_IS_BFLOAT16] = rows, size, logits.dtype == torch.bfloat16
+    block[SOFTMAX_ROWS], block[SOFTMAX_SIZE], block[SOFTMAX_IS_BFLOAT16] = (
+        rows,
+        size,
+        logits.dtype == torch.bfloat16,
+    )
     block[SOFTMAX_LOGITS] = logits.data_ptr()
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run_kernel(load_kernel("exponentials", name), block, SOFTMAX_ROWS_PER_TICKET, rows, logits.numel() < _MIN_PARALLEL_SIZE)
+    run_kernel(
+        load_kernel("exponentials", name),
+        block,
+        SOFTMAX_ROWS_PER_TICKET,
+        rows,
+        logits.numel() < _MIN_PARALLEL_SIZE,
+    )
 
 
 def supports_softmax(logits: Tensor) -> bool:
@@ -74,7 +84,9 @@ def nll_gradient(
         gains: Term added at the target, [N].
         targets: Index of the target, [N], in [0, V).
     """
-    operands = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | ({} if shifts is None else {SOFTMAX_SHIFTS: shifts})
+    operands = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | (
+        {} if shifts is None else {SOFTMAX_SHIFTS: shifts}
+    )
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
     _call("gradient_kernel", exp_values, places | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
 
@@ -90,5 +102,9 @@ def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
         The log-probabilities, [N, V], float32.
     """
     found = logits if logits.dtype == torch.float32 else torch.empty_like(logits, dtype=torch.float32)
-    _call("log_softmax_kernel", logits, {SOFTMAX_BIAS: bias.to(torch.float32).contiguous(), SOFTMAX_OUTPUT: found})
+    _call(
+        "log_softmax_kernel",
+        logits,
+        {SOFTMAX_BIAS: bias.to(torch.float32).contiguous(), SOFTMAX_OUTPUT: found},
+    )
     return found

@@ -20,7 +20,9 @@ LSTM_TICKET = 0  # counter of the shares of rows that have been claimed; see `po
 LSTM_ROWS = 1
 LSTM_HIDDEN_SIZE = 2  # D
 LSTM_ROWS_PER_TICKET = 3  # number of rows per ticket
-LSTM_IS_BFLOAT16 = 4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
+LSTM_IS_BFLOAT16 = (
+    4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
+)
 # Addresses.
 LSTM_FROM_INPUT, LSTM_FROM_HIDDEN, LSTM_GATES = 5, 6, 7  # [B, 4 D]
 LSTM_CELL, LSTM_NEXT_CELL, LSTM_CELL_TANH, LSTM_HIDDEN = 8, 9, 10, 11  # [B, D]
@@ -50,7 +52,9 @@ def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> N
     block[LSTM_ROWS], block[LSTM_HIDDEN_SIZE], block[LSTM_IS_BFLOAT16] = rows, width, half
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run_kernel(load_kernel("gates", name), block, LSTM_ROWS_PER_TICKET, rows, memory.numel() < _MIN_PARALLEL_SIZE)
+    run_kernel(
+        load_kernel("gates", name), block, LSTM_ROWS_PER_TICKET, rows, memory.numel() < _MIN_PARALLEL_SIZE
+    )
 
 
 def lstm_forward(
@@ -70,7 +74,11 @@ def lstm_forward(
         The hidden state in the dtype of the projections, the cell state after the step, and the tensors that
         `lstm_backward_kernel` needs.
     """
-    from_input, from_hidden, cell_state = from_input.contiguous(), from_hidden.contiguous(), cell_state.contiguous()
+    from_input, from_hidden, cell_state = (
+        from_input.contiguous(),
+        from_hidden.contiguous(),
+        cell_state.contiguous(),
+    )
     hidden = torch.empty_like(cell_state, dtype=from_hidden.dtype)
     after, squashed = torch.empty_like(cell_state), torch.empty_like(cell_state)
     active = torch.empty_like(from_hidden, dtype=torch.float32)
@@ -98,7 +106,12 @@ def lstm_backward(
     grad_hidden, grad_cell = grad_hidden.contiguous(), grad_cell.contiguous()
     gates = torch.empty_like(active, dtype=grad_hidden.dtype)
     by_memory = torch.empty_like(memory)
-    places = {LSTM_GRAD_HIDDEN: grad_hidden, LSTM_GRAD_NEXT_CELL: grad_cell, LSTM_GATES: active, LSTM_CELL: memory}
+    places = {
+        LSTM_GRAD_HIDDEN: grad_hidden,
+        LSTM_GRAD_NEXT_CELL: grad_cell,
+        LSTM_GATES: active,
+        LSTM_CELL: memory,
+    }
     places |= {LSTM_CELL_TANH: squashed, LSTM_GRAD_GATES: gates, LSTM_GRAD_CELL: by_memory}
     _call("lstm_backward_kernel", memory, grad_hidden.dtype == torch.bfloat16, places)
     return gates, by_memory

@@ -1,32 +1,40 @@
 """The compiled normalizers with their gradients: autograd functions, and operators for `torch.compile`.
 
 Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
-`torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are used, whose fake
-implementations give the shapes of the results. Second derivatives use the same formula in PyTorch operations.
+`torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are
+used, whose fake implementations give the shapes of the results. Second derivatives use the same formula in
+PyTorch operations.
 """
 
-from types import ModuleType
 from typing import Any, Literal
 
 import torch
 
-from regard.kernels import cpu
 from regard.kernels.autograd import apply
+from regard.kernels.backend import Backend
+from regard.kernels.cpu import NUMBA
 from regard.kernels.places import FREE, LOWER, UPPER
 from regard.types import Tensor
 
-__all__ = ["NormalizerName", "traced_normalizer", "traced_scan", "eager_normalizer", "eager_scan", "mean_over_heads"]
+__all__ = [
+    "NormalizerName",
+    "eager_normalizer",
+    "eager_scan",
+    "mean_over_heads",
+    "traced_normalizer",
+    "traced_scan",
+]
 
 NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
 
 
-def _backend(name: str) -> ModuleType:
-    """Return the module that implements a version; Triton is imported only if it is used."""
+def _backend(name: str) -> Backend:
+    """Return the kernels of a backend; Triton is imported only if it is used."""
     if name == "triton":
-        from regard.kernels import gpu
+        from regard.kernels.gpu import TRITON
 
-        return gpu
-    return cpu
+        return TRITON
+    return NUMBA
 
 
 def differentiable_backward(
@@ -43,7 +51,7 @@ def differentiable_backward(
         name: The normalizer.
         gradient: The gradient g with respect to the weights.
         weights: The weights p.
-        status: The status of each position (see `cpu.forward`); None for a normalizer without bounds.
+        status: The status of each position (see `Backend.forward`); None for a normalizer without bounds.
 
     Returns:
         The gradient of the scores, g - m, and two masks of the positions at their upper and lower bounds.
@@ -186,7 +194,7 @@ def traced_normalizer(
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """Return the same as `eager_normalizer` through an operator for `torch.compile`; infeasible rows are NaN."""
+    """Return the same as `eager_normalizer`, for `torch.compile`; infeasible rows are NaN."""
     return _normalizer_op(name, backend, scores, upper, lower, mask)[0]
 
 
@@ -205,7 +213,9 @@ class _Scan(torch.autograd.Function):
         heads: int,
     ) -> Tensor:
         backend = _backend(version)
-        weights, rests = backend.scan_forward(name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True)
+        weights, rests = backend.scan_forward(
+            name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True
+        )
         ctx.save_for_backward(weights, rests)
         ctx.name, ctx.version, ctx.heads = name, version, heads
         return weights
@@ -285,7 +295,9 @@ def _scan_op(
     mask: torch.Tensor | None,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False)
+    return _backend(version).scan_forward(
+        name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False
+    )
 
 
 @_scan_op.register_fake

@@ -76,20 +76,30 @@ def load_kernel(module: str, name: str) -> LoadedKernel:
     return LoadedKernel(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
 
 
-def run_kernel(kernel: LoadedKernel, block: "ctypes.Array[ctypes.c_int64]", units_per_ticket_index: int, units: int, single_threaded: bool) -> None:
+def run_kernel(
+    kernel: LoadedKernel,
+    block: "ctypes.Array[ctypes.c_int64]",
+    units_per_ticket_index: int,
+    units: int,
+    single_threaded: bool,
+) -> None:
     """Run a kernel over its units of work, on several threads if that is worthwhile.
 
     Args:
         kernel: The kernel.
         block: Its argument block; the first entry is the ticket counter, which must be 0.
-        units_per_ticket_index: Index in the block of the number of units per ticket, which this function sets.
+        units_per_ticket_index: Index in the block of the number of units per ticket, which this function
+            sets.
         units: Number of units of work, at least 1.
-        single_threaded: Whether the work is so small that waking a second thread, which takes about 5 us, would cost more
+        single_threaded: Whether the work is so small that waking a second thread, which takes about 5 us,
+            would cost more
             time than it saves. The limit depends on the kernel.
     """
     # About four shares per thread balance the load, and are large enough that threads rarely write to the
     # same cache line.
-    block[units_per_ticket_index] = each = units if single_threaded else max(1, units // (4 * torch.get_num_threads()))
+    block[units_per_ticket_index] = each = (
+        units if single_threaded else max(1, units // (4 * torch.get_num_threads()))
+    )
     shares = (units + each - 1) // each
     threads = 1 if _forked or shares < 2 else min(torch.get_num_threads(), shares)
     parallel = _gomp_parallel() if threads > 1 else None

@@ -20,7 +20,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.int8 import quantized_matrix, int8_matmul
+from regard.kernels.int8 import int8_matmul, quantized_matrix
 from regard.types import Tensor
 
 __all__ = ["limit_kernel_caches", "linear", "matmul"]

@@ -3,12 +3,23 @@
 import numpy as np
 from numba import cfunc, njit, types
 
-from regard.kernels.floats import float_bits, float32_array, int32_array, float_from_bits, int8_array
-from regard.kernels.int8 import INT8_BIAS, INT8_COLUMN_SCALES, INT8_INPUT, INT8_MAX, INT8_ROWS, INT8_ROW_SCALES, INT8_ROWS_PER_TICKET, INT8_COLUMNS, INT8_TICKET, INT8_OUTPUT
+from regard.kernels.floats import float32_array, float_bits, float_from_bits, int8_array, int32_array
+from regard.kernels.int8 import (
+    INT8_BIAS,
+    INT8_COLUMN_SCALES,
+    INT8_COLUMNS,
+    INT8_INPUT,
+    INT8_MAX,
+    INT8_OUTPUT,
+    INT8_ROW_SCALES,
+    INT8_ROWS,
+    INT8_ROWS_PER_TICKET,
+    INT8_TICKET,
+)
 from regard.kernels.pool import CHUNK_SIZE
 from regard.kernels.tiles import atomic_add, read_int
 
-__all__ = ["quantize_kernel", "dequantize_kernel"]
+__all__ = ["dequantize_kernel", "quantize_kernel"]
 
 _MAGNITUDE, _INFINITE = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 # 1.5 * 2^23: adding it to a number leaves the nearest integer, ties to even, in the last bits of the sum.
@@ -29,7 +40,11 @@ def _max_magnitude_bits(values):
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def quantize_kernel(block: int) -> None:
     """Quantize each row to int8 and write its scale, which is NaN if a value of the row is not finite."""
-    rows, size, share = read_int(block + 8 * INT8_ROWS), read_int(block + 8 * INT8_COLUMNS), read_int(block + 8 * INT8_ROWS_PER_TICKET)
+    rows, size, share = (
+        read_int(block + 8 * INT8_ROWS),
+        read_int(block + 8 * INT8_COLUMNS),
+        read_int(block + 8 * INT8_ROWS_PER_TICKET),
+    )
     scales = float32_array(read_int(block + 8 * INT8_ROW_SCALES), rows)
     while True:
         begin = share * atomic_add(block + 8 * INT8_TICKET, 1)
@@ -66,8 +81,15 @@ def _scale(out, sums, scale, columns, bias):
 @cfunc(types.void(types.int64), cache=True)
 def dequantize_kernel(block: int) -> None:
     """Convert integer sums to float32, multiply them by the scales of row and column, and add the bias."""
-    rows, size, share = read_int(block + 8 * INT8_ROWS), read_int(block + 8 * INT8_COLUMNS), read_int(block + 8 * INT8_ROWS_PER_TICKET)
-    scales, columns = float32_array(read_int(block + 8 * INT8_ROW_SCALES), rows), float32_array(read_int(block + 8 * INT8_COLUMN_SCALES), size)
+    rows, size, share = (
+        read_int(block + 8 * INT8_ROWS),
+        read_int(block + 8 * INT8_COLUMNS),
+        read_int(block + 8 * INT8_ROWS_PER_TICKET),
+    )
+    scales, columns = (
+        float32_array(read_int(block + 8 * INT8_ROW_SCALES), rows),
+        float32_array(read_int(block + 8 * INT8_COLUMN_SCALES), size),
+    )
     bias = read_int(block + 8 * INT8_BIAS)
     # A separate buffer: LLVM does not vectorize a loop that might write to the memory it reads.
     room = np.empty(CHUNK_SIZE, np.float32)

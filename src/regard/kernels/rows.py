@@ -8,48 +8,48 @@ import numpy as np
 from numba import cfunc, types
 
 from regard.kernels.blocks import (
-    set_failed,
-    prefetch_rows,
     find_rows,
+    prefetch_rows,
     read_byte_rows,
     read_mask,
     read_rows,
     read_scores,
+    set_failed,
     write_byte_rows,
     write_rows,
 )
 from regard.kernels.far import apply_mask, solve_shifted
-from regard.kernels.lanes import any_lane, select_lanes, fill_lanes
+from regard.kernels.lanes import any_lane, fill_lanes, select_lanes
 from regard.kernels.places import (
+    BLOCKS_PER_TICKET,
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
     GRADIENT,
+    IS_FLOAT64,
     LOWER,
     LOWER_BOUND,
     LOWER_GRADIENT,
     NORMALIZER,
-    STATUS,
     ROWS,
     SCORES,
     SCORES_GRADIENT,
-    BLOCKS_PER_TICKET,
     SIZE,
     SPARSEMAX,
+    STATUS,
     TICKET,
     UPPER,
     UPPER_BOUND,
     UPPER_GRADIENT,
     WEIGHTS,
-    IS_FLOAT64,
 )
 from regard.kernels.solving import (
     bound_gradient,
-    prepare_scores,
     clip_bounds,
+    prepare_scores,
     score_gradient,
-    solve_unbounded,
     solve_constrained_softmax,
     solve_constrained_sparsemax,
+    solve_unbounded,
 )
 from regard.kernels.tiles import atomic_add, keep_alive, read_int
 
@@ -58,7 +58,7 @@ __all__ = ["backward_kernel", "forward_kernel"]
 
 @cfunc(types.void(types.int64), cache=True)
 def forward_kernel(block: int) -> None:
-    """Write the weights and, for normalizers with bounds, the status of all rows; see `cpu.forward`."""
+    """Write the weights and, for normalizers with bounds, the status of all rows; see `Backend.forward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     # A vector of eight doubles has 64 bytes. The number of positions is padded to an even number for the
@@ -122,7 +122,7 @@ def forward_kernel(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def backward_kernel(block: int) -> None:
-    """Write the gradients of the scores and, on request, of the bounds; see `cpu.backward`."""
+    """Write the gradients of the scores and, on request, of the bounds; see `Backend.backward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)

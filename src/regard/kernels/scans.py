@@ -17,37 +17,43 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from regard.kernels.blocks import (
-    set_failed,
     find_rows,
     read_byte_rows,
     read_mask,
     read_rows,
     read_scores,
+    set_failed,
     write_byte_rows,
     write_rows,
 )
 from regard.kernels.far import apply_mask, solve_shifted
-from regard.kernels.lanes import group_mean, any_lane, maximum, select_lanes, fill_lanes
+from regard.kernels.lanes import any_lane, fill_lanes, group_mean, maximum, select_lanes
 from regard.kernels.places import (
+    BLOCKS_PER_TICKET,
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
     FERTILITY,
     FERTILITY_GRADIENT,
     GRADIENT,
     HEADS_PER_BUDGET,
+    IS_FLOAT64,
     NORMALIZER,
-    STATUS,
     ROWS,
     SCORES_GRADIENT,
-    BLOCKS_PER_TICKET,
     SIZE,
+    STATUS,
     STEPS,
     TICKET,
     UPPER,
     WEIGHTS,
-    IS_FLOAT64,
 )
-from regard.kernels.solving import prepare_scores, clip_bounds, score_gradient, solve_constrained_softmax, solve_constrained_sparsemax
+from regard.kernels.solving import (
+    clip_bounds,
+    prepare_scores,
+    score_gradient,
+    solve_constrained_softmax,
+    solve_constrained_sparsemax,
+)
 from regard.kernels.tiles import atomic_add, keep_alive, load_vector, read_double, read_int, store_vector
 
 __all__ = ["scan_backward_kernel", "scan_forward_kernel"]
@@ -61,12 +67,15 @@ def exhaust_scores(size: int, scores: int, fertility: int, spent: int, exhaustio
     for at in range(0, size, 64):
         f = load_vector(fertility + at)
         bound = maximum(f - load_vector(spent + at), fill_lanes(0.0))
-        store_vector(scores + at, load_vector(scores + at) + select_lanes(f < _INF, bound * exhaustion, fill_lanes(0.0)))
+        store_vector(
+            scores + at,
+            load_vector(scores + at) + select_lanes(f < _INF, bound * exhaustion, fill_lanes(0.0)),
+        )
 
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_forward_kernel(block: int) -> None:
-    """Write the weights and the status of all sentences and steps; see `cpu.scan_forward`."""
+    """Write the weights and the status of all sentences and steps; see `Backend.scan_forward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     steps, exhaustion = read_int(block + 8 * STEPS), read_double(block + 8 * EXHAUSTION)
@@ -91,7 +100,10 @@ def scan_forward_kernel(block: int) -> None:
                 read_scores(wide, table, block, first, count, z, steps, step)
                 masked = read_mask(table, block, first, count, mask, steps, step)
                 for at in range(0, size, 64):
-                    store_vector(u + at, maximum(load_vector(fertility + at) - load_vector(spent + at), fill_lanes(0.0)))
+                    store_vector(
+                        u + at,
+                        maximum(load_vector(fertility + at) - load_vector(spent + at), fill_lanes(0.0)),
+                    )
                 exhaust_scores(size, z, fertility, spent, exhaustion)
                 poison = prepare_scores(size, z, masked, 1.0)
                 most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
@@ -116,7 +128,9 @@ def scan_forward_kernel(block: int) -> None:
                     )
                 set_failed(block, infeasible | unsolved)
                 for at in range(0, size, 64):
-                    store_vector(spent + at, load_vector(spent + at) + group_mean(load_vector(found + at), heads))
+                    store_vector(
+                        spent + at, load_vector(spent + at) + group_mean(load_vector(found + at), heads)
+                    )
                 find_rows(table, block, STATUS, first, count, steps, step)
                 write_byte_rows(table, 0, left, count, mask)
                 find_rows(table, block, WEIGHTS, first, stride, steps, step)
@@ -126,7 +140,7 @@ def scan_forward_kernel(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_backward_kernel(block: int) -> None:
-    """Write the gradients of the scores and of the fertility; see `cpu.scan_backward`."""
+    """Write the gradients of the scores and of the fertility; see `Backend.scan_backward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count, steps = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * STEPS)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
@@ -158,7 +172,11 @@ def scan_backward_kernel(block: int) -> None:
                 find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
                 write_rows(wide, table, 0, left, count, weights)
                 for at in range(0, size, 64):
-                    tight = select_lanes(load_vector(rests + at) == fill_lanes(UPPER), load_vector(g + at) - mean, fill_lanes(0.0))
+                    tight = select_lanes(
+                        load_vector(rests + at) == fill_lanes(UPPER),
+                        load_vector(g + at) - mean,
+                        fill_lanes(0.0),
+                    )
                     store_vector(loosened + at, load_vector(loosened + at) + tight)
             find_rows(table, block, FERTILITY_GRADIENT, first, stride)
             write_rows(wide, table, 0, left, count, loosened)

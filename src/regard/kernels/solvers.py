@@ -17,7 +17,7 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, maximum, minimum, sqrt, select_lanes, fill_lanes
+from regard.kernels.lanes import any_lane, fill_lanes, maximum, minimum, select_lanes, sqrt
 from regard.kernels.tiles import load_vector
 
 __all__ = [
@@ -49,7 +49,10 @@ def sparsemax_threshold(size: int, scores: int) -> Any:
             x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
             inside, inside2 = x > 0.0, x2 > 0.0
             total, total2 = select_lanes(inside, total + x, total), select_lanes(inside2, total2 + x2, total2)
-            count, count2 = select_lanes(inside, count + 1.0, count), select_lanes(inside2, count2 + 1.0, count2)
+            count, count2 = (
+                select_lanes(inside, count + 1.0, count),
+                select_lanes(inside2, count2 + 1.0, count2),
+            )
         excess, count = total + total2 - 1.0, count + count2
         if not any_lane(excess > SUM_TOLERANCE):
             break
@@ -92,7 +95,9 @@ def safeguarded_step(step: Any, low: Any, high: Any, low_excess: Any, high_exces
 
 
 @njit
-def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any) -> Any:
+def bounded_sparsemax_threshold(
+    size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any
+) -> Any:
     """Return the threshold tau of constrained sparsemax, p = clip(z - tau, lower, upper).
 
     Args:
@@ -127,7 +132,10 @@ def bounded_sparsemax_threshold(size: int, scores: int, upper: int, lower: int, 
                 p = minimum(maximum(x, fill_lanes(0.0)), load_vector(upper + at))
                 p2 = minimum(maximum(x2, fill_lanes(0.0)), load_vector(upper + at + 64))
                 total, total2 = total + p, total2 + p2
-                count, count2 = select_lanes(p == x, count + 1.0, count), select_lanes(p2 == x2, count2 + 1.0, count2)
+                count, count2 = (
+                    select_lanes(p == x, count + 1.0, count),
+                    select_lanes(p2 == x2, count2 + 1.0, count2),
+                )
         excess, count = total + total2 - 1.0, count + count2
         # The tolerance is relative to the size of tau, which is at most 0.
         room = SUM_TOLERANCE - SUM_TOLERANCE * tau
@@ -191,7 +199,10 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
                 )
                 x, x2 = e * factor, e2 * factor
                 total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
-                slope, slope2 = select_lanes(x < u, slope + e, slope), select_lanes(x2 < u2, slope2 + e2, slope2)
+                slope, slope2 = (
+                    select_lanes(x < u, slope + e, slope),
+                    select_lanes(x2 < u2, slope2 + e2, slope2),
+                )
         excess, slope = total + total2 - 1.0, slope + slope2
         searched = searched & ((excess > SUM_TOLERANCE) | (excess < -SUM_TOLERANCE))
         if not any_lane(searched):
@@ -206,7 +217,9 @@ def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total
             if lower:
                 for at in range(0, size, 64):
                     e, least = load_vector(powers + at), load_vector(lower + at)
-                    waits = (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load_vector(upper + at))
+                    waits = (
+                        (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load_vector(upper + at))
+                    )
                     following = select_lanes(waits, minimum(following, EDGE_OVERSHOOT * least / e), following)
             middle = sqrt(maximum(low, fill_lanes(TINY))) * sqrt(high)
             step = select_lanes(outside, select_lanes(high < _INF, middle, following), step)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, maximum, minimum, sqrt, select_lanes, fill_lanes
+from regard.kernels.lanes import any_lane, exp, fill_lanes, maximum, minimum, select_lanes, sqrt
 from regard.kernels.places import (
     CONSTRAINED_SOFTMAX,
     CONSTRAINED_SPARSEMAX,
@@ -33,20 +33,22 @@ from regard.kernels.tiles import load_vector, store_vector
 __all__ = [
     "MAX_THRESHOLD_DISTANCE",
     "bound_gradient",
-    "prepare_scores",
     "clip_bounds",
     "lower_shift",
+    "prepare_scores",
     "score_gradient",
     "softmax_status",
-    "sparsemax_status",
-    "weight_derivative",
-    "solve_unbounded",
     "solve_constrained_softmax",
     "solve_constrained_sparsemax",
+    "solve_unbounded",
+    "sparsemax_status",
+    "weight_derivative",
 ]
 
 _INF = float("inf")
-MAX_THRESHOLD_DISTANCE = 4096.0  # rows whose threshold is further below the maximum score are solved again; see `far`
+MAX_THRESHOLD_DISTANCE = (
+    4096.0  # rows whose threshold is further below the maximum score are solved again; see `far`
+)
 OVERFLOW_SCORE = 1e290  # maximum score above which a difference of scores may overflow
 NEGLIGIBLE = 1e-13  # a total weight that cannot be distinguished from rounding errors
 UNDERFLOW_FACTOR = 1e250  # a factor above which exponentials that underflow to 0 may matter
@@ -114,7 +116,9 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
     if lower:
         for at in range(0, size, 64):
             u = load_vector(upper + at)
-            bound = select_lanes(load_vector(scores + at) != fill_lanes(-_INF), load_vector(lower + at), fill_lanes(0.0))
+            bound = select_lanes(
+                load_vector(scores + at) != fill_lanes(-_INF), load_vector(lower + at), fill_lanes(0.0)
+            )
             least += bound
             bad = select_lanes((bound < 0.0) | (bound > u + near), fill_lanes(1.0), bad)
             store_vector(lower + at, bound)
@@ -125,7 +129,11 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
 @njit
 def sparsemax_status(x: Any, bound: Any, least: Any, near: float) -> Any:
     """Return the status of a position for sparsemax, where x is its weight without bounds."""
-    return select_lanes(x > bound + near, fill_lanes(UPPER), select_lanes(x > least + near, fill_lanes(FREE), fill_lanes(LOWER)))
+    return select_lanes(
+        x > bound + near,
+        fill_lanes(UPPER),
+        select_lanes(x > least + near, fill_lanes(FREE), fill_lanes(LOWER)),
+    )
 
 
 @njit
@@ -176,7 +184,9 @@ def solve_constrained_sparsemax(
         weight = select_lanes(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
         free = select_lanes((x > least + near) & (x < bound - near), fill_lanes(1.0), free)
         store_vector(weights + at, select_lanes(usable, weight, fill_lanes(0.0)))
-        store_vector(status + at, select_lanes(usable, sparsemax_status(x, bound, least, near), fill_lanes(0.0)))
+        store_vector(
+            status + at, select_lanes(usable, sparsemax_status(x, bound, least, near), fill_lanes(0.0))
+        )
     # Without a free position, any threshold of an interval gives the same weights. The status, and with it
     # the gradient, is that at the end of the interval, where the first position leaves its upper bound.
     held = free < 1.0
@@ -186,7 +196,9 @@ def solve_constrained_sparsemax(
             score, bound = load_vector(z + at), load_vector(u + at)
             least = load_vector(low + at) if low else fill_lanes(0.0)
             rest = sparsemax_status(score - edge, bound, least, near)
-            store_vector(status + at, select_lanes(held & (score != fill_lanes(-_INF)), rest, load_vector(status + at)))
+            store_vector(
+                status + at, select_lanes(held & (score != fill_lanes(-_INF)), rest, load_vector(status + at))
+            )
     return unsolved, again, tau
 
 
@@ -264,7 +276,9 @@ def solve_constrained_softmax(
     # In a full row even the lowest score matters, for the status, so it must not underflow.
     if any_lane(full):
         for at in range(0, size, 64):
-            shift = select_lanes(full & (load_vector(u + at) > 0.0), minimum(shift, load_vector(z + at)), shift)
+            shift = select_lanes(
+                full & (load_vector(u + at) > 0.0), minimum(shift, load_vector(z + at)), shift
+            )
     factor, unsolved = fill_lanes(0.0), full
     for _ in range(size // 64 + 8):
         total = fill_lanes(0.0)
@@ -291,8 +305,11 @@ def solve_constrained_softmax(
         weight = select_lanes(full, bound * scale, minimum(maximum(x, least), bound)) + nan_rows
         free = select_lanes((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), free + x, free)
         store_vector(z + at, select_lanes(usable, weight, fill_lanes(0.0)))
-        store_vector(status + at, select_lanes(usable, softmax_status(x, bound, least, near), fill_lanes(0.0)))
-    # As in `solve_constrained_sparsemax`. Free positions whose weights are 0 up to rounding errors do not count.
+        store_vector(
+            status + at, select_lanes(usable, softmax_status(x, bound, least, near), fill_lanes(0.0))
+        )
+    # As in `solve_constrained_sparsemax`. Free positions whose weights are 0 up to rounding errors do not
+    # count.
     held = free <= NEGLIGIBLE
     if any_lane(held):
         edge = select_lanes(held, softmax_edge(size, powers, u, factor, near), factor)
@@ -331,7 +348,8 @@ def weight_derivative(kind: int, p: Any, status: Any, bounded: bool) -> Any:
 def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> Any:
     """Write the gradient of the scores, s (g - m), in place of the weights, and return m.
 
-    s is the derivative of `weight_derivative`, and m is the mean of the gradient g over the free positions, weighted
+    s is the derivative of `weight_derivative`, and m is the mean of the gradient g over the free positions,
+    weighted
     by s. The gradient of an active bound is g - m.
     """
     total, slope = fill_lanes(0.0), fill_lanes(0.0)
@@ -352,4 +370,9 @@ def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> A
 def bound_gradient(size: int, g: int, mean: Any, status: int, which: float, out: int) -> None:
     """Write the gradient of the lower or upper bounds: g - m at positions with status `which`, else 0."""
     for at in range(0, size, 64):
-        store_vector(out + at, select_lanes(load_vector(status + at) == fill_lanes(which), load_vector(g + at) - mean, fill_lanes(0.0)))
+        store_vector(
+            out + at,
+            select_lanes(
+                load_vector(status + at) == fill_lanes(which), load_vector(g + at) - mean, fill_lanes(0.0)
+            ),
+        )

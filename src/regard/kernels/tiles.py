@@ -18,8 +18,8 @@ from regard.kernels.lanes import (
     FLOATS,
     INT,
     INTS,
-    VECTOR,
     NUM_LANES,
+    VECTOR,
     intrinsic,
     lanes_type,
     splat,
@@ -28,16 +28,16 @@ from regard.kernels.lanes import (
 __all__ = [
     "atomic_add",
     "keep_alive",
-    "load_vector",
     "load_bytes",
     "load_tile",
+    "load_vector",
     "prefetch",
     "prefetch_to_write",
     "read_double",
     "read_int",
-    "store_vector",
     "store_bytes",
     "store_tile",
+    "store_vector",
     "write_int",
 ]
 

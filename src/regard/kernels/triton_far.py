@@ -7,9 +7,9 @@
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, INF, row_max, row_min, any_row, row_sum
+from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, INF, any_row, row_max, row_min, row_sum
 
-__all__ = ["reference_score", "far_edge"]
+__all__ = ["far_edge", "reference_score"]
 
 MAX_POSITIONS = tl.constexpr(1 << 14)  # maximum number of positions per row, and hence of steps
 

@@ -13,7 +13,15 @@ thresholds are computed in `triton_solvers`.
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, INF, LOWER, UPPER, row_sum_pair
+from regard.kernels.triton_reductions import (
+    CONSTRAINED_SOFTMAX,
+    ENTMAX15,
+    FREE,
+    INF,
+    LOWER,
+    UPPER,
+    row_sum_pair,
+)
 from regard.kernels.triton_solvers import constrained_weights, unbounded_weights
 
 __all__ = ["backward_rows", "backward_scan", "forward_rows", "forward_scan"]
@@ -57,7 +65,7 @@ def forward_rows(
     R: tl.constexpr,
     L: tl.constexpr,
 ):
-    """Write the weights and, for normalizers with bounds, the status; see `gpu.forward`."""
+    """Write the weights and, for normalizers with bounds, the status; see `Backend.forward`."""
     row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
     at = tile_positions(K, L)
     here = (at < size) & (row < rows)
@@ -70,7 +78,9 @@ def forward_rows(
     if BOUND == 0:
         tl.store(out, unbounded_weights(z, usable, KIND), mask=here)
     else:
-        u = tl.load(row_pointers(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0)
+        u = tl.load(
+            row_pointers(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0
+        )
         low = tl.zeros_like(z)
         if LEAST > 0:
             low = tl.load(
@@ -113,7 +123,7 @@ def backward_rows(
     R: tl.constexpr,
     L: tl.constexpr,
 ):
-    """Write the gradients of the scores and, on request, of the bounds; see `gpu.backward`."""
+    """Write the gradients of the scores and, on request, of the bounds; see `Backend.backward`."""
     row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
     at = tile_positions(K, L)
     here = (at < size) & (row < rows)
@@ -168,7 +178,8 @@ def forward_scan(
         usable = z != -INF
         if MASK > 0:
             usable = usable & (
-                tl.load(row_pointers(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0) != 0
+                tl.load(row_pointers(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0)
+                != 0
             )
         u = f - received
         # Unlike `maximum`, this keeps NaN, so that an infeasible step makes all later steps NaN.

@@ -18,7 +18,7 @@ bounded for any input.
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_far import reference_score, far_edge
+from regard.kernels.triton_far import far_edge, reference_score
 from regard.kernels.triton_reductions import (
     CONSTRAINED_SOFTMAX,
     ENTMAX15,
@@ -28,19 +28,21 @@ from regard.kernels.triton_reductions import (
     MAX_NEWTON_STEPS,
     MAX_RESTARTS,
     UPPER,
-    row_max,
-    row_min,
+    any_row,
     one_minus_row_sum,
     recenter,
-    any_row,
-    row_sum_min_max,
+    row_max,
+    row_min,
     row_sum,
+    row_sum_min_max,
     row_sum_pair,
 )
 
 __all__ = ["constrained_weights", "unbounded_weights"]
 
-MAX_SCORE_RANGE = tl.constexpr(65536.0)  # rows with a larger range of scores are solved relative to a score; see `far`
+MAX_SCORE_RANGE = tl.constexpr(
+    65536.0
+)  # rows with a larger range of scores are solved relative to a score; see `far`
 
 
 @triton.jit

@@ -16,28 +16,30 @@ import torch
 from regard.errors import UsageError
 from regard.types import Tensor
 
-__all__ = ["Backend", "select_backend", "use_numba", "in_functorch_transform", "use_backend"]
+__all__ = ["BackendName", "in_functorch_transform", "select_backend", "use_backend", "use_numba"]
 
-Backend = Literal["auto", "reference", "numba", "triton"]
+BackendName = Literal["auto", "reference", "numba", "triton"]
 
-_NATIVE: dict[str, Backend] = {"cpu": "numba", "cuda": "triton"}
+_NATIVE: dict[str, BackendName] = {"cpu": "numba", "cuda": "triton"}
 _NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(version) is not None}
 
 
-def _checked(version: str) -> Backend:
+def _checked(version: str) -> BackendName:
     """Return the version with this name; raises UsageError if there is none."""
-    for known in get_args(Backend):
+    for known in get_args(BackendName):
         if version == known:
             return known
-    raise UsageError(f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(Backend))}")
+    raise UsageError(
+        f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(BackendName))}"
+    )
 
 
 # A module-level global rather than a context variable, since `torch.compile` can guard on it.
-_forced: Backend = _checked(os.environ.get("REGARD_KERNELS", "auto"))
+_forced: BackendName = _checked(os.environ.get("REGARD_KERNELS", "auto"))
 
 
 @contextmanager
-def use_backend(backend: Backend) -> Iterator[None]:
+def use_backend(backend: BackendName) -> Iterator[None]:
     """Force a version of the kernels within a `with` block, for all threads of the process.
 
     Args:
@@ -54,7 +56,7 @@ def use_backend(backend: Backend) -> Iterator[None]:
         _forced = before
 
 
-def select_backend(scores: Tensor) -> Backend:
+def select_backend(scores: Tensor) -> BackendName:
     """Return the version to use for these scores, which is never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 

@@ -18,7 +18,7 @@ _R = TypeVar("_R", bound="BatchedState")
 
 
 def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
-    """Select rows of a tensor, of a `BatchedState`, or of each item of a tuple; other values are unchanged."""
+    """Select rows of a tensor, a `BatchedState` or each item of a tuple; keep other values."""
     if isinstance(value, Tensor):
         return value.index_select(0, index)
     if isinstance(value, BatchedState):
@@ -70,7 +70,9 @@ def _lazy_class(kind: Any) -> Any:
     """Return the subclass of `kind` whose fields are selected lazily; `kind` itself if it is lazy already."""
     if any(isinstance(part, _LazyField) for part in vars(kind).values()):
         return kind
-    return type(kind.__name__, (kind,), {field.name: _LazyField(field.name) for field in dataclasses.fields(kind)})
+    return type(
+        kind.__name__, (kind,), {field.name: _LazyField(field.name) for field in dataclasses.fields(kind)}
+    )
 
 
 class _LazyField:

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import torch
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.lstm import supports_lstm, lstm_backward, lstm_forward
+from regard.kernels.lstm import lstm_backward, lstm_forward, supports_lstm
 from regard.types import Float, Tensor
 
-__all__ = ["CELLS", "RecurrentCell", "CellKind", "CellState", "gru_cell", "lstm_cell"]
+__all__ = ["CELLS", "CellKind", "CellState", "RecurrentCell", "gru_cell", "lstm_cell"]
 
 CellKind = Literal["lstm", "gru"]
 CellState = tuple[Tensor, ...]
@@ -159,4 +159,7 @@ class RecurrentCell:
     num_states: int
 
 
-CELLS: dict[CellKind, RecurrentCell] = {"lstm": RecurrentCell(lstm_cell, 4, 2), "gru": RecurrentCell(gru_cell, 3, 1)}
+CELLS: dict[CellKind, RecurrentCell] = {
+    "lstm": RecurrentCell(lstm_cell, 4, 2),
+    "gru": RecurrentCell(gru_cell, 3, 1),
+}

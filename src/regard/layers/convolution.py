@@ -4,8 +4,8 @@ The weight w of an output is stored as a direction v and a length g, Salimans & 
 
     w = g v / |v|
 
-A convolution with kernel size k applies the same linear layer to each window of k concatenated tokens. `prepare`
-computes w once for a forward pass or a search.
+A convolution with kernel size k applies the same linear layer to each window of k concatenated tokens.
+`prepare` computes w once for a forward pass or a search.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.kernels.products import linear
 from regard.layers.precision import to_compute
 from regard.types import Float, Tensor
 
-__all__ = ["WeightNormLinear", "PreparedLinear", "concatenate_windows"]
+__all__ = ["PreparedLinear", "WeightNormLinear", "concatenate_windows"]
 
 
 @dataclass(frozen=True)

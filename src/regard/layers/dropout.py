@@ -35,7 +35,11 @@ def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> 
     """Compute dropout(relu(x)); see `dropout`."""
     if not training or probability == 0:
         return torch.relu(x)
-    return fused_dropout(x, probability, relu=True) if supports_dropout(x) else F.dropout(torch.relu(x), probability)
+    return (
+        fused_dropout(x, probability, relu=True)
+        if supports_dropout(x)
+        else F.dropout(torch.relu(x), probability)
+    )
 
 
 def add_dropout(
@@ -53,4 +57,8 @@ def add_dropout(
         return residual + x
     # The kernel writes in the dtype of `residual`.
     wide = torch.promote_types(residual.dtype, x.dtype) == residual.dtype
-    return fused_dropout(x, probability, residual) if wide and supports_dropout(x, residual) else residual + dropout(x, probability, True)
+    return (
+        fused_dropout(x, probability, residual)
+        if wide and supports_dropout(x, residual)
+        else residual + dropout(x, probability, True)
+    )

@@ -16,14 +16,18 @@ class Linear(nn.Module):
     Args:
         in_features: Width of x.
         out_features: Width of the result.
-        num_parts: Number of layers of equal width whose results are concatenated; each is initialized separately.
+        num_parts: Number of layers of equal width whose results are concatenated; each is initialized
+            separately.
         bias: Whether there is a bias b.
     """
 
     def __init__(self, in_features: int, out_features: int, num_parts: int = 1, bias: bool = True) -> None:
         """Create the parameters."""
         super().__init__()
-        each = [nn.init.xavier_uniform_(torch.empty(in_features, out_features // num_parts)) for _ in range(num_parts)]
+        each = [
+            nn.init.xavier_uniform_(torch.empty(in_features, out_features // num_parts))
+            for _ in range(num_parts)
+        ]
         self.weight = nn.Parameter(torch.cat(each, dim=1))
         self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
 

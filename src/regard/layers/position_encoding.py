@@ -14,7 +14,7 @@ from torch import nn
 from regard.config import TaggedUnion, configclass, option
 from regard.types import Float, Tensor
 
-__all__ = ["LearnedPositionConfig", "PositionEncodingConfig", "PositionEncoding", "SinusoidalPositionConfig"]
+__all__ = ["LearnedPositionConfig", "PositionEncoding", "PositionEncodingConfig", "SinusoidalPositionConfig"]
 
 _MIN_CACHED_POSITIONS = 256  # minimum number of positions in a cached table
 
@@ -43,7 +43,9 @@ class LearnedPositionConfig:
     )
 
 
-PositionEncodingConfig = Annotated[SinusoidalPositionConfig | LearnedPositionConfig, TaggedUnion("sinusoidal")]
+PositionEncodingConfig = Annotated[
+    SinusoidalPositionConfig | LearnedPositionConfig, TaggedUnion("sinusoidal")
+]
 
 
 class PositionEncoding(nn.Module):

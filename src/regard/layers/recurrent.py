@@ -17,7 +17,7 @@ from regard.layers.precision import to_compute
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Direction", "RecurrentWeights", "RecurrentLayer"]
+__all__ = ["Direction", "RecurrentLayer", "RecurrentWeights"]
 
 Direction = Literal["forward", "backward", "bidirectional"]
 
@@ -35,7 +35,12 @@ class RecurrentWeights(nn.Module):
     def __init__(self, kind: CellKind, input_size: int, hidden_size: int, num_directions: int = 1) -> None:
         """Initialize the parameters uniformly in +-1/sqrt(width), like PyTorch's recurrent layers."""
         super().__init__()
-        self.cell, self.input_size, self.hidden_size, self.num_directions = CELLS[kind], input_size, hidden_size, num_directions
+        self.cell, self.input_size, self.hidden_size, self.num_directions = (
+            CELLS[kind],
+            input_size,
+            hidden_size,
+            num_directions,
+        )
         gates = self.cell.num_gates * hidden_size
         self.input_weight = nn.Parameter(torch.empty(input_size, num_directions * gates))
         self.hidden_weight = nn.Parameter(torch.empty(num_directions, hidden_size, gates))
@@ -85,12 +90,16 @@ class RecurrentLayer(nn.Module):
         direction: `forward`, `backward` or `bidirectional`.
     """
 
-    def __init__(self, kind: CellKind, input_size: int, output_size: int, direction: Direction = "bidirectional") -> None:
+    def __init__(
+        self, kind: CellKind, input_size: int, output_size: int, direction: Direction = "bidirectional"
+    ) -> None:
         """Create the parameters."""
         super().__init__()
         both = direction == "bidirectional"
         self.direction: Direction = direction
-        self.recurrence = RecurrentWeights(kind, input_size, output_size // 2 if both else output_size, 2 if both else 1)
+        self.recurrence = RecurrentWeights(
+            kind, input_size, output_size // 2 if both else output_size, 2 if both else 1
+        )
 
     def forward(
         self, x: Float[Tensor, "B S I"], lengths: Int[Tensor, "B"]

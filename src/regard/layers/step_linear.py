@@ -17,8 +17,8 @@ import torch
 
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import matmul
-from regard.layers.precision import compute_dtype
 from regard.layers.batched_state import BatchedState
+from regard.layers.precision import compute_dtype
 from regard.types import Float, Int, Tensor
 
 __all__ = ["StepLinear"]
@@ -88,7 +88,7 @@ class StepLinear(BatchedState):
         """Prepare a matrix for the steps of one forward pass, in its compute dtype.
 
         Args:
-            weight: [in, out] or [B, in, out].
+            matrix: [in, out] or [B, in, out].
         """
         dtype = compute_dtype(matrix)
         if not (torch.is_grad_enabled() and matrix.requires_grad):

@@ -5,16 +5,16 @@ from regard.metrics.counts import CorpusScore, SentenceCounts
 from regard.metrics.coverage import drop, rep, repetition_sigma
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
 from regard.metrics.meteor import meteor
-from regard.metrics.significance import PairedComparison, Estimate, bootstrap, paired_bootstrap
+from regard.metrics.significance import Estimate, PairedComparison, bootstrap, paired_bootstrap
 from regard.metrics.transduction import accuracy, edit_distance, edits
 from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
     "AlignmentScore",
     "AttentionMap",
-    "PairedComparison",
-    "Estimate",
     "CorpusScore",
+    "Estimate",
+    "PairedComparison",
     "SentenceCounts",
     "accuracy",
     "alignment_score",

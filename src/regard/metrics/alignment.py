@@ -21,9 +21,9 @@ __all__ = [
     "alignment_score",
     "count_links",
     "is_selection",
-    "merge_subwords",
     "links_from_selection",
     "links_from_weights",
+    "merge_subwords",
 ]
 
 
@@ -98,7 +98,8 @@ def links_from_weights(
 ) -> Links:
     """Link each target word to the source word with the highest attention, Ghader & Monz (2017).
 
-    Weights of subword tokens are joined first (`merge_subwords`). Of equal weights, the first is used. A target
+    Weights of subword tokens are joined first (`merge_subwords`). Of equal weights, the first is used. A
+    target
     word is not linked if it has no attention to any word, or more to the sink than to any word. Symbols that
     a tokenizer adds to every line (`</s>`) are ignored, because pre-trained models attend to them regardless
     of the word.

@@ -27,15 +27,15 @@ from jaxtyping import Bool, Float
 
 from regard.data.links import GoldLinks, Links, format_links
 from regard.errors import DataError
-from regard.metrics.alignment import AlignmentScore, alignment_score, merge_subwords, links_from_weights
+from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights, merge_subwords
 
 __all__ = [
     "AttentionStatistics",
     "Histogram",
     "SentenceAttention",
+    "attention_statistics",
     "coverage",
     "entropy",
-    "attention_statistics",
     "score_links",
     "summarize",
     "support",

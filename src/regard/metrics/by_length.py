@@ -24,9 +24,9 @@ __all__ = [
     "Bucket",
     "BucketScore",
     "LengthScores",
+    "bucket_by_length",
     "count_lengths",
     "count_system",
-    "bucket_by_length",
     "score_by_length",
 ]
 
@@ -121,7 +121,9 @@ def bucket_by_length(lengths: Sequence[int], width: int = 10, num_bounded: int =
         DataError: if there is no sentence.
     """
     if width < 1 or num_bounded < 0:
-        raise UsageError(f"{num_bounded} buckets of width {width}; expected at least 0 buckets of width 1 or more")
+        raise UsageError(
+            f"{num_bounded} buckets of width {width}; expected at least 0 buckets of width 1 or more"
+        )
     if not lengths:
         raise DataError("lengths: expected at least one sentence")
     places = ((np.asarray(lengths) - 1) // width).clip(0, num_bounded)  # (n,)

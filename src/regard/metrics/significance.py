@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from regard.errors import DataError
 
-__all__ = ["Aggregate", "PairedComparison", "Estimate", "bootstrap", "paired_bootstrap"]
+__all__ = ["Aggregate", "Estimate", "PairedComparison", "bootstrap", "paired_bootstrap"]
 
 Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
 
@@ -112,7 +112,9 @@ def paired_bootstrap(
                 f"paired bootstrap: {one} {what} of one system but {two} of the other; expected equal numbers"
             )
     # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
-    sampled = [(counts @ ours, counts @ theirs) for counts in _resample_counts(ours.shape[1], resamples, seed)]
+    sampled = [
+        (counts @ ours, counts @ theirs) for counts in _resample_counts(ours.shape[1], resamples, seed)
+    ]
     shares = _run_weights(len(ours), resamples, seed)
     first_scores = _mean_scores([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
     other_scores = _mean_scores([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)

@@ -21,7 +21,9 @@ __all__ = ["TRANSDUCTION_METRICS", "accuracy", "count_transduction", "edit_dista
 TRANSDUCTION_METRICS = ("accuracy", "edits")
 
 
-def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
+def accuracy(
+    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> CorpusScore:
     """Compute the percentage of outputs that equal a reference ("0/1 accuracy").
 
     Args:
@@ -35,7 +37,9 @@ def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowerc
     return count_transduction("accuracy", outputs, references, lowercase).corpus_score()
 
 
-def edits(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
+def edits(
+    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> CorpusScore:
     """Compute the mean edit distance in characters; lower is better. See `accuracy` for the arguments."""
     return count_transduction("edits", outputs, references, lowercase).corpus_score()
 

@@ -19,14 +19,14 @@ from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.significance import Aggregate
 
 __all__ = [
-    "MetricName",
     "BleuTokenizer",
-    "make_aggregate",
-    "check_tokenizer",
+    "MetricName",
     "bleu",
+    "check_tokenizer",
     "chrf",
     "count_statistics",
     "looks_tokenized",
+    "make_aggregate",
     "split_words",
     "ter",
 ]
@@ -75,7 +75,9 @@ def bleu(
     return count_statistics("bleu", hypotheses, references, tokenize, lowercase).corpus_score()
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> CorpusScore:
+def chrf(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> CorpusScore:
     """Compute corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, with beta = 2.
 
     Args:
@@ -132,7 +134,10 @@ def count_statistics(
 
 
 def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
-    """Return the function from rows of summed counts to scores. The arguments are those of `count_statistics`."""
+    """Return the function from rows of summed counts to scores.
+
+    The arguments are those of `count_statistics`.
+    """
     return _aggregate(_scorer(metric, tokenize, lowercase))
 
 
@@ -179,7 +184,9 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
 def _bleu(tokenize: str, lowercase: bool) -> BLEU:
     """Return sacreBLEU's BLEU, and convert its errors."""
     if tokenize not in get_args(BleuTokenizer):
-        raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(BleuTokenizer))}")
+        raise UsageError(
+            f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(BleuTokenizer))}"
+        )
     try:
         # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)

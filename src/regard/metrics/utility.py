@@ -59,7 +59,10 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     any_match = np.zeros_like(logs, dtype=bool)
     for n in range(1, _ORDERS + 1):
         counts = _counts([_ngrams(words, n) for words in sentences])
-        matches, totals = _clipped_matches(counts, counts), counts.sum(axis=1, keepdims=True, dtype=np.float64)
+        matches, totals = (
+            _clipped_matches(counts, counts),
+            counts.sum(axis=1, keepdims=True, dtype=np.float64),
+        )
         # As in sacreBLEU, each order without a match halves the smoothed number of matches.
         any_match |= matches > 0
         smooth += matches == 0
@@ -110,7 +113,9 @@ def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]
     return counts
 
 
-def _clipped_matches(first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
+def _clipped_matches(
+    first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]
+) -> Float[np.ndarray, "n n"]:
     """Return the sum of the minimum counts for each pair of rows."""
     found = np.zeros((len(first), len(second)))
     maximum = np.minimum(first.max(axis=0, initial=0), second.max(axis=0, initial=0))
@@ -122,6 +127,8 @@ def _clipped_matches(first: Float[np.ndarray, "n g"], second: Float[np.ndarray, 
     return found
 
 
-def _excess_counts(counts: Float[np.ndarray, "n g"], reference_counts: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
+def _excess_counts(
+    counts: Float[np.ndarray, "n g"], reference_counts: Float[np.ndarray, "n g"]
+) -> Float[np.ndarray, "n n"]:
     """Return the sum of the differences by which counts exceed others."""
     return counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)

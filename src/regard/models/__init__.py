@@ -3,4 +3,4 @@
 from regard.models.base import ForwardOutput, Prediction, TranslationModel
 from regard.models.registry import ModelConfig, build_model
 
-__all__ = ["ModelConfig", "ForwardOutput", "Prediction", "TranslationModel", "build_model"]
+__all__ = ["ForwardOutput", "ModelConfig", "Prediction", "TranslationModel", "build_model"]

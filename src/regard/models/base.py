@@ -1,7 +1,7 @@
 """The interface of a translation model, as training and search use it.
 
-Training calls the model with a batch (teacher forcing) and receives a `ForwardOutput`. Search calls `begin` once,
-then alternates between `step`, which predicts the next token, and `update`, which updates the state
+Training calls the model with a batch (teacher forcing) and receives a `ForwardOutput`. Search calls `begin`
+once, then alternates between `step`, which predicts the next token, and `update`, which updates the state
 with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
 mechanism can be combined with any model.
 """
@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import EosConstraint, Memory, Objective, AttentionStep, Reward
+from regard.attention.base import AttentionStep, EosConstraint, Memory, Objective, Reward
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS
 from regard.errors import InfeasibleBoundsError
@@ -22,16 +22,16 @@ from regard.layers.batched_state import BatchedState
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "TokenScorer",
-    "GenerationConstraints",
-    "OutputAttentions",
-    "Memories",
     "ForwardOutput",
+    "GenerationConstraints",
+    "Memories",
+    "OutputAttentions",
     "Prediction",
+    "TokenScorer",
     "TranslationModel",
     "marginalize",
-    "target_step_mask",
     "name_infeasible_sentence",
+    "target_step_mask",
 ]
 
 Memories = tuple[Memory, ...]  # one per layer that attends to the source
@@ -57,13 +57,15 @@ class ForwardOutput:
     Attributes:
         log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference. Zero at target padding;
             may be zero for contexts that are padding.
-        mean_log_probs: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing. Zero
+        mean_log_probs: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing.
+            Zero
             at padding, and everywhere if it was not requested.
         log_weights: [B, T, K], the log-weights of the contexts.
         log_policy: [B, T, K], the log-probability of the sampled source positions.
         penalty: [B, T], the mechanism's penalty, e.g. a KL divergence.
         mask: [B, T], True at real target tokens, the end symbol included.
-        cross_attentions: For each layer with cross-attention, [B, T, H, S]: the attention weights before the target
+        cross_attentions: For each layer with cross-attention, [B, T, H, S]: the attention weights before the
+            target
             token is known. May be empty if attention was not requested.
         posteriors: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
             the target token (`State.posteriors`).
@@ -72,7 +74,8 @@ class ForwardOutput:
         top_tokens: [B, T], the top-scoring token of each step. Computed only in training, if the model's
             reward needs it.
         baseline: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
-        encoder_attentions: For each encoder layer with self-attention, [B, H, S, S], if all attention was requested;
+        encoder_attentions: For each encoder layer with self-attention, [B, H, S, S], if all attention was
+            requested;
             [b, h, i, j] is the weight of key j for query i.
         decoder_attentions: The same for the decoder's self-attention, [B, H, T, T].
     """
@@ -104,7 +107,8 @@ class Prediction:
     Attributes:
         log_probs: [B, V], the log-probabilities, marginalized over the contexts, in nats. With several
             contexts, values are clamped to the log of the smallest normal number (-87 in float32).
-        context_log_probs: A function of rows [N] and tokens [N] that returns log p(token | context k), [N, K],
+        context_log_probs: A function of rows [N] and tokens [N] that returns log p(token | context k), [N,
+            K],
             clamped in the same way. None if there is only one context.
         attention_steps: One attention step per layer with cross-attention.
         state: The decoder's state before it is updated with the chosen token.
@@ -170,7 +174,9 @@ class TranslationModel(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets (teacher forcing).
 
         Args:
@@ -209,7 +215,9 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
-    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> BatchedState:
+    def update(
+        self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
+    ) -> BatchedState:
         """Return the decoder's state of the hypotheses that are continued.
 
         Args:
@@ -228,7 +236,9 @@ def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:
     return None if batch.upper_bounds is None or batch.target is None else batch.target.mask
 
 
-def name_infeasible_sentence(batch: Batch, error: InfeasibleBoundsError, step: int | None = None) -> InfeasibleBoundsError:
+def name_infeasible_sentence(
+    batch: Batch, error: InfeasibleBoundsError, step: int | None = None
+) -> InfeasibleBoundsError:
     """Return the error with a message that names the sentence.
 
     Args:

@@ -19,23 +19,30 @@ from regard.attention.base import Attention, Memory, Reference
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
-from regard.layers.convolution import WeightNormLinear, PreparedLinear
+from regard.layers.batched_state import BatchedState, select_rows
+from regard.layers.convolution import PreparedLinear, WeightNormLinear
 from regard.layers.dropout import dropout
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.batched_state import BatchedState, select_rows
-from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    target_step_mask,
+)
 from regard.models.conv_config import ConvConfig, check_conv
 from regard.models.conv_layers import (
     SQRT_HALF,
+    ConvCache,
     ConvDecoderLayer,
     ConvEncoderLayer,
     OpenDecoderLayer,
-    ConvCache,
     scale_gradient,
 )
 from regard.models.output import OutputLayer
-from regard.models.stack import LayerQuery, DecoderStack, StackState, update_attention
+from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvModel"]
@@ -110,7 +117,8 @@ class ConvModel(TranslationModel):
         side = config.encoder
         self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, kept)
         self.encoder = nn.ModuleList(
-            ConvEncoderLayer(side.hidden_size, side.kernel_size, config.dropout) for _ in range(side.num_layers)
+            ConvEncoderLayer(side.hidden_size, side.kernel_size, config.dropout)
+            for _ in range(side.num_layers)
         )
         self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
@@ -128,7 +136,9 @@ class ConvModel(TranslationModel):
         self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
         self.output = (
-            WeightNormLinear(embedding, target_size, kept, bias=False) if config.tie_embeddings == "none" else None
+            WeightNormLinear(embedding, target_size, kept, bias=False)
+            if config.tie_embeddings == "none"
+            else None
         )
         # The last layer's mechanism determines how the model is trained.
         last = self._layers()[-1].cross_attention
@@ -248,16 +258,22 @@ class ConvModel(TranslationModel):
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
-        attentions = update_attention(prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens)
+        attentions = update_attention(
+            prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens
+        )
         return ConvState(select_rows(pending.caches, rows), attentions, pending.length, pending.opened)
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets, opened = batch.target.tokens, self._open()
-        memories = self._memories(batch.source, batch.upper_bounds, batch.lower_bounds, target_step_mask(batch))
+        memories = self._memories(
+            batch.source, batch.upper_bounds, batch.lower_bounds, target_step_mask(batch)
+        )
         # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
@@ -291,7 +307,9 @@ class ConvModel(TranslationModel):
         made += 2 * words * side.hidden_size * config.embedding_size
         made += tokens * sum(layer.count_multiply_adds() for layer in layers)
         made += tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
-        return 6.0 * (made + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers))
+        return 6.0 * (
+            made + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers)
+        )
 
 
 def _averages(source: Attention) -> bool:

@@ -8,7 +8,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.position_encoding import LearnedPositionConfig
-from regard.models.mechanisms import check_mechanisms, expand_mechanisms, check_exclusive
+from regard.models.mechanisms import check_exclusive, check_mechanisms, expand_mechanisms
 
 __all__ = ["ConvConfig", "ConvSideConfig", "check_conv"]
 
@@ -37,7 +37,9 @@ class ConvConfig:
     )
     encoder: ConvSideConfig = option(default=ConvSideConfig, help="The encoder.")
     decoder: ConvSideConfig = option(default=ConvSideConfig, help="The decoder.")
-    position_encoding: LearnedPositionConfig = option(default=LearnedPositionConfig, help="Position encoding.")
+    position_encoding: LearnedPositionConfig = option(
+        default=LearnedPositionConfig, help="Position encoding."
+    )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of every decoder layer; its score function defaults to dot here. A "
@@ -71,13 +73,17 @@ class ConvConfig:
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        found = expand_mechanisms(self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig())
+        found = expand_mechanisms(
+            self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig()
+        )
         return tuple(_with_dot_scorer(one) for one in found)
 
 
 def _with_dot_scorer(config: Any) -> AttentionConfig:
     """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
-    return replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
+    return (
+        replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
+    )
 
 
 def check_conv(config: ConvConfig, source_size: int, target_size: int) -> None:

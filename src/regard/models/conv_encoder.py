@@ -37,7 +37,9 @@ class ConvEncoderConfig:
     kernel_size: int = option(
         default=3, help="Kernel size of the convolutions, in tokens; an odd number.", ge=1, le=255
     )
-    position_encoding: LearnedPositionConfig = option(default=LearnedPositionConfig, help="Position encoding.")
+    position_encoding: LearnedPositionConfig = option(
+        default=LearnedPositionConfig, help="Position encoding."
+    )
 
 
 class ConvStack(nn.Module):

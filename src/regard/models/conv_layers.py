@@ -23,13 +23,13 @@ from torch.nn import functional as F
 
 from regard.attention.base import Attention
 from regard.kernels.autograd import apply, first_order
-from regard.layers.convolution import WeightNormLinear, PreparedLinear, concatenate_windows
-from regard.layers.dropout import dropout
 from regard.layers.batched_state import BatchedState
+from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
+from regard.layers.dropout import dropout
 from regard.models.stack import LayerQuery
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["SQRT_HALF", "ConvDecoderLayer", "ConvEncoderLayer", "ConvCache", "scale_gradient"]
+__all__ = ["SQRT_HALF", "ConvCache", "ConvDecoderLayer", "ConvEncoderLayer", "scale_gradient"]
 
 SQRT_HALF = math.sqrt(0.5)
 """Preserves the variance of a sum of two terms."""
@@ -126,7 +126,9 @@ class OpenDecoderLayer:
             embedded: The embeddings of the previous tokens.
         """
         # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
-        return self._query(x, concatenate_windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded)
+        return self._query(
+            x, concatenate_windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded
+        )
 
     def step(
         self, x: Float[Tensor, "B D"], past: ConvCache, embedded: Float[Tensor, "B E"]
@@ -182,7 +184,9 @@ class ConvDecoderLayer(nn.Module):
 
     def open(self) -> OpenDecoderLayer:
         """Compute the normalized weights."""
-        return OpenDecoderLayer(self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel)
+        return OpenDecoderLayer(
+            self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel
+        )
 
     def count_multiply_adds(self) -> int:
         """Return the multiply-adds per token, without those of the attention mechanism."""

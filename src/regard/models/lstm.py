@@ -12,27 +12,42 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, AttentionStep, Reference, State, stack_steps
+from regard.attention.base import AttentionStep, Memory, Reference, State, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.layers.batched_state import BatchedState
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
-from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask, name_infeasible_sentence
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    name_infeasible_sentence,
+    target_step_mask,
+)
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import RnnConfig, check_lstm
-from regard.models.output import top_tokens, predict, scored_contexts, select_real_tokens, score_tokens, scatter_real_tokens
+from regard.models.output import (
+    predict,
+    scatter_real_tokens,
+    score_tokens,
+    scored_contexts,
+    select_real_tokens,
+    top_tokens,
+)
 from regard.models.readout import ReadoutMemory, SourceReadout
 from regard.models.recurrent import (
-    StateInit,
-    RecurrentDecoder,
     OpenDecoder,
+    RecurrentDecoder,
     RecurrentEncoder,
+    StateInit,
 )
 from regard.types import Bool, Float, Int, Tensor
 
@@ -187,7 +202,9 @@ class LstmModel(TranslationModel):
     # --- one step -------------------------------------------------------------------------------------
 
     def _open(self) -> _Opened:
-        return _Opened(self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine))
+        return _Opened(
+            self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine)
+        )
 
     def _attentional(
         self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
@@ -275,14 +292,18 @@ class LstmModel(TranslationModel):
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
         reference = None
         if self.training and self.attention.uses_reference:
             reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
-        (memory,), state = self._begin(batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch))
+        (memory,), state = self._begin(
+            batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch)
+        )
         # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)
@@ -327,7 +348,9 @@ class LstmModel(TranslationModel):
             hidden = torch.stack(outputs, dim=1)
             output = self._output(hidden.dtype)
             real, picked = select_real_tokens(hidden, mask), select_real_tokens(targets, mask)
-            found, means = (scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs))
+            found, means = (
+                scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs)
+            )
             if self.training and self.reward is not None:
                 predicted = top_tokens(hidden[:, :, 0], output)
         return ForwardOutput(
@@ -360,7 +383,8 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            # With `linear_readout` the outputs belong to contexts that are not source positions: score all of them.
+            # With `linear_readout` the outputs belong to contexts that are not source positions: score all of
+            # them.
             wanted = None if self.linear_readout else scored_contexts(step.attention_step)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
@@ -376,7 +400,10 @@ class LstmModel(TranslationModel):
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
-        per_step = sum(_matrix_entries(part) for part in steps) + len(self.output_bias) * self.config.decoder.hidden_size
+        per_step = (
+            sum(_matrix_entries(part) for part in steps)
+            + len(self.output_bias) * self.config.decoder.hidden_size
+        )
         made = (
             source * self._encoder_weights()
             + target * per_step

@@ -8,9 +8,9 @@ from regard.config import TaggedUnion, configclass, option
 from regard.errors import ConfigError
 from regard.layers.cells import CellKind
 from regard.models.conv_encoder import ConvEncoderConfig
-from regard.models.recurrent import StateInitKind, RnnEncoderConfig
+from regard.models.recurrent import RnnEncoderConfig, StateInitKind
 
-__all__ = ["RnnDecoderConfig", "RnnConfig", "LstmEncoderConfig", "check_lstm"]
+__all__ = ["LstmEncoderConfig", "RnnConfig", "RnnDecoderConfig", "check_lstm"]
 
 LstmEncoderConfig = Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")]
 
@@ -57,7 +57,8 @@ class RnnConfig:
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
     dropout: float = option(
         default=0.3,
-        help="Dropout probability on the input of each recurrent layer but the first and of the output layer.",
+        help="Dropout probability on the input of each recurrent layer but the first and of the output "
+        "layer.",
         ge=0,
         lt=1,
     )
@@ -71,7 +72,7 @@ class RnnConfig:
     )
     init_range: float = option(
         default=0.1,
-        help="Range u of the uniform initialization of all parameters from (-u, u), as Malaviya et al. (2018). 0: "
+        help="Range u of the uniform initialization of all parameters from (-u, u) (Malaviya et al., 2018). 0: "
         "each layer uses its standard initialization.",
         ge=0,
         le=1e6,
@@ -102,16 +103,21 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
             f"model.decoder.output_layer = '{decoder.output_layer}' has no effect: set it to 'tanh'"
         )
     # Copying states needs equal shapes.
-    shapes = (config.encoder.num_layers, config.encoder.hidden_size), (decoder.num_layers, decoder.hidden_size)
+    shapes = (
+        (config.encoder.num_layers, config.encoder.hidden_size),
+        (decoder.num_layers, decoder.hidden_size),
+    )
     if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
-            "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and decoder; got "
+            "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
+            "decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
     # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.
     if config.tie_embeddings != "none" and config.embedding_size != decoder.hidden_size:
         raise ConfigError(
-            f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = model.decoder.hidden_size; "
+            f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = "
+            "model.decoder.hidden_size; "
             f"got {config.embedding_size} and {decoder.hidden_size}"
         )
     if config.tie_embeddings == "all" and source_size != target_size:
@@ -137,5 +143,6 @@ def _check_encoder(config: RnnConfig) -> None:
             )
     elif encoder.direction == "bidirectional" and encoder.hidden_size % 2:
         raise ConfigError(
-            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got {encoder.hidden_size}"
+            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got "
+            f"{encoder.hidden_size}"
         )

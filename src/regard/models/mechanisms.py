@@ -8,11 +8,14 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 
-__all__ = ["check_mechanisms", "expand_mechanisms", "check_exclusive"]
+__all__ = ["check_exclusive", "check_mechanisms", "expand_mechanisms"]
 
 
 def expand_mechanisms(
-    attention: AttentionConfig, attentions: tuple[AttentionConfig, ...], num_layers: int, lower: AttentionConfig
+    attention: AttentionConfig,
+    attentions: tuple[AttentionConfig, ...],
+    num_layers: int,
+    lower: AttentionConfig,
 ) -> tuple[AttentionConfig, ...]:
     """Return the mechanism of each layer, lowest layer first.
 
@@ -50,13 +53,15 @@ def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -
     """
     if len(mechanisms) != num_layers:
         raise ConfigError(
-            f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} layers: "
+            f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} "
+            "layers: "
             "list one mechanism per layer"
         )
     for number, config in enumerate(mechanisms):
         if _only_in_last_layer(config) and number < num_layers - 1:
             raise ConfigError(
-                f"model.layer_attention: {config.kind!r} is in layer {number}, but it is allowed only in the last "
+                f"model.layer_attention: {config.kind!r} is in layer {number}, but it is allowed only in "
+                "the last "
                 f"layer ({num_layers - 1}, counted from 0)"
             )
         if attention_class(config).needs_advance:

@@ -4,24 +4,24 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import EosConstraint, AttentionStep
+from regard.attention.base import AttentionStep, EosConstraint
 from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
 from regard.layers.batched_state import BatchedState
-from regard.models.base import TokenScorer, Prediction
+from regard.models.base import Prediction, TokenScorer
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "OutputLayer",
     "Mixture",
-    "top_tokens",
+    "OutputLayer",
     "clamped_log",
     "mix_contexts",
     "predict",
+    "scatter_real_tokens",
+    "score_tokens",
     "scored_contexts",
     "select_real_tokens",
-    "score_tokens",
-    "scatter_real_tokens",
+    "top_tokens",
 ]
 
 OutputLayer = tuple[Tensor, Tensor]
@@ -46,7 +46,9 @@ def clamped_log(values: Tensor) -> Tensor:
     return values.clamp_min(torch.finfo(values.dtype).tiny).log()
 
 
-def mix_contexts(hidden: Float[Tensor, "N K D"], output: OutputLayer, log_weights: Float[Tensor, "N K"]) -> Mixture:
+def mix_contexts(
+    hidden: Float[Tensor, "N K D"], output: OutputLayer, log_weights: Float[Tensor, "N K"]
+) -> Mixture:
     """Mix the output distributions of several contexts with their weights.
 
     Args:
@@ -78,7 +80,8 @@ def predict(
     """Compute the distribution over the next token.
 
     Args:
-        hidden: The input of the output layer for each context that is not in `source_mixture`. None if `source_mixture`
+        hidden: The input of the output layer for each context that is not in `source_mixture`. None if
+            `source_mixture`
             covers all contexts.
         output: The output layer.
         attention_steps: One attention step per layer; the contexts are those of the last one.
@@ -135,7 +138,9 @@ def score_tokens(
         chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)
     # With several contexts the logits are recomputed in the backward pass: keeping them would take K times
     # the memory of one context.
-    found, means = linear_log_likelihood(chosen, weight, bias, repeated, return_mean=mean_log_probs, keep_exponentials=count == 1)
+    found, means = linear_log_likelihood(
+        chosen, weight, bias, repeated, return_mean=mean_log_probs, keep_exponentials=count == 1
+    )
     if places is not None:
         zeros = found.new_zeros(hidden.shape[0] * count)
         found, means = (zeros.index_put((places,), values) for values in (found, means))

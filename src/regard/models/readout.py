@@ -33,14 +33,14 @@ from typing import Any
 
 import torch
 
-from regard.attention.base import Memory, AttentionStep
+from regard.attention.base import AttentionStep, Memory
 from regard.functional import linear_exponentials
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import linear
 from regard.layers.precision import compute_dtype
 from regard.layers.step_linear import StepLinear
-from regard.models.output import OutputLayer, Mixture, clamped_log
+from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor
 
 __all__ = ["ReadoutMemory", "SourceReadout"]
@@ -127,7 +127,9 @@ class _StateLogits(torch.autograd.Function):
         return found.to(ctx.dtype), None, None, None
 
 
-def _source_hidden(states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
+def _source_hidden(
+    states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Return the input of the output layer that depends on the source alone, [B, S, Q]."""
     return noise(linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype)))
 
@@ -240,7 +242,9 @@ class ReadoutMemory(Memory):
         if bool((counts != counts[0]).any()):
             sentences = rows
         every = torch.arange(len(whole.exp_logits), device=rows.device)
-        return whole.exp_logits if torch.equal(sentences, every) else whole.exp_logits.index_select(0, sentences)
+        return (
+            whole.exp_logits if torch.equal(sentences, every) else whole.exp_logits.index_select(0, sentences)
+        )
 
     def mix(
         self,

@@ -14,17 +14,17 @@ from torch import nn
 from regard.config import configclass, option
 from regard.layers.cells import CellKind, CellState
 from regard.layers.dropout import dropout
-from regard.layers.recurrent import Direction, RecurrentWeights, RecurrentLayer
+from regard.layers.recurrent import Direction, RecurrentLayer, RecurrentWeights
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = [
+    "OpenDecoder",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
+    "RnnEncoderConfig",
     "StateInit",
     "StateInitKind",
-    "RecurrentDecoder",
-    "RnnEncoderConfig",
-    "OpenDecoder",
-    "RecurrentEncoder",
 ]
 
 StateInitKind = Literal["copy", "dense", "learned", "zero"]
@@ -60,7 +60,9 @@ class RecurrentEncoder(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            RecurrentLayer(config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction)
+            RecurrentLayer(
+                config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction
+            )
             for i in range(config.num_layers)
         )
 

@@ -41,7 +41,9 @@ PRETRAINED: dict[type[Any], Callable[[Any, TextProcessor, Path | None], Translat
 }
 
 
-def build_for_text(config: ModelConfig, text: TextProcessor, model_dir: Path | None = None) -> TranslationModel:
+def build_for_text(
+    config: ModelConfig, text: TextProcessor, model_dir: Path | None = None
+) -> TranslationModel:
     """Build the model that a config describes, with the weights of its pre-trained parts.
 
     Args:

@@ -11,15 +11,23 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.base import Attention, EosConstraint, Memory, AttentionStep, Reference, State
+from regard.attention.base import Attention, AttentionStep, EosConstraint, Memory, Reference, State
 from regard.data.batch import Batch
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState, select_rows
-from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, name_infeasible_sentence
-from regard.models.output import OutputLayer, top_tokens, predict, scored_contexts, select_real_tokens, score_tokens, scatter_real_tokens
+from regard.models.base import ForwardOutput, Memories, OutputAttentions, Prediction, name_infeasible_sentence
+from regard.models.output import (
+    OutputLayer,
+    predict,
+    scatter_real_tokens,
+    score_tokens,
+    scored_contexts,
+    select_real_tokens,
+    top_tokens,
+)
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["StackOutput", "LayerQuery", "DecoderStack", "StackState", "update_attention"]
+__all__ = ["DecoderStack", "LayerQuery", "StackOutput", "StackState", "update_attention"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class LayerQuery:
     Attributes:
         residual: The residual input of `finish`.
         queries: The queries of the mechanism.
-        finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and the
+        finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and
+            the
             contexts.
         self_attention: The layer's self-attention weights, if it has any and they were requested.
     """
@@ -137,7 +146,9 @@ class DecoderStack:
             pending: The decoder's state before it is updated with the chosen token.
         """
         hidden, several = self.final_norm(advanced.hidden), self.mechanisms[-1].observes_tokens
-        return predict(hidden, self.output, advanced.attention_steps, pending, advanced.eos_constraint, several)
+        return predict(
+            hidden, self.output, advanced.attention_steps, pending, advanced.eos_constraint, several
+        )
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -168,7 +179,8 @@ class DecoderStack:
             encoder: `ForwardOutput.encoder_attentions`.
 
         Raises:
-            InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the sentence.
+            InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the
+                sentence.
         """
         assert batch.target is not None
         weights: list[Tensor] = []
@@ -193,7 +205,9 @@ class DecoderStack:
             if self.mechanisms[-1].observes_tokens:
                 scored = self._score_contexts(query, memories[-1], batch, mean_log_probs, reference)
             else:
-                scored = self._score(query, memories[-1], batch, mean_log_probs, output_attentions, top_tokens)
+                scored = self._score(
+                    query, memories[-1], batch, mean_log_probs, output_attentions, top_tokens
+                )
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
         # `None` if no attention was requested and the mechanism used its fast path.
@@ -220,7 +234,13 @@ class DecoderStack:
         )
 
     def _score(
-        self, query: LayerQuery, memory: Memory, batch: Batch, average: bool, look: OutputAttentions, predicted: bool
+        self,
+        query: LayerQuery,
+        memory: Memory,
+        batch: Batch,
+        average: bool,
+        look: OutputAttentions,
+        predicted: bool,
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
         assert batch.target is not None
@@ -268,7 +288,9 @@ class DecoderStack:
         """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding."""
         real, picked = self.final_norm(select_real_tokens(hidden, mask)), select_real_tokens(targets, mask)
         asked = None if wanted is None else select_real_tokens(wanted, mask)
-        found, means = (scatter_real_tokens(x, mask) for x in score_tokens(real, self.output, picked, average, asked))
+        found, means = (
+            scatter_real_tokens(x, mask) for x in score_tokens(real, self.output, picked, average, asked)
+        )
         return found, means
 
 

@@ -12,8 +12,8 @@ from regard.attention.base import Objective
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import PAD
-from regard.models.base import OutputAttentions, ForwardOutput
-from regard.models.recurrent import RnnEncoderConfig, RecurrentEncoder
+from regard.models.base import ForwardOutput, OutputAttentions
+from regard.models.recurrent import RecurrentEncoder, RnnEncoderConfig
 from regard.types import Float, Tensor
 
 __all__ = ["FertilityTagger", "TaggerConfig"]
@@ -79,10 +79,13 @@ class FertilityTagger(nn.Module):
         found = (self.log_probs(source).exp() * fertilities).sum(-1)
         return found.masked_fill(~source.mask, 0.0)
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
-        The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference to -log
+        The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference
+        to -log
         p(k) is returned as `penalty`.
 
         Args:

@@ -15,17 +15,24 @@ from torch import nn
 from regard.attention.base import Attention, Memory, Reference
 from regard.attention.kv_cache import KVCache
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.registry import AttentionConfig, build_attention, attention_class
+from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
+from regard.layers.batched_state import BatchedState, select_rows
 from regard.layers.dropout import dropout
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
-from regard.layers.batched_state import BatchedState, select_rows
-from regard.models.base import OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, target_step_mask
-from regard.models.stack import LayerQuery, DecoderStack, StackState, update_attention
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    target_step_mask,
+)
+from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
 from regard.models.transformer_config import TransformerConfig, check_transformer
-from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerSettings, LayerNorm
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
 from regard.types import Float, Int, Tensor
 
 __all__ = ["SourceEncoder", "TransformerModel"]
@@ -40,8 +47,10 @@ class SourceEncoder(nn.Module, ABC):
         """Maximum number of source tokens, sinks included. None means no maximum."""
 
     @abstractmethod
-    def forward(self, source: PaddedSequences, output_attentions: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """Return the states, and the self-attention of each layer, [B, H, S, S], if `output_attentions` is True."""
+    def forward(
+        self, source: PaddedSequences, output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+        """Return the states and, with `output_attentions`, the self-attention of each layer, [B, H, S, S]."""
 
     @abstractmethod
     def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
@@ -73,14 +82,20 @@ class TransformerModel(TranslationModel):
     """
 
     def __init__(
-        self, config: TransformerConfig, source_size: int, target_size: int, pretrained_encoder: SourceEncoder | None = None
+        self,
+        config: TransformerConfig,
+        source_size: int,
+        target_size: int,
+        pretrained_encoder: SourceEncoder | None = None,
     ) -> None:
         """Build the parts."""
         super().__init__()
         check_transformer(config, source_size, target_size)
         self.config, self.pretrained_encoder = config, pretrained_encoder
         # Localness (a bias toward nearby positions) is applied in the lowest layers only.
-        shape = LayerSettings(config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout)
+        shape = LayerSettings(
+            config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout
+        )
         local = replace(shape, local=True)
         if pretrained_encoder is None:
             self.source_embedding = self._embedding(source_size)
@@ -94,7 +109,9 @@ class TransformerModel(TranslationModel):
             EncoderLayer(local if i < config.encoder.num_localness_layers else shape) for i in layers
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(local if i < config.decoder.num_localness_layers else shape, self._source_attention(one))
+            DecoderLayer(
+                local if i < config.decoder.num_localness_layers else shape, self._source_attention(one)
+            )
             for i, one in enumerate(config.source_attentions)
         )
         # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
@@ -132,7 +149,11 @@ class TransformerModel(TranslationModel):
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
-        return self.source_positions.max_length if self.pretrained_encoder is None else self.pretrained_encoder.max_length
+        return (
+            self.source_positions.max_length
+            if self.pretrained_encoder is None
+            else self.pretrained_encoder.max_length
+        )
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
@@ -149,7 +170,9 @@ class TransformerModel(TranslationModel):
 
     # --- encoding -------------------------------------------------------------------------------------
 
-    def _encode(self, source: PaddedSequences, output_attentions: bool = False) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+    def _encode(
+        self, source: PaddedSequences, output_attentions: bool = False
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
         """Return the encoder's states, and its self-attention if `output_attentions` is True."""
         if self.pretrained_encoder is not None:
             return self.pretrained_encoder(source, output_attentions)
@@ -173,7 +196,9 @@ class TransformerModel(TranslationModel):
         bare = Memory(states, source.mask, upper, lower)
         layers = self._layers()
         memories = tuple(layer.cross_attention.prepare(bare) for layer in layers)
-        started = tuple(layer.cross_attention.start(memory) for layer, memory in zip(layers, memories, strict=True))
+        started = tuple(
+            layer.cross_attention.start(memory) for layer, memory in zip(layers, memories, strict=True)
+        )
         # The caches have the compute dtype, which may be bfloat16.
         like = states.to(compute_dtype(layers[0].self_attention.in_proj.weight))
         caches = tuple(layer.self_attention.empty_cache(len(source), like) for layer in layers)
@@ -182,14 +207,18 @@ class TransformerModel(TranslationModel):
     # --- search ---------------------------------------------------------------------------------------
 
     def _stack(self) -> DecoderStack:
-        return DecoderStack([layer.cross_attention for layer in self._layers()], self.decoder_norm, self._output())
+        return DecoderStack(
+            [layer.cross_attention for layer in self._layers()], self.decoder_norm, self._output()
+        )
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, StackState)
         layers, caches, stack = self._layers(), state.caches, self._stack()
 
-        def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:  # an annotated shape would be parsed at each step
+        def half(
+            i: int, x: Tensor
+        ) -> tuple[LayerQuery, BatchedState]:  # an annotated shape would be parsed at each step
             cache = caches[i]
             assert isinstance(cache, KVCache)
             return layers[i].query_step(x, cache)
@@ -204,17 +233,27 @@ class TransformerModel(TranslationModel):
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
-        attentions = update_attention(prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens)
+        attentions = update_attention(
+            prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens
+        )
         return StackState(select_rows(pending.caches, rows), attentions)
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         layers, targets = self._layers(), batch.target.tokens
         states, encoder = self._encode(batch.source, output_attentions == "all")
-        memory = Memory(states, batch.source.mask, batch.upper_bounds, batch.lower_bounds, target_mask=target_step_mask(batch))
+        memory = Memory(
+            states,
+            batch.source.mask,
+            batch.upper_bounds,
+            batch.lower_bounds,
+            target_mask=target_step_mask(batch),
+        )
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         x = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
@@ -254,8 +293,14 @@ class TransformerModel(TranslationModel):
         # Query, key, value and output projections.
         own = 4 * config.d_model**2
         made = len(self.encoder) * (words * (own + feed) + 2 * config.d_model * int((source**2).sum()))
-        made += 0 if self.pretrained_encoder is None else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
+        made += (
+            0
+            if self.pretrained_encoder is None
+            else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
+        )
         # Causal self-attention computes half of the pairs that the encoder's does.
         made += config.decoder.num_layers * (tokens * (own + feed) + config.d_model * int((target**2).sum()))
-        made += sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers())
+        made += sum(
+            layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers()
+        )
         return 6.0 * (made + tokens * len(self.output_bias) * config.d_model)

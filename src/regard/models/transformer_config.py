@@ -8,7 +8,7 @@ from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position_encoding import PositionEncodingConfig, SinusoidalPositionConfig
-from regard.models.mechanisms import check_mechanisms, expand_mechanisms, check_exclusive
+from regard.models.mechanisms import check_exclusive, check_mechanisms, expand_mechanisms
 
 __all__ = ["TransformerConfig", "TransformerSideConfig", "check_transformer"]
 
@@ -29,7 +29,10 @@ class TransformerSideConfig:
     def __post_init__(self) -> None:
         """Check that `num_localness_layers` is not larger than the number of layers."""
         if self.num_localness_layers > self.num_layers:
-            raise ValueError(f"num_localness_layers = {self.num_localness_layers} must not exceed num_layers = {self.num_layers}")
+            raise ValueError(
+                f"num_localness_layers = {self.num_localness_layers} must not exceed num_layers = "
+                f"{self.num_layers}"
+            )
 
 
 @configclass
@@ -49,7 +52,9 @@ class TransformerConfig:
         help="Layer normalization after each residual sum, as in the paper (post), or before each sublayer "
         "(pre).",
     )
-    position_encoding: PositionEncodingConfig = option(default=SinusoidalPositionConfig, help="Position encoding.")
+    position_encoding: PositionEncodingConfig = option(
+        default=SinusoidalPositionConfig, help="Position encoding."
+    )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of every decoder layer. A mechanism with several contexts, or one that "
@@ -74,7 +79,9 @@ class TransformerConfig:
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        return expand_mechanisms(self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig())
+        return expand_mechanisms(
+            self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig()
+        )
 
 
 def check_transformer(config: TransformerConfig, source_size: int, target_size: int) -> None:
@@ -89,7 +96,9 @@ def check_transformer(config: TransformerConfig, source_size: int, target_size: 
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
     if config.d_model % config.num_heads:
-        raise ConfigError(f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}")
+        raise ConfigError(
+            f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}"
+        )
     check_mechanisms(config.source_attentions, config.decoder.num_layers)
     if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(

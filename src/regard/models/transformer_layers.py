@@ -21,7 +21,7 @@ from regard.layers.feedforward import FeedForward, FeedForwardConfig
 from regard.models.stack import LayerQuery
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["DecoderLayer", "EncoderLayer", "LayerSettings", "LayerNorm"]
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "LayerSettings"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ class EncoderLayer(nn.Module):
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
         """Return the states of the layer, and its self-attention if `output_attentions` is True."""
-        found, weights = self.self_attention(self.around_attention.prepare(x), mask, return_weights=output_attentions)
+        found, weights = self.self_attention(
+            self.around_attention.prepare(x), mask, return_weights=output_attentions
+        )
         x = self.around_attention.add(x, found)
         return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
 
@@ -134,7 +136,9 @@ class DecoderLayer(nn.Module):
 
     def query(self, x: Float[Tensor, "B T D"], output_attentions: bool) -> LayerQuery:
         """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
-        found, weights = self.self_attention(self.around_attention.prepare(x), None, return_weights=output_attentions)
+        found, weights = self.self_attention(
+            self.around_attention.prepare(x), None, return_weights=output_attentions
+        )
         return self._query(self.around_attention.add(x, found), weights)
 
     def query_step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[LayerQuery, KVCache]:

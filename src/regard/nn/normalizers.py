@@ -98,7 +98,8 @@ class Entmax(_Normalizer):
             raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {ALPHA_LIMIT:g}]")
         if learnable and not MIN_LEARNED_ALPHA <= alpha < ALPHA_LIMIT:
             raise ValueError(
-                f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, {ALPHA_LIMIT:g})"
+                f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, "
+                f"{ALPHA_LIMIT:g})"
             )
         self.initial_alpha = alpha
         self.logit = None

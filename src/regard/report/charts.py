@@ -15,7 +15,7 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.report.colormap import printable
-from regard.report.svg import INK, MUTED, Length, Point, color_of, dot, line, svg_document, polygon, text
+from regard.report.svg import INK, MUTED, Length, Point, color_of, dot, line, polygon, svg_document, text
 
 __all__ = ["Groups", "Panel", "Series", "plot_panels"]
 
@@ -79,7 +79,8 @@ class Panel:
     Attributes:
         title: Title above the chart.
         x_label: Label of the horizontal axis, with its unit.
-        edges: Edges of the bins, increasing; a series may have fewer bins. For series with `positions`, the two ends
+        edges: Edges of the bins, increasing; a series may have fewer bins. For series with `positions`, the
+            two ends
             of the axis.
         series: The systems, in the same order in all panels.
         kind: A curve through the middles of the bins, or a histogram.
@@ -235,7 +236,9 @@ class _Chart:
         left, base = self.at
         style: dict[str, str | Length] = {"fill": MUTED, "font_size": 11}
         parts = (
-            [] if groups.counts is None else [text((left - 7, base + 18 + _COUNT_HEIGHT), groups.item_name, "end", **style)]
+            []
+            if groups.counts is None
+            else [text((left - 7, base + 18 + _COUNT_HEIGHT), groups.item_name, "end", **style)]
         )
         for b, ((low, high), name) in enumerate(zip(pairwise(self.panel.edges), groups.names, strict=True)):
             x, _ = self.to_pixels((low + high) / 2, 0)

@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from regard.errors import DataError
 
-__all__ = ["LabeledMaps", "Colormap", "clip_label", "label_maps", "printable"]
+__all__ = ["Colormap", "LabeledMaps", "clip_label", "label_maps", "printable"]
 
 # Control characters, line separators, direction overrides that extend beyond the word, and characters that
 # XML does not allow.

@@ -14,9 +14,9 @@ from regard.data.links import GoldLinks
 from regard.errors import DataError
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
 from regard.report.colormap import Colormap, clip_label, label_maps, printable
-from regard.report.heatmap import INVALID_COLOR, ColorScale, plot_heatmap, plot_attention
+from regard.report.heatmap import INVALID_COLOR, ColorScale, plot_attention, plot_heatmap
 
-__all__ = ["plot_maps_and_differences", "plot_difference"]
+__all__ = ["plot_difference", "plot_maps_and_differences"]
 
 _REDS = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
 _BLUES = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
@@ -55,7 +55,9 @@ def plot_difference(
     if len(set(names)) != 2:
         raise DataError(f"both systems of a difference are named {names[0]!r}: give them different names")
     grid = label_maps(differences, source, target, captions)
-    return plot_heatmap(grid, _diverging_colormap(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
+    return plot_heatmap(
+        grid, _diverging_colormap(*(clip_label(printable(name), _NAME) for name in names)), title, gold
+    )
 
 
 def plot_maps_and_differences(

@@ -17,17 +17,26 @@ from regard.data.links import Links, format_links
 from regard.metrics.coverage import (
     count_drops,
     count_repetitions,
-    immediate_repetitions,
     dropped_words,
+    immediate_repetitions,
     repeated_ngrams,
     repetition_sigma,
 )
 
-__all__ = ["NEGLECT_THRESHOLD", "ReceivedAttention", "SentenceErrors", "corpus_scores", "received_attention", "sort_by_errors"]
+__all__ = [
+    "NEGLECT_THRESHOLD",
+    "ReceivedAttention",
+    "SentenceErrors",
+    "corpus_scores",
+    "received_attention",
+    "sort_by_errors",
+]
 
 NEGLECT_THRESHOLD = 0.3
 """A source word with less attention than this over the whole translation counts as neglected."""
-_EXCESS_FACTOR = 2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
+_EXCESS_FACTOR = (
+    2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
+)
 _ROUNDING = 0.01
 _DIGITS = 6
 
@@ -49,7 +58,9 @@ class ReceivedAttention:
     @cached_property
     def neglected(self) -> frozenset[int]:
         """The words with less attention than `NEGLECT_THRESHOLD`, rounded to two decimals as displayed."""
-        return frozenset(i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD)
+        return frozenset(
+            i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD
+        )
 
     @cached_property
     def excessive(self) -> frozenset[int]:
@@ -196,5 +207,7 @@ def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
     scores = {"rep": count_repetitions(outputs, references).corpus_score().score}
     links = [sentence.links for sentence in sentences if sentence.links is not None]
     if len(links) == len(sentences):
-        scores["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1))).corpus_score().score
+        scores["drop"] = (
+            count_drops(*([pair[side] for pair in links] for side in (0, 1))).corpus_score().score
+        )
     return scores

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
-from regard.report.colormap import LabeledMaps, Colormap, clip_label, label_maps, printable
+from regard.report.colormap import Colormap, LabeledMaps, clip_label, label_maps, printable
 from regard.report.svg import Length
 
-__all__ = ["INVALID_COLOR", "ColorScale", "plot_heatmap", "plot_attention", "weight_color"]
+__all__ = ["INVALID_COLOR", "ColorScale", "plot_attention", "plot_heatmap", "weight_color"]
 
 _BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 INVALID_COLOR = "#ff4fa3"

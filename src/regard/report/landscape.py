@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.report.colormap import Colormap
-from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, line, svg_document, polygon, text
+from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, line, polygon, svg_document, text
 
-__all__ = ["Surface", "support_regions", "plot_curves", "plot_surfaces"]
+__all__ = ["Surface", "plot_curves", "plot_surfaces", "support_regions"]
 
 # From just above 0 to 1; exactly 0 is white, as in attention maps.
 _RAMP = Colormap(((222, 235, 247), (158, 202, 225), (107, 174, 214), (49, 130, 189), (8, 69, 148)))
@@ -127,7 +127,9 @@ def plot_surfaces(surfaces: Sequence[Surface]) -> str:
         f"{-reach:g} to {reach:g}, with z3 = 0. Softmax is smooth and nowhere zero. Sparsemax is piecewise "
         "linear, with seven regions, one for each support; in three of them p1 is exactly zero."
     )
-    return svg_document(width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", summary, parts)
+    return svg_document(
+        width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", summary, parts
+    )
 
 
 def _perspective(center: Point, surface: Surface) -> list[str]:

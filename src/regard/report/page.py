@@ -18,10 +18,10 @@ from jinja2 import Environment, StrictUndefined
 from regard.data.links import GoldLinks, Links
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores
+from regard.report.scores import LOWER_IS_BETTER, Scores, SystemScore
 from regard.report.systems import SentenceResult, SystemResults, system_maps
 from regard.report.training_curves import Curves
 from regard.report.word_maps import MapKind, MapPacker, WordMaps
-from regard.report.scores import LOWER_IS_BETTER, SystemScore, Scores
 
 __all__ = ["Report", "render", "script_json"]
 
@@ -213,7 +213,9 @@ def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
         if key in scores.sentence_scores:
             values = [one.tolist() for one in scores.sentence_scores[key]]
             found.append(_statistic(key, scores.names[key], values, digits))
-    found.append(_statistic("rep", "repetitions", [[one.repetition_score for one in own] for own in sentences], 0))
+    found.append(
+        _statistic("rep", "repetitions", [[one.repetition_score for one in own] for own in sentences], 0)
+    )
     if "drop" in scores.sentence_scores:
         dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
         found.append(_statistic("drop", "dropped words", dropped, 0))

@@ -11,7 +11,7 @@ from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
-from regard.metrics.by_length import Bucket, LengthScores, count_lengths, bucket_by_length, score_by_length
+from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
@@ -19,7 +19,7 @@ from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.translation import count_statistics
 from regard.report.systems import SystemResults
 
-__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "SystemScore", "Scores", "score_word_links", "compute_scores"]
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "Scores", "SystemScore", "compute_scores", "score_word_links"]
 
 LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
@@ -50,7 +50,8 @@ class Scores:
         names: Display names of the metrics, by key.
         signatures: Signatures of the metrics (settings and version), by key.
         table: Scores of each system by metric; None for a system without the metric.
-        sentence_scores: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence BLEU.
+        sentence_scores: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence
+            BLEU.
         buckets: Buckets of source length.
         by_length: Scores of each system in the buckets, for the metrics in `BY_LENGTH`.
         attention: Attention statistics of each system under forced decoding; None without attention.
@@ -124,7 +125,11 @@ def compute_scores(
         names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
         signatures={metric: own[0].signature for metric, own in found.items() if own[0].signature},
         table=table,
-        sentence_scores={metric: [one.sentence_scores() for one in own] for metric, own in found.items() if metric != "bleu"}
+        sentence_scores={
+            metric: [one.sentence_scores() for one in own]
+            for metric, own in found.items()
+            if metric != "bleu"
+        }
         | {"bleu": [_sentence_bleu(system, references, tokenize, lowercase) for system in systems]},
         buckets=buckets,
         by_length={
@@ -185,7 +190,9 @@ def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int)
     return score_word_links(_links(system), gold, resamples) if system.attention else None
 
 
-def score_word_links(links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000) -> SystemScore:
+def score_word_links(
+    links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000
+) -> SystemScore:
     """Return the alignment error rate (AER) of links, in percent.
 
     Args:

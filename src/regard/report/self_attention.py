@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from regard.errors import DataError
 from regard.report.colormap import clip_label, printable
-from regard.report.svg import MUTED, color_of, line, svg_document, polygon, text
+from regard.report.svg import MUTED, color_of, line, polygon, svg_document, text
 
 __all__ = ["plot_self_attention"]
 
@@ -27,7 +27,9 @@ _SPREAD = 16.0  # maximum distance between the lines of the first and the last h
 _MIN_WEIGHT = 0.02  # lines of smaller weights are omitted
 
 
-def plot_self_attention(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str) -> str:
+def plot_self_attention(
+    weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
+) -> str:
     """Plot the self-attention of one word.
 
     Args:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, dot, line, svg_document, polygon, text
+from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, dot, line, polygon, svg_document, text
 
 __all__ = ["RoundAttention", "plot_bars", "plot_triangles"]
 
@@ -55,7 +55,9 @@ class RoundAttention:
 
 
 def plot_bars(
-    transformations: Sequence[RoundAttention], scores: Float[np.ndarray, "R 3"], fertility: Float[np.ndarray, "3"]
+    transformations: Sequence[RoundAttention],
+    scores: Float[np.ndarray, "R 3"],
+    fertility: Float[np.ndarray, "3"],
 ) -> str:
     """Plot the rounds and their sum as bars: one column per transformation, one row per round.
 
@@ -161,7 +163,9 @@ def plot_triangles(transformations: Sequence[RoundAttention], scores: Float[np.n
             left = _LEFT + _COLUMN * m + 1.5 * _SLOT - _SIDE / 2
             parts += _triangle((left, base), each, r)
     parts += _triangle_legend(_LEFT, height - _MARGIN - 4)
-    return svg_document(width, height, "Transformations on the simplex of three words", _description(transformations), parts)
+    return svg_document(
+        width, height, "Transformations on the simplex of three words", _description(transformations), parts
+    )
 
 
 def _triangle(at: Point, each: RoundAttention, r: int) -> list[str]:

@@ -18,10 +18,10 @@ __all__ = [
     "clip_polygon",
     "color_of",
     "dot",
-    "line",
     "format_coordinate",
-    "svg_document",
+    "line",
     "polygon",
+    "svg_document",
     "text",
 ]
 
@@ -106,7 +106,9 @@ def polygon(points: Sequence[Point], tooltip: str = "", **style: str | Length) -
 
 def dot(at: Point, radius: Length, tooltip: str = "", **style: str | Length) -> str:
     """Return a circle around a point; `tooltip` is its tooltip."""
-    place = f' cx="{format_coordinate(at[0])}" cy="{format_coordinate(at[1])}" r="{format_coordinate(radius)}"'
+    place = (
+        f' cx="{format_coordinate(at[0])}" cy="{format_coordinate(at[1])}" r="{format_coordinate(radius)}"'
+    )
     return _element("circle", place, tooltip, style)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from regard.data.links import Links
-from regard.data.whitespace import split_whitespace
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.vocabulary import UNK
+from regard.data.whitespace import split_whitespace
 from regard.decoding.analysis import force_decode_lines, tokens_to_words
 from regard.decoding.config import AlignmentConfig
 from regard.decoding.linking import LayerAttention, attention_map, select_heads
@@ -22,19 +22,19 @@ from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import LineResult, Translation, Translator, enumerate_lines
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
-from regard.report.training_curves import Curves
-from regard.report.word_maps import MapKind, AttentionLayers, WordMaps, drop_equal_priors, word_maps
 from regard.report.errors import ReceivedAttention, SentenceErrors, received_attention
+from regard.report.training_curves import Curves
+from regard.report.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
 
 __all__ = [
-    "Progress",
     "LinkFunction",
+    "Progress",
     "SentenceResult",
     "SystemResults",
-    "collect_translations",
-    "collect_model",
-    "sentence_from_result",
     "add_word_links",
+    "collect_model",
+    "collect_translations",
+    "sentence_from_result",
     "system_maps",
 ]
 
@@ -123,7 +123,8 @@ def collect_model(
         translator: The model and its search settings, which return one translation per line.
         pairs: The lines and their references.
         progress: Progress display.
-        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior attention.
+        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
+            attention.
         lowercase: Whether to ignore case when counting repetitions.
         curves: Training curves of the model.
     """
@@ -140,7 +141,8 @@ def collect_model(
     forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
     own = drop_equal_priors([one.own_maps for one in shown])
     sentences = tuple(
-        replace(one, own_maps=mine, forced_maps=led) for one, mine, led in zip(shown, own, forced, strict=True)
+        replace(one, own_maps=mine, forced_maps=led)
+        for one, mine, led in zip(shown, own, forced, strict=True)
     )
     attends = any(one is not None for one in attention)
     return SystemResults(
@@ -251,7 +253,9 @@ def _output_tokens(best: Translation, translator: Translator | PhraseTranslator)
     return best.tokens
 
 
-def _attention_received(best: Translation, tokens: Sequence[str], text: TextProcessor) -> ReceivedAttention | None:
+def _attention_received(
+    best: Translation, tokens: Sequence[str], text: TextProcessor
+) -> ReceivedAttention | None:
     """Return the attention that the source words received, or None if the model has no attention."""
     if best.tokens and not best.weights.any():
         return None

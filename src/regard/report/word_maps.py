@@ -15,7 +15,15 @@ from jaxtyping import Float, UInt8
 
 from regard.metrics.maps import AttentionMap
 
-__all__ = ["MapKind", "MapPacker", "AttentionLayers", "WordMaps", "drop_equal_priors", "quantize", "word_maps"]
+__all__ = [
+    "AttentionLayers",
+    "MapKind",
+    "MapPacker",
+    "WordMaps",
+    "drop_equal_priors",
+    "quantize",
+    "word_maps",
+]
 
 _CHUNK = 1 << 18  # bytes of maps compressed together; the page decompresses one chunk to show a sentence
 

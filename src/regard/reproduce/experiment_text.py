@@ -21,18 +21,23 @@ from typing import Any, Literal
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.files import file_digest, write_atomic
 from regard.data.directories import atomic_directory
+from regard.data.files import file_digest, write_atomic
 from regard.data.reading import read_json
-from regard.data.whitespace import normalize_whitespace
 from regard.data.tokenizer_factory import MosesConfig, create_tokenizers
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["SPLITS", "DEFAULT_COLUMNS", "ExperimentText", "find_tables", "read_text", "write_text"]
+__all__ = ["DEFAULT_COLUMNS", "SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
 SPLITS = ("train", "valid", "test", "gold")
-FILE_PREFIXES = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"), "gold": ("gold-test",)}
+FILE_PREFIXES = {
+    "train": ("train",),
+    "valid": ("val", "dev"),
+    "test": ("test", "tst"),
+    "gold": ("gold-test",),
+}
 GOLD_LINKS = "gold-test.talp"
 NUM_HELD_OUT = 1000
 DEFAULT_COLUMNS = (1, 2, 3)
@@ -140,7 +145,8 @@ def write_text(
             for split, own in pairs.items()
         }
         corpora = {
-            split: {side: str(output_dir / f"{split}.{side}") for side in ("source", "target")} for split in pairs
+            split: {side: str(output_dir / f"{split}.{side}") for side in ("source", "target")}
+            for split in pairs
         }
         text = ExperimentText(
             output_dir,
@@ -162,7 +168,8 @@ def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COL
     """Find tables of inflected forms and describe them in `text.json`.
 
     Args:
-        prefix: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`.
+        prefix: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and
+            `.test`.
             `.tsv` and `.gz` are optional, and the training table may be named `train-high` (SIGMORPHON).
             Without a `.test` table, `.dev` is the test set and the last training forms are the validation
             set.
@@ -177,7 +184,9 @@ def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COL
     for split in ("train", "valid"):
         if found[split] is None:
             kind = TABLE_SUFFIXES[split][0]
-            raise DataError(f"{prefix.parent}: expected {prefix.name}.{kind}.tsv or {prefix.name}.{kind}.tsv.gz")
+            raise DataError(
+                f"{prefix.parent}: expected {prefix.name}.{kind}.tsv or {prefix.name}.{kind}.tsv.gz"
+            )
     paths = {split: path for split, path in found.items() if path is not None}
     _check_columns(paths["train"], columns)
     digest = _digest([paths["train"], paths["valid"]])
@@ -220,7 +229,9 @@ def _check_columns(path: Path, columns: Sequence[int]) -> None:
     lines = islice(read_lines(path), 100)
     rows = [fields for fields in (line.split("\t") for line in lines) if len(fields) >= max(columns)]
     forms = [row[columns[-1] - 1] for row in rows if FEATURE_PATTERN.search(row[columns[-1] - 1])]
-    described = [row for row in rows if any(FEATURE_PATTERN.search(row[place - 1]) for place in columns[1:-1])]
+    described = [
+        row for row in rows if any(FEATURE_PATTERN.search(row[place - 1]) for place in columns[1:-1])
+    ]
     if len(forms) > len(rows) / 2 > len(described):
         raise DataError(
             f"{path}: column {columns[-1]} should contain forms, but {forms[0]!r} looks like features; "
@@ -240,7 +251,9 @@ def read_text(folder: Path) -> ExperimentText:
             corpus.update({key: str(folder / corpus[key]) for key in PATH_KEYS if key in corpus})
         return ExperimentText(folder, **about)
     except (AttributeError, KeyError, TypeError, ValueError):  # NotJson is one of these
-        raise DataError(f"{folder / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text") from None
+        raise DataError(
+            f"{folder / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text"
+        ) from None
 
 
 def _existing_text(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentText | None:

@@ -32,9 +32,9 @@ from regard.decoding.translator import Translator
 from regard.decoding.tune_penalties import best_trial, tune_penalties
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, RunConfig, load_model, train
-from regard.reproduce.plan import TableJob, RowJob
-from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, serialize_statistics, read_statistics
 from regard.reproduce.experiment_text import ExperimentText, read_text
+from regard.reproduce.plan import RowJob, TableJob
+from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics
 from regard.training.device import set_num_threads
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
@@ -91,7 +91,9 @@ def _score(
     begun = time.monotonic()
     outputs = system.outputs()
     seconds = time.monotonic() - begun
-    counts = {name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]}
+    counts = {
+        name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]
+    }
     kept = read_statistics(row.path("safetensors")) if done["scores"] else {}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
@@ -123,7 +125,9 @@ def _tune_penalties(
     """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
     translator = Translator(loaded.model, loaded.text, search)
-    trials = tune_penalties(translator, sources, references, row.penalties, row.penalties, "none", lowercase=True)
+    trials = tune_penalties(
+        translator, sources, references, row.penalties, row.penalties, "none", lowercase=True
+    )
     best = best_trial(trials)
     chosen = _with_penalties(search, best.length_penalty, best.coverage_penalty)
     return chosen, [dataclasses.asdict(trial) for trial in trials]

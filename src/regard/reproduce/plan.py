@@ -19,19 +19,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import from_dict, apply_override, to_dict
-from regard.data.files import write_atomic
+from regard.config import apply_override, from_dict, to_dict
 from regard.data.directories import recipes_dir
+from regard.data.files import write_atomic
 from regard.data.links import GoldLinks, check_links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
 from regard.data.whitespace import split_whitespace
 from regard.decoding.config import GenerationBatchConfig
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
-from regard.reproduce.tables import Row, Table
 from regard.reproduce.experiment_text import ExperimentText
+from regard.reproduce.tables import Row, Table
 
-__all__ = ["SIZES", "TableJob", "RowJob", "merge_options", "plan"]
+__all__ = ["SIZES", "RowJob", "TableJob", "merge_options", "plan"]
 
 SIZES = ("small", "paper")
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -191,7 +191,9 @@ def plan(
     def job(model: str, seed: int, models: int) -> TableJob:
         origin = [digest(model), split, text.test_checksums[split]] + ([str(models)] if models > 1 else [])
         own = [row for row in wanted if (row.model_recipe, row.ensemble_size) == (model, models)]
-        row_jobs = (_row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own)
+        row_jobs = (
+            _row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own
+        )
         places: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
         if model in starts:
             places["training"] = {"init_from": folder(starts[model], seed)}
@@ -199,7 +201,9 @@ def plan(
         return TableJob(
             model=model,
             seed=seed,
-            config=_config(merge_options(recipes[model], places), f"{table.recipes}/{model}.toml", output_dir, text),
+            config=_config(
+                merge_options(recipes[model], places), f"{table.recipes}/{model}.toml", output_dir, text
+            ),
             output_dir=members[0] + (f"-ensemble{models}" if models > 1 else ""),
             member_dirs=members,
             text_dir=str(text.directory),
@@ -243,7 +247,8 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
     ]
     if len(gold) != len(sides[0]):
         raise DataError(
-            f"{text.gold_path} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have one "
+            f"{text.gold_path} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have "
+            "one "
             "line per sentence pair"
         )
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):

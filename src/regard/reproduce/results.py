@@ -8,13 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics.significance import PairedComparison, Estimate, bootstrap, paired_bootstrap
-from regard.reproduce.plan import TableJob, RowJob
+from regard.metrics.significance import Estimate, PairedComparison, bootstrap, paired_bootstrap
+from regard.reproduce.experiment_text import ExperimentText
+from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
 from regard.reproduce.tables import Metric, Row, Table
-from regard.reproduce.experiment_text import ExperimentText
 
-__all__ = ["MetricResult", "RowResult", "results_to_dict", "results_to_markdown", "collect_results", "sentence_counts"]
+__all__ = [
+    "MetricResult",
+    "RowResult",
+    "collect_results",
+    "results_to_dict",
+    "results_to_markdown",
+    "sentence_counts",
+]
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,8 @@ class MetricResult:
     Attributes:
         estimate: The mean over seeds and its 95 % confidence interval by bootstrap over sentences and seeds.
         seeds: The score of each seed.
-        difference: The paired difference from the first row of the table and its p-value. None for the first row
+        difference: The paired difference from the first row of the table and its p-value. None for the first
+            row
             itself, if the two rows have different seeds, or for a single sentence.
         published: The number in the paper, if any.
         num_sentences: The number of scored sentences.
@@ -57,7 +65,9 @@ class RowResult:
     runs: list[dict[str, Any]]
 
 
-def collect_results(table: Table, jobs: Sequence[TableJob], pair: str, num_resamples: int = 1000) -> list[RowResult]:
+def collect_results(
+    table: Table, jobs: Sequence[TableJob], pair: str, num_resamples: int = 1000
+) -> list[RowResult]:
     """Collect the results of the finished rows of a table.
 
     Args:

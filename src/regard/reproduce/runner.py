@@ -14,15 +14,15 @@ from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.registry import DEFAULT_ALIGNER, default_config
 from regard.config import from_dict
+from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import CorpusConfig
-from regard.data.partial import remove_leftovers
 from regard.data.dataset import prepare_data
+from regard.data.partial import remove_leftovers
 from regard.data.tokenizer_factory import ActionsConfig
 from regard.errors import RegardError
 from regard.experiment import RunConfig
-from regard.cpu_threads import num_available_cpus
-from regard.reproduce.plan import TableJob
 from regard.reproduce.experiment_text import ExperimentText
+from regard.reproduce.plan import TableJob
 from regard.training.fertility import add_fertilities
 
 __all__ = ["JobsFailedError", "run_jobs", "threads_per_job"]
@@ -42,7 +42,9 @@ def threads_per_job(num_jobs: int) -> int:
     return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
 
 
-def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, report: ReportFunction) -> None:
+def run_jobs(
+    jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, report: ReportFunction
+) -> None:
     """Run the unfinished jobs.
 
     Files that several jobs share (prepared text, fertilities, the aligner) are created first.
@@ -79,7 +81,9 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, 
                 for process in [process for process in running if process.poll() is not None]:
                     job, begun = running.pop(process)
                     if process.returncode:
-                        failed[job.output_dir] = f"{job.name}: status {process.returncode}, see {_log_path(job)}"
+                        failed[job.output_dir] = (
+                            f"{job.name}: status {process.returncode}, see {_log_path(job)}"
+                        )
                         report(f"{job.name}: failed: {_last_line(job)}")
                     else:
                         report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
@@ -99,7 +103,9 @@ def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
     return [job for job in jobs if job.output_dir in wanted]
 
 
-def _ready(waiting: Sequence[TableJob], running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]") -> TableJob | None:
+def _ready(
+    waiting: Sequence[TableJob], running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]"
+) -> TableJob | None:
     """Return the first job whose required models are finished."""
     undone = {job.output_dir for job in waiting} | {job.output_dir for job, _ in running.values()}
     return next((job for job in waiting if not job.required_dirs & undone), None)

@@ -24,17 +24,24 @@ from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.metrics.alignment import aer_from_counts, count_links
-from regard.metrics.by_length import count_lengths, bucket_by_length
+from regard.metrics.by_length import bucket_by_length, count_lengths
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
 from regard.metrics.significance import Aggregate
 from regard.metrics.transduction import count_transduction, mean_edits
-from regard.metrics.translation import make_aggregate, count_statistics
-from regard.reproduce.tables import LENGTH_BINS
+from regard.metrics.translation import count_statistics, make_aggregate
 from regard.reproduce.experiment_text import ExperimentText
+from regard.reproduce.tables import LENGTH_BINS
 
-__all__ = ["METRIC_FUNCTIONS", "MetricFunctions", "ScoredSystem", "unavailable_reason", "serialize_statistics", "read_statistics"]
+__all__ = [
+    "METRIC_FUNCTIONS",
+    "MetricFunctions",
+    "ScoredSystem",
+    "read_statistics",
+    "serialize_statistics",
+    "unavailable_reason",
+]
 
 
 @dataclass
@@ -70,12 +77,16 @@ class ScoredSystem:
         if beam_size not in self._outputs:
             search = dataclasses.replace(self.search, beam_size=beam_size)
             translator = Translator(self.model.model, self.model.text, search)
-            self._outputs[beam_size] = [found.text for found in translator.translate(enumerate_lines(self.sources))]
+            self._outputs[beam_size] = [
+                found.text for found in translator.translate(enumerate_lines(self.sources))
+            ]
         return self._outputs[beam_size]
 
 
 def _bleu(system: ScoredSystem, beam: int | None = None) -> SentenceCounts:
-    return count_statistics("bleu", system.outputs(beam), [system.references], tokenize="none", lowercase=True)
+    return count_statistics(
+        "bleu", system.outputs(beam), [system.references], tokenize="none", lowercase=True
+    )
 
 
 def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
@@ -180,7 +191,9 @@ METRIC_FUNCTIONS = {
     "bleu-10": MetricFunctions(partial(_bleu, beam=10), _bleu_aggregate),
     "sacrebleu": MetricFunctions(_sacrebleu, lambda: make_aggregate("bleu")),
     **{
-        f"sacrebleu:{label}": MetricFunctions(partial(_sacrebleu_of, place=place), lambda: make_aggregate("bleu"))
+        f"sacrebleu:{label}": MetricFunctions(
+            partial(_sacrebleu_of, place=place), lambda: make_aggregate("bleu")
+        )
         for place, label in enumerate(LENGTH_BINS)
     },
     "meteor": MetricFunctions(_meteor, lambda: meteor_from_counts),
@@ -189,7 +202,9 @@ METRIC_FUNCTIONS = {
     "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: percentage),
     "edits": MetricFunctions(partial(_transduction, name="edits"), lambda: mean_edits),
     "aer": MetricFunctions(partial(_alignment, name="AER", score=_error), lambda: _error),
-    "one-minus-aer": MetricFunctions(partial(_alignment, name="1 - AER", score=_agreement), lambda: _agreement),
+    "one-minus-aer": MetricFunctions(
+        partial(_alignment, name="1 - AER", score=_agreement), lambda: _agreement
+    ),
     "perplexity": MetricFunctions(_perplexity, lambda: _exponential),
 }
 

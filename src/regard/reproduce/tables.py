@@ -36,7 +36,8 @@ class Row:
         model: The recipe of the model, if the row differs from another row in the search only. Default: that
             of the row.
         init_from: The recipe whose trained weights initialize the model. Default: random initialization.
-        ensemble_size: The number of models in the ensemble; they have the seed of the row and the following seeds.
+        ensemble_size: The number of models in the ensemble; they have the seed of the row and the following
+            seeds.
         tune_penalties: Whether the length and coverage penalties are tuned on the validation text.
         published: The paper's numbers, by language pair and then by metric name.
     """

@@ -15,16 +15,22 @@ from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
-from regard.server.dispatcher import ClientDisconnectedError, Dispatcher, gather_answers, stream_answers, wait_for_answer
+from regard.server.dispatcher import (
+    ClientDisconnectedError,
+    Dispatcher,
+    gather_answers,
+    stream_answers,
+    wait_for_answer,
+)
 from regard.server.engine import ModelServer
-from regard.server.middleware import RequestMiddleware
+from regard.server.errors import RequestError, add_handlers, unexpected_error_response
 from regard.server.hosts import AllowedHosts
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.validation import SplitTexts, check_lines, check_search, check_request_texts, split_texts
 from regard.server.metrics import Metrics
-from regard.server.static_files import add_page
-from regard.server.errors import RequestError, add_handlers, unexpected_error_response
+from regard.server.middleware import RequestMiddleware
 from regard.server.sentence_splitter import split_sentences
+from regard.server.static_files import add_page
+from regard.server.validation import SplitTexts, check_lines, check_request_texts, check_search, split_texts
 
 __all__ = ["create_app"]
 
@@ -106,7 +112,14 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
 
     # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = AllowedHosts(config.host, config.allow_hosts)
-    app.add_middleware(RequestMiddleware, posts=posts, hosts=hosts, max_body_size=config.max_request_bytes, seconds=config.request_timeout, on_answer=count_answer)
+    app.add_middleware(
+        RequestMiddleware,
+        posts=posts,
+        hosts=hosts,
+        max_body_size=config.max_request_bytes,
+        seconds=config.request_timeout,
+        on_answer=count_answer,
+    )
     _describe(app, config)
     return app
 
@@ -187,7 +200,9 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
     ]
 
 
-async def _lines(request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float) -> AsyncIterator[str]:
+async def _lines(
+    request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float
+) -> AsyncIterator[str]:
     """Yield the lines of a streamed answer."""
     found: list[dict[str, Any]] = [{} for _ in futures]
     async for number, one in stream_answers(request, futures, seconds):
@@ -219,9 +234,14 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         """Compute the log-probabilities of given translations, token by token."""
         engine = desk.engine(asked.model)
         if len(asked.pairs) > config.max_sentences:
-            raise RequestError(422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}")
+            raise RequestError(
+                422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}"
+            )
         check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
-        jobs = [PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target)) for pair in asked.pairs]
+        jobs = [
+            PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target))
+            for pair in asked.pairs
+        ]
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
         try:
@@ -232,7 +252,9 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
 
 
 def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
-    @app.post("/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422))
+    @app.post(
+        "/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422)
+    )
     async def split(asked: schemas.SplitRequest) -> Response:
         """Split a text into sentences."""
         check_request_texts([asked.text], config)
@@ -245,7 +267,15 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         """Return the models and the limits of the server."""
         limits = {
             name: getattr(config, name)
-            for name in ("max_request_bytes", "max_characters", "max_sentences", "max_words", "max_beam_size", "request_timeout", "max_queued_sentences")
+            for name in (
+                "max_request_bytes",
+                "max_characters",
+                "max_sentences",
+                "max_words",
+                "max_beam_size",
+                "request_timeout",
+                "max_queued_sentences",
+            )
         }
         facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
         return _json({"models": facts, "limits": limits})

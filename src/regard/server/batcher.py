@@ -92,7 +92,12 @@ class Batcher(Generic[Item, Answer]):
         observer: QueueObserver | None = None,
     ) -> None:
         """Create an empty queue; `start` starts processing."""
-        self._work, self._max_batch_size, self._window, self._max_waiting = work, max_batch_size, window, max_waiting
+        self._work, self._max_batch_size, self._window, self._max_waiting = (
+            work,
+            max_batch_size,
+            window,
+            max_waiting,
+        )
         self._watcher = observer or QueueObserver()
         self._waiting: list[_QueueItem] = []
         self._clock = 0

@@ -39,7 +39,9 @@ class ServeConfig:
     max_queued_sentences: int = option(
         default=1000, help="Maximum number of sentences that wait for a model.", ge=1, le=1_000_000
     )
-    request_timeout: float = option(default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400)
+    request_timeout: float = option(
+        default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400
+    )
     max_request_bytes: int = option(
         default=256 * 1024, help="Maximum size of a request's body in bytes.", ge=1024, le=1_073_741_824
     )

@@ -225,4 +225,6 @@ def connection_class(config: ServeConfig) -> tuple[type[H11Protocol], int]:
     most, backlog = most_connections(config.max_connections)
     if most < config.max_connections:
         _log.info("at most %d connections, because of the limit of open files (ulimit -n)", most)
-    return type("Connection", (_Connection,), {"limiter": ConnectionLimiter(most, config.header_timeout)}), backlog
+    return type(
+        "Connection", (_Connection,), {"limiter": ConnectionLimiter(most, config.header_timeout)}
+    ), backlog

@@ -10,8 +10,8 @@ from regard.errors import RegardError
 from regard.server.batcher import Batcher, QueueClosedError, QueueFullError
 from regard.server.config import ServeConfig
 from regard.server.engine import ModelServer
-from regard.server.metrics import Metrics, QueueMetrics
 from regard.server.errors import RequestError
+from regard.server.metrics import Metrics, QueueMetrics
 
 __all__ = ["ClientDisconnectedError", "Dispatcher", "gather_answers", "stream_answers", "wait_for_answer"]
 

@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.api.loading import search_settings
-from regard.api.phrase_based import is_phrase_based, load_phrase_model, no_probability_error, phrase_search_settings
+from regard.api.phrase_based import (
+    is_phrase_based,
+    load_phrase_model,
+    no_probability_error,
+    phrase_search_settings,
+)
 from regard.data.text import TextProcessor
-from regard.decoding.user_fertilities import check_fertility_support
 from regard.decoding.config import GenerationConfig
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import InputLine, Translator
+from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel
-from regard.server.serializers import serialize_score, serialize_sentence
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.server.serializers import serialize_score, serialize_sentence
 from regard.smt.model import PhraseModel
 from regard.training.device import release_unused_memory
 
@@ -62,7 +67,9 @@ class ModelServer:
     ) -> None:
         """Store the model; no computation takes place."""
         self.name, self.model, self.text, self.properties = name, model, text, facts
-        self.search = replace(search, batch_size=batch, max_source_length=min(search.max_source_length, max_source_length))
+        self.search = replace(
+            search, batch_size=batch, max_source_length=min(search.max_source_length, max_source_length)
+        )
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
         self._translator = lru_cache(64)(self._make)
@@ -203,7 +210,8 @@ def load_engines(
         directories: The model folders.
         device: Device of the models, such as `auto`, `cpu` or `cuda`.
         precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
-        output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None stands for the
+        output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None
+            stands for the
             value with which the model computes word links.
         batch: Maximum number of sentences in a batch.
         words: Maximum number of words in a sentence.

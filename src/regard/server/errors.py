@@ -37,7 +37,9 @@ class RequestError(Exception):
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-def error_response(status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> JSONResponse:
+def error_response(
+    status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
     """Return an error response; `more` are additional fields of its JSON object."""
     # A lone surrogate in the message, copied from the request, cannot be encoded.
     readable = message.encode("utf-8", "replace").decode("utf-8")
@@ -73,7 +75,9 @@ def add_handlers(app: FastAPI) -> None:
         # The guard also accepts HEAD wherever GET is allowed.
         if "GET" in headers.get("Allow", ""):
             headers["Allow"] += ", HEAD"
-        return error_response(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers)
+        return error_response(
+            error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers
+        )
 
     async def mistake(_: Request, error: Exception) -> JSONResponse:
         return error_response(422, str(error))

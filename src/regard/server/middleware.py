@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.hosts import AllowedHosts
 from regard.server.errors import RequestError, error_response, unexpected_error_response
+from regard.server.hosts import AllowedHosts
 
 __all__ = ["RequestMiddleware"]
 
@@ -40,7 +40,13 @@ class RequestMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, posts: Collection[str], hosts: AllowedHosts, max_body_size: int, seconds: float, on_answer: AnswerCallback
+        self,
+        app: ASGIApp,
+        posts: Collection[str],
+        hosts: AllowedHosts,
+        max_body_size: int,
+        seconds: float,
+        on_answer: AnswerCallback,
     ) -> None:
         """Store the limits."""
         self.app, self._posts, self._hosts = app, posts, hosts

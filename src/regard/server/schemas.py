@@ -7,17 +7,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from regard.server.config import ServeConfig
 
 __all__ = [
+    "ErrorResponse",
     "Health",
     "ModelsAnswer",
-    "SentencePair",
     "PairAnswer",
-    "SplitSentence",
-    "ErrorResponse",
     "ScoreAnswer",
     "ScoreRequest",
     "SentenceAnswer",
+    "SentencePair",
     "SplitAnswer",
     "SplitRequest",
+    "SplitSentence",
     "TranslateAnswer",
     "TranslateRequest",
     "WordFertility",

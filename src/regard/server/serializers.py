@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.whitespace import ASCII_WHITESPACE
-from regard.data.text import TextSide, TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.vocabulary import UNK
+from regard.data.whitespace import ASCII_WHITESPACE
 from regard.decoding.linking import select_heads
 from regard.decoding.scoring import LineScore
 from regard.decoding.translator import LineResult, Translation

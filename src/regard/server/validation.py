@@ -8,7 +8,7 @@ from regard.server.config import ServeConfig
 from regard.server.errors import RequestError
 from regard.server.sentence_splitter import SentenceSpan, split_sentences
 
-__all__ = ["SplitTexts", "check_lines", "check_search", "check_request_texts", "split_texts"]
+__all__ = ["SplitTexts", "check_lines", "check_request_texts", "check_search", "split_texts"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class SplitTexts:
         return [text + whole[end:] for text, whole, end in zip(joined, self.texts, ends, strict=True)]
 
 
-def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None) -> SplitTexts:
+def split_texts(
+    texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None
+) -> SplitTexts:
     """Split texts into sentences.
 
     Args:
@@ -59,7 +61,9 @@ def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language
         for sentence in split_sentences(text, lines_only=not split, language=language)
     ]
     if len(sentences) > config.max_sentences:
-        raise RequestError(422, f"{len(sentences)} sentences: a request may have at most {config.max_sentences}")
+        raise RequestError(
+            422, f"{len(sentences)} sentences: a request may have at most {config.max_sentences}"
+        )
     for number, (_, sentence) in enumerate(sentences, 1):
         _check_words(sentence.text, f"sentence {number}", config)
     return SplitTexts(tuple(texts), tuple(sentences))

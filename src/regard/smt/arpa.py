@@ -79,7 +79,7 @@ def _write(model: NgramLanguageModel, file: TextIO) -> None:
 
 
 def read_arpa(path: Path | str) -> NgramLanguageModel:
-    """Read a model; blank lines are ignored, and so is any text before the section `\\data\\`.
+    r"""Read a model; blank lines are ignored, and so is any text before the section `\data\`.
 
     Raises:
         DataError: if the file cannot be read, a section is missing or has another number of n-grams than the

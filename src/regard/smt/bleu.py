@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-__all__ = ["NUM_STATISTICS", "compute_bleu", "bleu_statistics"]
+__all__ = ["NUM_STATISTICS", "bleu_statistics", "compute_bleu"]
 
 NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
 
 
 def bleu_statistics(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
-    """Return the statistics of several translations of one sentence: float64 [translations, NUM_STATISTICS]."""
+    """Return the statistics of translations of one sentence, float64 [translations, NUM_STATISTICS]."""
     flat = np.array([word for words in translations for word in words], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
     return _count(flat, offsets, np.array(reference, dtype=np.int64))

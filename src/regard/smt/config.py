@@ -34,7 +34,10 @@ class PhraseConfig:
     aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")
     lowercase: bool = option(default=True, help="Whether the aligner lowercases the text.")
     max_phrase_length: int = option(
-        default=MAX_PHRASE_LENGTH, help="Maximum length of a phrase in words, 1 to 7.", ge=1, le=MAX_PHRASE_LENGTH
+        default=MAX_PHRASE_LENGTH,
+        help="Maximum length of a phrase in words, 1 to 7.",
+        ge=1,
+        le=MAX_PHRASE_LENGTH,
     )
     smoothing: Literal["kneser-ney", "none"] = option(
         default="kneser-ney",
@@ -55,6 +58,9 @@ class PhraseConfig:
         default=20, help="Maximum number of translations that are tried per source phrase.", ge=1, le=10_000
     )
     distortion_limit: int = option(
-        default=6, help="Maximum distance of a reordering jump in source words.", ge=0, le=MAX_DISTORTION_LIMIT
+        default=6,
+        help="Maximum distance of a reordering jump in source words.",
+        ge=0,
+        le=MAX_DISTORTION_LIMIT,
     )
     tuning: TuningConfig = option(default=TuningConfig, help="Tuning of the feature weights.")

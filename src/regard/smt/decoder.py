@@ -9,11 +9,11 @@ import numpy as np
 from regard.alignment.threads import run_parallel
 from regard.smt.language_model import NgramLanguageModel
 from regard.smt.nbest import best_paths, path_features
-from regard.smt.translation_options import PhraseTableArrays, collect_options, future_costs
 from regard.smt.phrase_table import PhraseTable
 from regard.smt.stack_search import stack_search
+from regard.smt.translation_options import PhraseTableArrays, collect_options, future_costs
 
-__all__ = ["COPIED", "SearchLimits", "PhraseDecoder", "PhraseTranslation", "PhrasePair"]
+__all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
 
 COPIED = -1
 """The target word id that stands for a copied source word."""
@@ -108,7 +108,8 @@ class PhraseDecoder:
         Args:
             sources: The word ids of each sentence. Unknown words have negative ids, equal for equal words.
             num_return: The maximum number of translations; all have different words.
-            num_threads: The number of sentences that are translated in parallel; it does not affect the result.
+            num_threads: The number of sentences that are translated in parallel; it does not affect the
+                result.
         """
         calls = [(np.array(source, dtype=np.int64), num_return) for source in sources]
         return run_parallel(self._translate_one, calls, num_threads)

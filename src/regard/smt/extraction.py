@@ -35,7 +35,8 @@ class PhraseOccurrences:
         source_lengths: The number of source words.
         target_starts: The position of the first target word in the sentence.
         target_lengths: The number of target words.
-        links: int64; bit `MAX_PHRASE_LENGTH * i + j` is set if word i of the source phrase is linked to word j of the
+        links: int64; bit `MAX_PHRASE_LENGTH * i + j` is set if word i of the source phrase is linked to word
+            j of the
             target phrase.
         backward: The backward orientation, an index into `ORIENTATIONS`.
         forward: The forward orientation, an index into `ORIENTATIONS`.
@@ -59,7 +60,9 @@ class PhraseOccurrences:
         return PhraseOccurrences(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
-def extract_phrases(corpus: Corpus, links: LinkTable, max_length: int = MAX_PHRASE_LENGTH) -> PhraseOccurrences:
+def extract_phrases(
+    corpus: Corpus, links: LinkTable, max_length: int = MAX_PHRASE_LENGTH
+) -> PhraseOccurrences:
     """Extract all phrase pairs of a text.
 
     Args:

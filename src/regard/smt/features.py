@@ -8,7 +8,7 @@ import numpy as np
 from regard.smt.extraction import ORIENTATIONS
 from regard.smt.phrase_table import SCORES
 
-__all__ = ["NUM_FEATURES", "INITIAL_WEIGHTS", "UNKNOWN_WEIGHT", "feature_names", "tuned_features"]
+__all__ = ["INITIAL_WEIGHTS", "NUM_FEATURES", "UNKNOWN_WEIGHT", "feature_names", "tuned_features"]
 
 LANGUAGE, WORDS, PHRASES, UNKNOWN, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12
 """The indices of the features: log p of the language model in nats; minus the number of words; minus the

@@ -23,7 +23,15 @@ from regard.errors import DataError
 from regard.smt.language_model import BEGIN, END, UNKNOWN, NgramLanguageModel
 from regard.smt.trie import ABSENT, Trie, assemble_trie, grow_level
 
-__all__ = ["FALLBACK_DISCOUNTS", "NgramCounts", "count_ngrams", "compute_discounts", "estimate_language_model", "estimate_ids", "smooth"]
+__all__ = [
+    "FALLBACK_DISCOUNTS",
+    "NgramCounts",
+    "compute_discounts",
+    "count_ngrams",
+    "estimate_ids",
+    "estimate_language_model",
+    "smooth",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +55,9 @@ class NgramCounts:
     suffixes: np.ndarray
 
 
-def estimate_language_model(sentences: Iterable[Sequence[str]], order: int, name: str = "the text") -> NgramLanguageModel:
+def estimate_language_model(
+    sentences: Iterable[Sequence[str]], order: int, name: str = "the text"
+) -> NgramLanguageModel:
     """Estimate a language model from sentences.
 
     Args:

@@ -27,7 +27,16 @@ from regard.errors import DataError
 from regard.smt.array_storage import read_arrays, write_arrays
 from regard.smt.trie import Trie
 
-__all__ = ["BEGIN", "END", "UNKNOWN", "NgramLanguageModel", "Perplexity", "LanguageModelArrays", "read_sentences", "score_word"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "UNKNOWN",
+    "LanguageModelArrays",
+    "NgramLanguageModel",
+    "Perplexity",
+    "read_sentences",
+    "score_word",
+]
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
@@ -205,7 +214,9 @@ class NgramLanguageModel:
         self.trie.check(len(self.vocabulary))
         nodes = len(self.trie)
         if self.vocabulary[:3] != SPECIAL_WORDS or len(set(self.vocabulary)) != len(self.vocabulary):
-            raise DataError(f"vocabulary: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words")
+            raise DataError(
+                f"vocabulary: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words"
+            )
         for name in ("log_probs", "backoffs"):
             check_array(name, getattr(self, name), "float32", nodes)
             check_range(name, getattr(self, name), -1e30, 1e30)

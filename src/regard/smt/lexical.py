@@ -13,7 +13,7 @@ from numba import njit
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 
-__all__ = ["LexicalTable", "lexical_weights", "build_word_table"]
+__all__ = ["LexicalTable", "build_word_table", "lexical_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,28 @@ def lexical_weights(
     """
     forward, backward = np.empty(len(links)), np.empty(len(links))
     _lexical_weights(
-        table.keys, table.forward, table.target_null, table.source_null, *sources, *targets, *pairs, links, False, forward
+        table.keys,
+        table.forward,
+        table.target_null,
+        table.source_null,
+        *sources,
+        *targets,
+        *pairs,
+        links,
+        False,
+        forward,
     )
     _lexical_weights(
-        table.keys, table.backward, table.target_null, table.source_null, *sources, *targets, *pairs, links, True, backward
+        table.keys,
+        table.backward,
+        table.target_null,
+        table.source_null,
+        *sources,
+        *targets,
+        *pairs,
+        links,
+        True,
+        backward,
     )
     return forward, backward
 

@@ -14,14 +14,14 @@ import numpy as np
 from pydantic import Field
 
 from regard.config import configclass, option
+from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError
 from regard.smt.config import PhraseConfig
-from regard.smt.decoder import SearchLimits, PhraseDecoder
+from regard.smt.decoder import PhraseDecoder, SearchLimits
 from regard.smt.features import feature_names
 from regard.smt.language_model import NgramLanguageModel
 from regard.smt.phrase_table import PhraseTable
@@ -29,9 +29,9 @@ from regard.smt.phrase_table import PhraseTable
 __all__ = [
     "PHRASE_DIR",
     "PhraseModel",
+    "build_decoder",
     "load_phrase_decoder",
     "load_phrases",
-    "build_decoder",
     "read_file_checksums",
     "read_fingerprint",
     "save_phrases",
@@ -79,7 +79,11 @@ class PhraseModel:
 
 
 def build_decoder(
-    table: PhraseTable, language_model: NgramLanguageModel, text: TextProcessor, weights: np.ndarray, config: PhraseConfig
+    table: PhraseTable,
+    language_model: NgramLanguageModel,
+    text: TextProcessor,
+    weights: np.ndarray,
+    config: PhraseConfig,
 ) -> PhraseDecoder:
     """Return the decoder that a config describes.
 
@@ -91,12 +95,18 @@ def build_decoder(
         config: The options of the system, which give the limits of the search.
     """
     ids = np.array(language_model.ids(text.target.vocabulary.tokens), dtype=np.int64)
-    beam = SearchLimits(config.stack_size, distortion_limit=config.distortion_limit, max_options=config.max_options)
+    beam = SearchLimits(
+        config.stack_size, distortion_limit=config.distortion_limit, max_options=config.max_options
+    )
     return PhraseDecoder(table, language_model, ids, weights, config.reordering == "lexicalized", beam)
 
 
 def save_phrases(
-    output_dir: Path, decoder: PhraseDecoder, bleu: float, fingerprint: str, file_checksums: Mapping[str, str] | None = None
+    output_dir: Path,
+    decoder: PhraseDecoder,
+    bleu: float,
+    fingerprint: str,
+    file_checksums: Mapping[str, str] | None = None,
 ) -> None:
     """Write the tables and weights of a system to a model directory.
 
@@ -148,7 +158,9 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
     return PhraseModel(decoder, text, bleu)
 
 
-def load_phrase_decoder(folder: Path, text: TextProcessor, config: PhraseConfig) -> tuple[PhraseDecoder, float]:
+def load_phrase_decoder(
+    folder: Path, text: TextProcessor, config: PhraseConfig
+) -> tuple[PhraseDecoder, float]:
     """Load a decoder that `save_phrases` wrote, and its BLEU on the validation text.
 
     Args:
@@ -162,7 +174,9 @@ def load_phrase_decoder(folder: Path, text: TextProcessor, config: PhraseConfig)
     place = folder / PHRASE_DIR
     try:
         about = _read_metadata(place)
-        verify_checksums(place, about.sha256, (path.name for path in place.glob("*.npy")), PHRASE_METADATA_FILE)
+        verify_checksums(
+            place, about.sha256, (path.name for path in place.glob("*.npy")), PHRASE_METADATA_FILE
+        )
         table, model = PhraseTable.load(place), NgramLanguageModel.load(place)
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))

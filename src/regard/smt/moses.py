@@ -24,7 +24,7 @@ from regard.data.links import parse_links
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
 from regard.smt.extraction import MAX_PHRASE_LENGTH
-from regard.smt.phrase_table import UnsortedPairs, PhraseTable, build_phrase_table
+from regard.smt.phrase_table import PhraseTable, UnsortedPairs, build_phrase_table
 
 __all__ = ["read_phrase_table", "write_phrase_table"]
 
@@ -58,7 +58,11 @@ def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequen
         for entry in range(int(table.entries[node]), int(table.entries[node + 1])):
             words = [target[int(number)] for number in table.target(entry)]
             mask = int(table.links[entry])
-            links = [f"{k // MAX_PHRASE_LENGTH}-{k % MAX_PHRASE_LENGTH}" for k in range(MAX_PHRASE_LENGTH**2) if mask >> k & 1]
+            links = [
+                f"{k // MAX_PHRASE_LENGTH}-{k % MAX_PHRASE_LENGTH}"
+                for k in range(MAX_PHRASE_LENGTH**2)
+                if mask >> k & 1
+            ]
             fields = (
                 spelled[node],
                 " ".join(words),
@@ -102,7 +106,9 @@ def read_phrase_table(path: Path | str, source: WordList, target: WordList) -> P
         lengths = [side.add(field, row, where) for side, field, row in zip(sides, fields, rows, strict=False)]
         scores.append(_parse_log_probs(fields[2], 4, "scores", where))
         orientations.append(
-            _parse_log_probs(fields[4], 6, "orientations", where) if len(fields) > 4 else [math.log(1 / 3)] * 6
+            _parse_log_probs(fields[4], 6, "orientations", where)
+            if len(fields) > 4
+            else [math.log(1 / 3)] * 6
         )
         mask = 0
         for i, j in parse_links(fields[3], where):
@@ -133,7 +139,9 @@ class _Phrases:
         """Add the phrase of a line and return its number of words."""
         tokens = split_whitespace(text)
         if not 0 < len(tokens) <= MAX_PHRASE_LENGTH:
-            raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {MAX_PHRASE_LENGTH}")
+            raise DataError(
+                f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {MAX_PHRASE_LENGTH}"
+            )
         row = self._rows.setdefault(text, len(self._rows))
         if row == len(self._lengths):
             numbers = self._words.numbers(tokens)

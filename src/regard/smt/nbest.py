@@ -8,19 +8,19 @@ import numpy as np
 from numba import njit
 
 from regard.smt.features import (
-    FORWARD,
     BACKWARD,
     DISTORTION,
-    NUM_FEATURES,
+    FORWARD,
     LANGUAGE,
+    NUM_FEATURES,
     PHRASES,
     TABLE,
     UNKNOWN,
     WORDS,
 )
 from regard.smt.language_model import END, LanguageModelArrays, score_word
-from regard.smt.translation_options import LN10, TranslationOptions, PhraseTableArrays
-from regard.smt.stack_search import OPTION, NEXT_RECOMBINED, PREVIOUS, Hypotheses
+from regard.smt.stack_search import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses
+from regard.smt.translation_options import LN10, PhraseTableArrays, TranslationOptions
 
 __all__ = ["best_paths", "path_features"]
 
@@ -47,7 +47,11 @@ def best_paths(
         each path; float64 [found], the scores.
     """
     n = options.spans.shape[0]
-    paths, lengths, scores = np.empty((num_return, n), np.int32), np.zeros(num_return, np.int32), np.zeros(num_return)
+    paths, lengths, scores = (
+        np.empty((num_return, n), np.int32),
+        np.zeros(num_return, np.int32),
+        np.zeros(num_return),
+    )
     codes = np.zeros(num_return, np.uint64)
     # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
     keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)

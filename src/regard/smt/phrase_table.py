@@ -19,13 +19,13 @@ from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
+from regard.smt.array_storage import read_arrays, write_arrays
 from regard.smt.extraction import extract_phrases
 from regard.smt.kneser_ney import compute_discounts
-from regard.smt.lexical import lexical_weights, build_word_table
-from regard.smt.array_storage import read_arrays, write_arrays
-from regard.smt.trie import Trie, grow_level, build_phrase_trie
+from regard.smt.lexical import build_word_table, lexical_weights
+from regard.smt.trie import Trie, build_phrase_trie, grow_level
 
-__all__ = ["SCORES", "UnsortedPairs", "PhraseTable", "build_phrase_table", "estimate_phrase_table"]
+__all__ = ["SCORES", "PhraseTable", "UnsortedPairs", "build_phrase_table", "estimate_phrase_table"]
 
 Smoothing = Literal["kneser-ney", "none"]
 
@@ -109,7 +109,11 @@ class PhraseTable:
             DataError: if a file cannot be written.
         """
         arrays = {name: getattr(self, name) for name in _NAMES}
-        tree = {"first": self.trie.first_children, "words": self.trie.words, "levels": np.array(self.trie.levels)}
+        tree = {
+            "first": self.trie.first_children,
+            "words": self.trie.words,
+            "levels": np.array(self.trie.levels),
+        }
         write_arrays(folder, "phrases", arrays | tree)
 
     @classmethod
@@ -157,7 +161,7 @@ _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "tri
 
 
 def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
-    """Sort phrase pairs into a table, and keep the `MAX_TRANSLATIONS` most probable translations of each source phrase.
+    """Sort phrase pairs into a table with the most probable translations of each source phrase.
 
     Args:
         pairs: The phrase pairs.
@@ -222,8 +226,12 @@ def estimate_phrase_table(
     """
     found = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        strange = _contains_word(corpus.source, unknown, found.rows, found.source_starts, found.source_lengths)
-        strange |= _contains_word(corpus.target, unknown, found.rows, found.target_starts, found.target_lengths)
+        strange = _contains_word(
+            corpus.source, unknown, found.rows, found.source_starts, found.source_lengths
+        )
+        strange |= _contains_word(
+            corpus.target, unknown, found.rows, found.target_starts, found.target_lengths
+        )
         found = found.select(~strange) if strange.any() else found
     if not len(found):
         raise DataError("no phrase pair could be extracted: the text has no word links")
@@ -245,7 +253,9 @@ def estimate_phrase_table(
         [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)], axis=1
     )
     scores = np.stack(columns, axis=1)
-    return build_phrase_table(UnsortedPairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words))
+    return build_phrase_table(
+        UnsortedPairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +267,9 @@ class _DistinctPhrases:
     rows: np.ndarray
 
 
-def _contains_word(text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _contains_word(
+    text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
     """Return whether each phrase of one side contains a word."""
     before = np.concatenate([[0], np.cumsum(np.asarray(text.tokens) == word, dtype=np.int64)])
     places = text.starts[rows] + starts
@@ -321,4 +333,7 @@ def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarr
     """Return the smoothed log p(orientation | pair), in nats."""
     counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
-    return np.log((counts + ORIENTATION_PSEUDO_COUNT * overall) / (counts.sum(axis=1, keepdims=True) + ORIENTATION_PSEUDO_COUNT))
+    return np.log(
+        (counts + ORIENTATION_PSEUDO_COUNT * overall)
+        / (counts.sum(axis=1, keepdims=True) + ORIENTATION_PSEUDO_COUNT)
+    )

@@ -26,8 +26,8 @@ MAX_DISTORTION_LIMIT = 60
 """The maximum distortion limit, because the bitmap is one 64-bit integer."""
 
 PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, NEXT_RECOMBINED, NEXT_IN_STACK, IN_STACK = range(11)
-"""The columns of `Hypotheses.fields`: the extended hypothesis and the option; the first uncovered word and the
-bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
+"""The columns of `Hypotheses.fields`: the extended hypothesis and the option; the first uncovered word and
+the bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
 the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
 HYPOTHESIS_FIELDS = 11
 
@@ -67,9 +67,11 @@ def stack_search(
         tables: The language model.
         start: The state of the language model at the start of a sentence.
         weights: float64 [FEATURES], the feature weights.
-        distortion_limit: The maximum distance of a reordering jump in source words, at most `MAX_DISTORTION_LIMIT`.
+        distortion_limit: The maximum distance of a reordering jump in source words, at most
+            `MAX_DISTORTION_LIMIT`.
         stack_size: The maximum number of hypotheses that are extended per stack.
-        max_score_difference: The maximum difference of scores between the best hypothesis of a stack and one that is kept.
+        max_score_difference: The maximum difference of scores between the best hypothesis of a stack and one
+            that is kept.
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
     lexicalized = np.any(options.backward != 0) or np.any(options.forward != 0)
@@ -83,7 +85,9 @@ def stack_search(
     numbers[0, NEXT_RECOMBINED] = numbers[0, NEXT_IN_STACK] = -1
     used, final, heads[0] = 1, -1, 0
     for covered in range(n):
-        rows = _select_for_extension(covered, heads, numbers, totals, stack_size, best[covered] - max_score_difference)
+        rows = _select_for_extension(
+            covered, heads, numbers, totals, stack_size, best[covered] - max_score_difference
+        )
         for row in rows:
             gap, mask = numbers[row, GAP], numbers[row, MASK]
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
@@ -130,7 +134,12 @@ def stack_search(
                             totals = np.concatenate((totals, np.zeros(used)))
                             table = _rehash(numbers, used, 8 * used)
                         new = numbers[used]
-                        new[PREVIOUS], new[OPTION], new[NEXT_RECOMBINED], new[NEXT_IN_STACK] = row, place, -1, -1
+                        new[PREVIOUS], new[OPTION], new[NEXT_RECOMBINED], new[NEXT_IN_STACK] = (
+                            row,
+                            place,
+                            -1,
+                            -1,
+                        )
                         new[GAP], new[MASK] = new_gap, new_mask
                         if stack == n:
                             # Complete hypotheses have no extensions, so that all are recombined.
@@ -149,7 +158,9 @@ def stack_search(
                             numbers[here, NEXT_IN_STACK], heads[stack] = heads[stack], here
                             counts[stack] += 1
                             if counts[stack] >= 4 * stack_size:
-                                bounds[stack] = _prune_stack(stack, heads, counts, numbers, totals, stack_size)
+                                bounds[stack] = _prune_stack(
+                                    stack, heads, counts, numbers, totals, stack_size
+                                )
     return Hypotheses(numbers[:used], scores[:used], totals[:used], final)
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.word_aligner import train_both
 from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.symmetrize import LinkTable
+from regard.alignment.word_aligner import train_both
+from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import read_lines
 from regard.data.dataset import PreparedData
 from regard.data.vocabulary import UNK
-from regard.cpu_threads import num_available_cpus
 from regard.smt.config import PhraseConfig
 from regard.smt.decoder import PhraseDecoder
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.kneser_ney import estimate_language_model
 from regard.smt.language_model import NgramLanguageModel
-from regard.smt.model import PHRASE_DIR, PhraseModel, load_phrase_decoder, build_decoder, save_phrases
+from regard.smt.model import PHRASE_DIR, PhraseModel, build_decoder, load_phrase_decoder, save_phrases
 from regard.smt.phrase_table import estimate_phrase_table
 from regard.smt.tuning import tune_weights
 from regard.smt.tuning_state import TuningRound
@@ -89,7 +89,7 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
 
 
 def _rows(prepared: PreparedData, seed: int) -> np.ndarray:
-    """Return the rows of the training text, with each corpus repeated by its weight; see `Split.epoch_rows`."""
+    """Return the rows of the training text, each corpus repeated by its weight."""
     return prepared.split("train").epoch_rows(seed, 0)
 
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.smt.features import FORWARD, BACKWARD, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
+from regard.smt.features import BACKWARD, FORWARD, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
 from regard.smt.language_model import UNKNOWN as STRANGE
 from regard.smt.language_model import LanguageModelArrays, score_word
 from regard.smt.trie import find_child
 
-__all__ = ["LN10", "TranslationOptions", "PhraseTableArrays", "collect_options", "future_costs"]
+__all__ = ["LN10", "PhraseTableArrays", "TranslationOptions", "collect_options", "future_costs"]
 
 LN10 = np.log(10.0)
 LOG_THIRD = np.log(1 / 3)

@@ -18,7 +18,7 @@ from numba import njit
 from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
 
-__all__ = ["ABSENT", "Level", "Trie", "find_child", "grow_level", "build_phrase_trie"]
+__all__ = ["ABSENT", "Level", "Trie", "build_phrase_trie", "find_child", "grow_level"]
 
 ABSENT = -1
 

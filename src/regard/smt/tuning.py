@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.smt.bleu import NUM_STATISTICS, compute_bleu, bleu_statistics
+from regard.smt.bleu import NUM_STATISTICS, bleu_statistics, compute_bleu
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.features import tuned_features
 from regard.smt.mert import maximize_bleu
@@ -69,8 +69,12 @@ def tune_weights(
                 total += counts[0]
                 fresh += pool.add(translations, [one.features for one in several], counts)
         score = 100 * float(compute_bleu(total))
-        done = TuningRound(state.round_number, state.weights, score, sum(len(pool.words) for pool in state.pools))
-        _log.info("tuning, round %d: BLEU %.2f, %d translations", done.round_number, score, done.num_translations)
+        done = TuningRound(
+            state.round_number, state.weights, score, sum(len(pool.words) for pool in state.pools)
+        )
+        _log.info(
+            "tuning, round %d: BLEU %.2f, %d translations", done.round_number, score, done.num_translations
+        )
         if report is not None:
             report(done)
         if state.best is None or score > state.best.bleu:

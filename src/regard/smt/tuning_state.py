@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from regard.config import configclass, option
+from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
 from regard.data.reading import read_json
-from regard.data.checksums import Checksums, verify_checksums, checked_file, compute_checksums
 from regard.errors import CheckpointError, DataError
-from regard.smt.mert import NBestLists
 from regard.smt.array_storage import read_arrays, write_arrays
+from regard.smt.mert import NBestLists
 
 __all__ = ["NBestPool", "TuningRound", "TuningState"]
 
@@ -56,7 +56,9 @@ class NBestPool:
         self.counts: list[np.ndarray] = []
         self._known: set[tuple[tuple[int, ...], bytes]] = set()
 
-    def add(self, translations: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray) -> int:
+    def add(
+        self, translations: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray
+    ) -> int:
         """Add translations and return the number of new ones."""
         before = len(self.words)
         for words, own, row in zip(translations, features, counts, strict=True):
@@ -139,7 +141,9 @@ class TuningState:
         """
         try:
             about = read_json(checked_file(folder, TUNING_METADATA_FILE), _Metadata)
-            verify_checksums(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), TUNING_METADATA_FILE)
+            verify_checksums(
+                folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), TUNING_METADATA_FILE
+            )
             arrays = read_arrays(folder, "tuning", ARRAYS)
             random = np.random.default_rng()
             random.bit_generator.state = about.random

@@ -13,12 +13,12 @@ from regard.data.files import file_digest, write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
-from regard.report.systems import LinkFunction, Progress, SystemResults, collect_model, add_word_links
-from regard.report.training_curves import read_curves
 from regard.report.page import Report, render
-from regard.report.scores import Scores, score_word_links, compute_scores
-from regard.tour.systems import TourSystem
+from regard.report.scores import Scores, compute_scores, score_word_links
+from regard.report.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_model
+from regard.report.training_curves import read_curves
 from regard.tour.runner import Costs, Tour
+from regard.tour.systems import TourSystem
 
 __all__ = ["TOUR_METRICS", "load_report", "write_report"]
 
@@ -92,7 +92,9 @@ def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
     return {"regard": __version__, "test": file_digest(tour.corpus_path("test", "de")), **files}
 
 
-def _system(tour: Tour, stop: TourSystem, pairs: Sequence[tuple[str, str]], following: Progress) -> SystemResults:
+def _system(
+    tour: Tour, stop: TourSystem, pairs: Sequence[tuple[str, str]], following: Progress
+) -> SystemResults:
     folder = tour.model_dir(stop)
     return collect_model(
         stop.label, folder, tour.translator(stop), pairs, following, curves=read_curves(folder)
@@ -107,7 +109,11 @@ def _make_aligner(aligner: WordAligner) -> LinkFunction:
 
 
 def _with_aligner_scores(
-    tour: Tour, stops: Sequence[TourSystem], systems: Sequence[SystemResults], scores: Scores, gold: Sequence[GoldLinks]
+    tour: Tour,
+    stops: Sequence[TourSystem],
+    systems: Sequence[SystemResults],
+    scores: Scores,
+    gold: Sequence[GoldLinks],
 ) -> Scores:
     """Return the scores with the AER of the aligners of word- and phrase-based systems.
 
@@ -130,7 +136,9 @@ def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
     """Return additional columns of the report's table, by heading."""
     return {
         "MB": [f"{one.megabytes:.1f}" for one in costs],
-        "training, min": ["–" if one.training_seconds is None else f"{one.training_seconds / 60:.1f}" for one in costs],
+        "training, min": [
+            "–" if one.training_seconds is None else f"{one.training_seconds / 60:.1f}" for one in costs
+        ],
         "FLOPs": ["–" if one.flops is None else f"{one.flops:.1e}" for one in costs],
         "sentences/s": [f"{one.sentences_per_second:.0f}" for one in costs],
     }

@@ -21,12 +21,12 @@ from regard.alignment.registry import default_config
 from regard.api.phrase_based import load_translator
 from regard.config import read_config
 from regard.data.corpus import CorpusConfig, read_lines
-from regard.data.files import write_atomic
 from regard.data.directories import recipes_dir
+from regard.data.files import write_atomic
 from regard.data.partial import remove_leftovers
 from regard.data.phrasebook import write_splits
-from regard.data.reading import InvalidJsonError, read_json
 from regard.data.pretokenization import ProgressCallback
+from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import DataError
@@ -36,7 +36,7 @@ from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
-__all__ = ["CORPUS_SIZES", "Costs", "TrainingInterruptedError", "Tour"]
+__all__ = ["CORPUS_SIZES", "Costs", "Tour", "TrainingInterruptedError"]
 
 CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
 WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
@@ -135,7 +135,9 @@ class Tour:
         if result.signal is not None:
             raise TrainingInterruptedError(result.signal)
         if not known.exists():
-            costs = _measure(folder, result, self.translator(stop), list(read_lines(self.corpus_path("test", "de"))))
+            costs = _measure(
+                folder, result, self.translator(stop), list(read_lines(self.corpus_path("test", "de")))
+            )
             write_atomic(known, (json.dumps(asdict(costs), indent=2) + "\n").encode())
         try:
             return read_json(known, Costs)

@@ -20,10 +20,10 @@ from torch.optim import Optimizer
 
 from regard.errors import CheckpointError
 from regard.models.base import TranslationModel
+from regard.training.lr_scheduler import LRScheduler
 from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
 from regard.training.progress import TrainingProgress
 from regard.training.resume import CHECKSUMS_KEY
-from regard.training.lr_scheduler import LRScheduler
 from regard.training.serialization import read_tensors, write_tensors
 from regard.training.weights import (
     MODEL_FILE,
@@ -135,7 +135,11 @@ class CheckpointManager:
 
     def save_model(self, model: nn.Module, metadata: dict[str, Any]) -> None:
         """Write the weights to `model.safetensors`."""
-        write_tensors(self.output_dir / MODEL_FILE, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
+        write_tensors(
+            self.output_dir / MODEL_FILE,
+            named_weights(model),
+            {**metadata, CHECKSUMS_KEY: self.file_checksums},
+        )
 
     def restore_best_model(self, state: TrainingState) -> bool:
         """Replace the file of the best weights with the current weights if it cannot be read.
@@ -188,7 +192,9 @@ class CheckpointManager:
         try:
             self.states_dir.mkdir(exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{self.states_dir}: cannot create the directory: {error.strerror}") from None
+            raise CheckpointError(
+                f"{self.states_dir}: cannot create the directory: {error.strerror}"
+            ) from None
 
     def _files(self) -> list[Path]:
         """Return the files of training states, latest first."""

@@ -5,8 +5,8 @@ from typing import Literal
 from regard.config import configclass, option
 from regard.data.batch import BatchConfig
 from regard.training.device import Precision
-from regard.training.optimizer import AdamConfig, OptimizerConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
+from regard.training.optimizer import AdamConfig, OptimizerConfig
 
 __all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
 
@@ -23,8 +23,10 @@ class ValidationConfig:
     )
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity",
-        help="Metric that selects the best model and drives early stopping and the plateau schedule: perplexity "
-        "per token, BLEU of greedy translations, or accuracy (share of validation outputs of a greedy search that "
+        help="Metric that selects the best model and drives early stopping and the plateau schedule: "
+        "perplexity "
+        "per token, BLEU of greedy translations, or accuracy (share of validation outputs of a greedy "
+        "search that "
         "equal their reference).",
     )
     early_stopping_patience: int | None = option(
@@ -57,7 +59,9 @@ class StopConfig:
     def __post_init__(self) -> None:
         """Reject a run without a limit."""
         if not (self.max_epochs or self.max_steps or self.max_minutes):
-            raise ValueError("training would never end: set one of max_epochs, max_steps and max_minutes above 0")
+            raise ValueError(
+                "training would never end: set one of max_epochs, max_steps and max_minutes above 0"
+            )
 
 
 @configclass
@@ -127,5 +131,6 @@ class TrainingConfig(BatchConfig, StopConfig):
         super().__post_init__()
         if isinstance(self.lr_scheduler, ExponentialConfig) and self.validation.every_steps is not None:
             raise ValueError(
-                "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove validation.every_steps"
+                "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove "
+                "validation.every_steps"
             )

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import torch
 
+from regard.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
 from regard.kernels.products import limit_kernel_caches
-from regard.cpu_threads import num_available_cpus
 
-__all__ = ["Precision", "autocast", "release_unused_memory", "pick_device", "set_num_threads"]
+__all__ = ["Precision", "autocast", "pick_device", "release_unused_memory", "set_num_threads"]
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -76,7 +76,8 @@ def set_num_threads(num_threads: int | None) -> None:
     """Set the number of threads for matrix multiplications on the CPU.
 
     Args:
-        num_threads: The number of threads. None keeps PyTorch's number, but limits it to the number of processors
+        num_threads: The number of threads. None keeps PyTorch's number, but limits it to the number of
+            processors
             that the process may use if `OMP_NUM_THREADS` is not set.
     """
     if num_threads is None and not os.environ.get("OMP_NUM_THREADS"):

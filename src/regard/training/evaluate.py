@@ -15,7 +15,7 @@ from regard.models.base import TranslationModel
 from regard.training.device import Precision, autocast
 from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 
-__all__ = ["TrainingExamples", "ValidationScore", "validate", "add_error_location", "perplexity"]
+__all__ = ["TrainingExamples", "ValidationScore", "add_error_location", "perplexity", "validate"]
 
 
 @runtime_checkable

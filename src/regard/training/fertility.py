@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.checks import check_range
+from regard.data.dataset import PreparedData
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
@@ -27,15 +28,19 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.dataset import PreparedData
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.models.tagger import TaggerConfig
-from regard.training.config import StopConfig, ValidationConfig
-from regard.training.fertility_predictor import PREDICTOR_TRAINING, FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.config import ValidationConfig
+from regard.training.fertility_predictor import (
+    PREDICTOR_TRAINING,
+    FertilityPredictor,
+    TaggedSentences,
+    train_predictor,
+)
 from regard.training.serialization import read_array, write_array
 
-__all__ = ["load_text_processing", "save_text_processing", "add_fertilities"]
+__all__ = ["add_fertilities", "load_text_processing", "save_text_processing"]
 
 PREDICTOR_DIR = "predictor"
 FERTILITY_SPLITS = ("train", "valid")
@@ -116,13 +121,18 @@ def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, finger
     return Budget(config, table)
 
 
-def _add_predicted(prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str) -> PreparedData:
+def _add_predicted(
+    prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str
+) -> PreparedData:
     """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
     from regard.alignment.registry import DEFAULT_ALIGNER
 
     name = f"{DEFAULT_ALIGNER}-{fingerprint[:16]}"
     counts = _count_links(prepared, name)
-    folder = prepared.directory / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
+    folder = (
+        prepared.directory
+        / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
+    )
     if not (folder / "predictor.json").exists():
         _train(prepared, counts, config, folder)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
@@ -155,7 +165,9 @@ def _train(
     """Train a tagger on the training split and write it to `folder`, which exists only when complete."""
     _log.info("training a fertility predictor in %s", folder)
     training = folder.with_name(f"{folder.name}.training")
-    train, valid = (_tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True))
+    train, valid = (
+        _tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True)
+    )
     result = train_predictor(
         training,
         train,

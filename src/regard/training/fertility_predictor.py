@@ -21,32 +21,39 @@ import numpy as np
 import torch
 
 from regard.config import configclass, option, to_dict
-from regard.data.batch import Batch, BatchConfig, make_batches, collate
-from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.batch import Batch, BatchConfig, collate, make_batches
+from regard.data.checksums import checked_file
 from regard.data.directories import is_empty
+from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.locking import directory_lock
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.checksums import checked_file
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.tagger import FertilityTagger, TaggerConfig
-from regard.training.config import StopConfig, TrainingConfig
+from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
+from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import CHECKSUMS_KEY, check_file_checksums
-from regard.training.lr_scheduler import ConstantConfig
 from regard.training.serialization import write_tensors
-from regard.training.trainer import TrainingResult, Trainer
+from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import (
     MODEL_FILE,
     check_weight_shapes,
-    load_weights,
     copy_weights,
+    load_weights,
     named_weights,
 )
 
-__all__ = ["PREDICTOR_TRAINING", "FertilityPredictor", "PredictorScore", "TaggedSentences", "TaggedExamples", "train_predictor"]
+__all__ = [
+    "PREDICTOR_TRAINING",
+    "FertilityPredictor",
+    "PredictorScore",
+    "TaggedExamples",
+    "TaggedSentences",
+    "train_predictor",
+]
 
 PREDICTOR_FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
 PREDICTOR_BATCH = BatchConfig(batch_size=64)
@@ -242,7 +249,9 @@ class FertilityPredictor:
                 f"{directory / PREDICTOR_FILE}: not the description of a fertility predictor: {error}"
             ) from None
         vocabulary = Vocabulary.load(checked_file(directory, VOCABULARY_FILE))
-        check_file_checksums(directory / MODEL_FILE, directory, _file_checksums(about, directory / VOCABULARY_FILE))
+        check_file_checksums(
+            directory / MODEL_FILE, directory, _file_checksums(about, directory / VOCABULARY_FILE)
+        )
         make = partial(FertilityTagger, about.tagger, len(vocabulary), about.num_classes)
         check_weight_shapes(make, directory)
         model = make()
@@ -289,7 +298,9 @@ def train_predictor(
     vocabulary = Vocabulary.build(counts, min_frequency=2)
     config = TaggerConfig() if config is None else config
     classes = max(config.min_classes, *(count for own in training_data.fertilities for count in own))
-    about = _Description(tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed)
+    about = _Description(
+        tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed
+    )
     _check_directory(output_dir, _serialize(about))  # before anything is written
     torch.manual_seed(seed)
     model = FertilityTagger(config, len(vocabulary), classes)
@@ -338,7 +349,10 @@ def _check_directory(folder: Path, text: bytes) -> None:
 def _file_checksums(about: _Description, vocabulary: Path) -> dict[str, str]:
     """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on."""
     sizes = json.dumps([to_dict(about.tagger), about.num_classes], sort_keys=True)
-    return {VOCABULARY_FILE: file_digest(vocabulary), PREDICTOR_FILE: hashlib.sha256(sizes.encode()).hexdigest()}
+    return {
+        VOCABULARY_FILE: file_digest(vocabulary),
+        PREDICTOR_FILE: hashlib.sha256(sizes.encode()).hexdigest(),
+    }
 
 
 def _digest(*texts: TaggedSentences) -> str:

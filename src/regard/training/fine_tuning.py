@@ -58,7 +58,8 @@ class UnfreezingSchedule:
         closed = {id(value) for value in self.frozen_parameters(1)}
         if closed and all(id(p) in closed for p in model.parameters() if p.requires_grad):
             raise ConfigError(
-                "fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps would train none; "
+                "fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps would "
+                "train none; "
                 "set fine_tuning.freeze_steps = 0"
             )
 
@@ -72,7 +73,11 @@ class UnfreezingSchedule:
         """Return the number of unfrozen layers."""
         if step <= config.freeze_steps:
             return 0
-        return 1 + (step - config.freeze_steps - 1) // config.unfreeze_every if config.unfreeze_every else len(self.layers)
+        return (
+            1 + (step - config.freeze_steps - 1) // config.unfreeze_every
+            if config.unfreeze_every
+            else len(self.layers)
+        )
 
     @contextmanager
     def freeze_gradients(self, step: int, skip_computation: bool) -> Iterator[None]:
@@ -80,7 +85,8 @@ class UnfreezingSchedule:
 
         Args:
             step: The number of the step, from 1.
-            skip_computation: Whether the gradients are not computed at all. With several processes they must be, as
+            skip_computation: Whether the gradients are not computed at all. With several processes they must
+                be, as
                 `DistributedDataParallel` waits for the gradients of all parameters.
         """
         closed = self.frozen_parameters(step)
@@ -119,7 +125,8 @@ def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[li
     found = model.pretrained_layers()
     if not found:
         raise ConfigError(
-            "fine_tuning: the model has no pre-trained layers; to start from a trained model, use training.init_from"
+            "fine_tuning: the model has no pre-trained layers; to start from a trained model, use "
+            "training.init_from"
         )
     named = dict(model.named_parameters())
     return [[named[name] for name in layer] for layer in found]

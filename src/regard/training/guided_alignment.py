@@ -61,7 +61,9 @@ class GuidedAlignmentConfig:
     )
 
 
-def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"], config: GuidedAlignmentConfig) -> Float[Tensor, ""]:
+def guided_alignment_loss(
+    outcome: ForwardOutput, links: Float[Tensor, "B T S"], config: GuidedAlignmentConfig
+) -> Float[Tensor, ""]:
     """Return lambda times the cross-entropy of attention and links, summed over target tokens, in nats.
 
     Args:
@@ -75,7 +77,8 @@ def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"],
     layers = len(outcome.cross_attentions)
     if not -layers <= config.layer < layers:
         raise ConfigError(
-            f"guided_alignment.layer = {config.layer}: the layers that attend to the source are 0 to {layers - 1}; "
+            f"guided_alignment.layer = {config.layer}: the layers that attend to the source are 0 to "
+            f"{layers - 1}; "
             "-1 is the last"
         )
     weights = outcome.cross_attentions[config.layer]  # (B, T, H, S)
@@ -83,12 +86,14 @@ def guided_alignment_loss(outcome: ForwardOutput, links: Float[Tensor, "B T S"],
         heads = weights.shape[2]
         if not all(-heads <= head < heads for head in config.heads):
             raise ConfigError(
-                f"guided_alignment.heads = {list(config.heads)}: the layer has heads 0 to {heads - 1}; -1 is the last"
+                f"guided_alignment.heads = {list(config.heads)}: the layer has heads 0 to {heads - 1}; -1 "
+                "is the last"
             )
         weights = weights[:, :, list(config.heads)]
     if torch.is_grad_enabled() and not weights.requires_grad:
         raise ConfigError(
-            "guided_alignment: the attention weights of the model have no gradient; remove the table [guided_alignment] or use "
+            "guided_alignment: the attention weights of the model have no gradient; remove the table "
+            "[guided_alignment] or use "
             "another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)

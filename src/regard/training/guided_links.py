@@ -16,8 +16,8 @@ import numpy as np
 
 from regard.data.checks import check_offsets
 from regard.data.corpus import CorpusConfig
-from regard.data.guided_alignment import SplitLinks
 from regard.data.dataset import PreparedData
+from regard.data.guided_alignment import SplitLinks
 from regard.errors import DataError
 from regard.training.guided_alignment import GuidedAlignmentConfig
 from regard.training.serialization import read_array, write_array
@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 def load_guided_links(
-    config: GuidedAlignmentConfig | None, prepared: PreparedData, corpora: Sequence[CorpusConfig], fingerprint: str
+    config: GuidedAlignmentConfig | None,
+    prepared: PreparedData,
+    corpora: Sequence[CorpusConfig],
+    fingerprint: str,
 ) -> SplitLinks | None:
     """Return the word links of the training split, or None without guided alignment.
 
@@ -61,7 +64,9 @@ def _align_training_split(prepared: PreparedData, fingerprint: str) -> SplitLink
     from regard.alignment import Corpus, TrainingSetup, train_both
     from regard.alignment.registry import DEFAULT_ALIGNER, default_config
 
-    paths = [prepared.directory / f"{DEFAULT_ALIGNER}-{fingerprint[:16]}.{kind}" for kind in ("links", "edges")]
+    paths = [
+        prepared.directory / f"{DEFAULT_ALIGNER}-{fingerprint[:16]}.{kind}" for kind in ("links", "edges")
+    ]
     if not all(path.exists() for path in paths):
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
@@ -76,7 +81,8 @@ def _align_training_split(prepared: PreparedData, fingerprint: str) -> SplitLink
         most = np.repeat(lengths, np.diff(offsets))
         if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
             raise DataError(
-                f"{paths[0]}: some links refer to tokens that {prepared.directory} does not contain; remove the "
+                f"{paths[0]}: some links refer to tokens that {prepared.directory} does not contain; remove "
+                "the "
                 "file and run the command again"
             )
     return SplitLinks(pairs, offsets)

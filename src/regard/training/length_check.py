@@ -26,6 +26,7 @@ def check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
                 remedy = f"set data.max_length = {most}" if split == "train" else "shorten the sentence"
                 raise ConfigError(
                     f"{examples.location(row)} has {tokens} {side} tokens"
-                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} learned "
+                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
+                    "learned "
                     f"positions: set model.position_encoding.max_length = {tokens} or more, or {remedy}"
                 )

@@ -1,7 +1,7 @@
 """Learning-rate schedules: state machines that return a factor of the optimizer's learning rate.
 
-The trainer calls `factor` before every step, `on_validation` after every validation and `on_epoch_end` after every
-epoch. The state of a schedule is a dictionary that is stored in the checkpoint.
+The trainer calls `factor` before every step, `on_validation` after every validation and `on_epoch_end` after
+every epoch. The state of a schedule is a dictionary that is stored in the checkpoint.
 """
 
 from typing import Annotated, Any, Literal
@@ -12,8 +12,8 @@ __all__ = [
     "ConstantConfig",
     "ExponentialConfig",
     "InverseSqrtConfig",
-    "PlateauConfig",
     "LRScheduler",
+    "PlateauConfig",
     "ScheduleConfig",
     "build_lr_scheduler",
 ]
@@ -26,7 +26,8 @@ class ConstantConfig:
     kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to "
+        "`learning_rate`. 0 disables "
         "warm-up.",
         ge=0,
         le=1_000_000_000,
@@ -42,7 +43,7 @@ class InverseSqrtConfig:
     )
     warmup_steps: int = option(
         default=4000,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`.",
+        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`.",
         ge=1,
         le=1_000_000_000,
     )
@@ -66,8 +67,8 @@ class PlateauConfig:
     )
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
-        "warm-up.",
+        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
+        "0 disables warm-up.",
         ge=0,
         le=1_000_000_000,
     )
@@ -92,15 +93,15 @@ class ExponentialConfig:
     )
     start_epoch: int = option(
         default=8,
-        help="First epoch, from 1, after which the learning rate is reduced even if the validation perplexity has "
-        "not increased. Once it has been reduced, it is reduced after every epoch.",
+        help="First epoch, from 1, after which the learning rate is reduced even if the validation perplexity "
+        "has not increased. Once it has been reduced, it is reduced after every epoch.",
         ge=1,
         le=1_000_000_000,
     )
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to `learning_rate`. 0 disables "
-        "warm-up.",
+        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
+        "0 disables warm-up.",
         ge=0,
         le=1_000_000_000,
     )
@@ -168,7 +169,9 @@ class _Halving(LRScheduler):
         self.last_perplexity: float | None = None
 
     def on_epoch_end(self, epoch: int, perplexity: float | None) -> None:
-        rose = perplexity is not None and self.last_perplexity is not None and perplexity > self.last_perplexity
+        rose = (
+            perplexity is not None and self.last_perplexity is not None and perplexity > self.last_perplexity
+        )
         self.is_decaying = self.is_decaying or epoch >= self.config.start_epoch or rose
         self.last_perplexity = perplexity
         if self.is_decaying:

@@ -166,7 +166,9 @@ def optimizer_state_tensors(optimizer: torch.optim.Optimizer, names: list[str]) 
     }
 
 
-def load_optimizer_state(optimizer: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]) -> None:
+def load_optimizer_state(
+    optimizer: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]
+) -> None:
     """Restore the optimizer's state from the tensors that `optimizer_state_tensors` returned.
 
     Raises:

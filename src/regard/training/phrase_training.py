@@ -14,7 +14,7 @@ from regard.training.progress import TrainingProgress
 from regard.training.resume import compare_checksums
 from regard.training.trainer import TrainingResult
 
-__all__ = ["is_phrase_model", "has_phrase_run", "run_phrase_training"]
+__all__ = ["has_phrase_run", "is_phrase_model", "run_phrase_training"]
 
 STATE_PREFIX = "phrases-"
 """Prefix of the directory in `training/` that holds the state of a run; the text's fingerprint follows."""
@@ -46,7 +46,8 @@ def run_phrase_training(
         prepared: The prepared text.
         output_dir: The model directory; it exists.
         fingerprint: The fingerprint of the text; the state of a run on another text is not resumed.
-        file_checksums: The checksums of the config and the vocabularies; see `regard.training.resume.file_checksums`.
+        file_checksums: The checksums of the config and the vocabularies; see
+            `regard.training.resume.file_checksums`.
         seed: The random seed.
         num_threads: The number of threads of compiled code. 0 uses all processors.
 
@@ -58,18 +59,30 @@ def run_phrase_training(
     if is_phrase_model(output_dir):
         if read_fingerprint(output_dir) not in (None, fingerprint):
             raise CheckpointError(
-                f"{output_dir}: the training data has changed since this run began; train into another directory"
+                f"{output_dir}: the training data has changed since this run began; train into another "
+                "directory"
             )
-        compare_checksums(read_file_checksums(output_dir), output_dir / PHRASE_DIR, output_dir, file_checksums)
+        compare_checksums(
+            read_file_checksums(output_dir), output_dir / PHRASE_DIR, output_dir, file_checksums
+        )
         bleu = load_phrases(output_dir, config).bleu
         _clear(output_dir)
         return TrainingResult("an earlier run had finished", None, TrainingProgress(best_score=bleu))
     kept = output_dir / "training" / f"{STATE_PREFIX}{fingerprint[:16]}"
     made = train_phrases(
-        config, prepared, output_dir, kept, seed, num_threads, fingerprint=fingerprint, file_checksums=file_checksums
+        config,
+        prepared,
+        output_dir,
+        kept,
+        seed,
+        num_threads,
+        fingerprint=fingerprint,
+        file_checksums=file_checksums,
     )
     _clear(output_dir)
-    return TrainingResult("tuning", None, TrainingProgress(seconds=time.monotonic() - begun, best_score=made.bleu))
+    return TrainingResult(
+        "tuning", None, TrainingProgress(seconds=time.monotonic() - begun, best_score=made.bleu)
+    )
 
 
 def _state_dirs(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 from regard.errors import CheckpointError
 from regard.training.config import StopConfig
 
-__all__ = ["TrainingProgress", "MetricSums"]
+__all__ = ["MetricSums", "TrainingProgress"]
 
 
 @dataclass
@@ -100,7 +100,12 @@ class TrainingProgress:
         else:
             better = score > self.best_score if higher_is_better else score < self.best_score
         if better:
-            self.best_score, self.best_step, self.best_loss, self.validations_since_best = score, self.step, loss, 0
+            self.best_score, self.best_step, self.best_loss, self.validations_since_best = (
+                score,
+                self.step,
+                loss,
+                0,
+            )
         else:
             self.validations_since_best += 1
         return better

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.data.checksums import checked_file
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
-from regard.data.checksums import checked_file
 from regard.errors import CheckpointError, DataError
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
@@ -24,9 +24,9 @@ __all__ = [
     "check_file_checksums",
     "check_model_files",
     "compare_checksums",
-    "fixed_options_checksum",
     "config_differences",
     "file_checksums",
+    "fixed_options_checksum",
     "is_resumable",
     "write_weights",
 ]
@@ -88,7 +88,9 @@ def file_checksums(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     return {"config.toml": fixed_options_checksum(config), **digests}
 
 
-def check_model_files(file: Path, directory: Path, config: Mapping[str, Any], ignore_unreadable: bool = False) -> None:
+def check_model_files(
+    file: Path, directory: Path, config: Mapping[str, Any], ignore_unreadable: bool = False
+) -> None:
     """Check that a model directory has the config and the vocabularies that its weights were trained with.
 
     Args:

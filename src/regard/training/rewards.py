@@ -20,7 +20,7 @@ from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.types import Float, Int, Tensor
 
-__all__ = ["compute_returns", "add_advantage"]
+__all__ = ["add_advantage", "compute_returns"]
 
 BASELINE_LOSS_WEIGHT = 1e-3
 """The weight of the baseline network's squared error relative to the log-likelihood.

@@ -27,17 +27,24 @@ from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import EOS, PAD, UNK
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SamplingConfig, GenerationConfig
+from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.sampling import sample
 from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["Candidate", "CandidateBatch", "SequenceLossConfig", "generate_candidates", "slice_outcome", "sequence_loss"]
+__all__ = [
+    "Candidate",
+    "CandidateBatch",
+    "SequenceLossConfig",
+    "generate_candidates",
+    "sequence_loss",
+    "slice_outcome",
+]
 
 MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
-"""The maximum length of a candidate is MAX_LENGTH_RATIO times the source length plus MAX_LENGTH_OFFSET, in tokens."""
+"""Maximum length of a candidate in tokens: MAX_LENGTH_RATIO times the source length plus this offset."""
 
 
 @configclass
@@ -53,13 +60,14 @@ class SequenceLossConfig:
     num_candidates: int = option(default=5, help="Number n of candidates per sentence.", ge=1, le=10_000)
     reward: Literal["terminal", "shaped"] = option(
         default="terminal",
-        help="Reward of a token: BLEU of the whole translation (terminal) or, only with reinforce, the gain in BLEU "
+        help="Reward of a token: BLEU of the whole translation (terminal) or, only with reinforce, the "
+        "gain in BLEU "
         "from that token on (shaped).",
     )
     alpha: float = option(
         default=5e-3,
-        help="Only with mrt: exponent of the candidates' probabilities before they are normalized. Smaller values "
-        "make them more equal.",
+        help="Only with mrt: exponent of the candidates' probabilities before normalization. Smaller values make "
+        "them more equal.",
         gt=0,
         le=1e6,
     )
@@ -96,7 +104,7 @@ class Candidate:
 def generate_candidates(
     model: TranslationModel, batch: Batch, config: SequenceLossConfig, seed: int
 ) -> list[list[Candidate]]:
-    """Return `config.num_candidates` candidates per sentence; the best one is repeated if a beam returns fewer.
+    """Return `config.num_candidates` candidates per sentence; the best one may be repeated.
 
     Args:
         model: The model; it is in evaluation mode during the call.
@@ -115,7 +123,9 @@ def generate_candidates(
         found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
         sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
-        found = sample(model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds)
+        found = sample(
+            model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds
+        )
     made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
     return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 
@@ -137,7 +147,9 @@ class CandidateBatch:
     config: SequenceLossConfig
 
     @classmethod
-    def from_candidates(cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceLossConfig) -> "CandidateBatch":
+    def from_candidates(
+        cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceLossConfig
+    ) -> "CandidateBatch":
         """Append the candidates to a batch.
 
         Args:
@@ -165,7 +177,9 @@ class CandidateBatch:
         own = slice(len(self.batch) - len(self.reference), None)
         target = self.batch.target
         candidates = PaddedSequences(target.tokens[own], target.lengths[own])
-        return sequence_loss(slice_outcome(outcome, own), candidates, self.reference, self.config, self.forced_eos)
+        return sequence_loss(
+            slice_outcome(outcome, own), candidates, self.reference, self.config, self.forced_eos
+        )
 
 
 def sequence_loss(
@@ -178,7 +192,8 @@ def sequence_loss(
     """Return the sequence loss, summed over sentences.
 
     Args:
-        outcome: The result of teacher forcing with the candidates as targets. The `config.num_candidates` candidates
+        outcome: The result of teacher forcing with the candidates as targets. The `config.num_candidates`
+            candidates
             of a sentence are consecutive rows.
         candidates: The tokens of the N candidates.
         reference: The reference of each candidate, in the same order.

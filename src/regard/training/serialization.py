@@ -23,10 +23,12 @@ from regard.data.reading import InvalidJsonError, parse_json
 from regard.errors import CheckpointError, DataError
 from regard.types import Tensor
 
-__all__ = ["read_metadata", "read_array", "read_shapes", "read_tensors", "write_array", "write_tensors"]
+__all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]
 
 ARRAY_KEY = "array"
-METADATA_KEY = "regard"  # a single key, because safetensors does not write several keys in a reproducible order
+METADATA_KEY = (
+    "regard"  # a single key, because safetensors does not write several keys in a reproducible order
+)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
@@ -51,9 +53,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             os.chmod(made, path.parent.stat().st_mode & 0o666)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(
-            f"{path}: cannot be written: {reason}; an existing file is unchanged"
-        ) from None
+        raise CheckpointError(f"{path}: cannot be written: {reason}; an existing file is unchanged") from None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -23,7 +23,12 @@ from regard.training.guided_alignment import GuidedAlignmentConfig, guided_align
 from regard.training.objectives import Loss, get_objective
 from regard.training.optimizer import clip_gradients
 from regard.training.rewards import add_advantage
-from regard.training.sequence_loss import CandidateBatch, SequenceLossConfig, generate_candidates, slice_outcome
+from regard.training.sequence_loss import (
+    CandidateBatch,
+    SequenceLossConfig,
+    generate_candidates,
+    slice_outcome,
+)
 
 __all__ = ["StepStatistics", "TrainStep", "noise_seed"]
 
@@ -106,8 +111,10 @@ class TrainStep:
         mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
         if sequence is not None and any(part.uses_reference for part in mechanisms):
             raise ConfigError(
-                "sequence_loss: the attention of this model is conditioned on the reference in training, so that "
-                "the probability of a candidate would not be that of the model; remove the table [sequence_loss] "
+                "sequence_loss: the attention of this model is conditioned on the reference in training, "
+                "so that "
+                "the probability of a candidate would not be that of the model; remove the table "
+                "[sequence_loss] "
                 "or use another attention mechanism"
             )
         self.target_lengths = data.lengths[1]
@@ -143,7 +150,11 @@ class TrainStep:
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
-        per = tokens if self.config.optimizer.loss_normalization == "tokens" else sum(len(rows) for rows in batches)
+        per = (
+            tokens
+            if self.config.optimizer.loss_normalization == "tokens"
+            else sum(len(rows) for rows in batches)
+        )
         # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
         scale = processes.world_size / max(1, per)
         losses: list[Loss] = []

@@ -21,21 +21,21 @@ from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.progress_display import ProgressDisplay
 from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
-from regard.training.evaluate import TrainingExamples, validate, perplexity
+from regard.training.evaluate import TrainingExamples, perplexity, validate
 from regard.training.fine_tuning import FineTuningConfig, parameter_groups
 from regard.training.guided_alignment import GuidedAlignmentConfig
-from regard.training.optimizer import build_optimizer, freeze_parameters
-from regard.training.progress import TrainingProgress, MetricSums
-from regard.training.metrics_logger import MetricsLogger
 from regard.training.lr_scheduler import build_lr_scheduler
+from regard.training.metrics_logger import MetricsLogger
+from regard.training.optimizer import build_optimizer, freeze_parameters
+from regard.training.progress import MetricSums, TrainingProgress
+from regard.training.progress_display import ProgressDisplay
 from regard.training.sequence_loss import SequenceLossConfig
 from regard.training.signals import SignalHandler
 from regard.training.train_step import StepStatistics, TrainStep
-from regard.training.weights import load_weights, init_from
+from regard.training.weights import init_from, load_weights
 
-__all__ = ["TrainingResult", "Trainer"]
+__all__ = ["Trainer", "TrainingResult"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,14 +68,16 @@ class Trainer:
         train: The training split.
         valid: The validation split.
         config: The options of training.
-        output_dir: The model directory; it exists, and the first process has locked it (`regard.data.locking`).
+        output_dir: The model directory; it exists, and the first process has locked it
+            (`regard.data.locking`).
         seed: The random seed of the run.
         processes: The processes of the run.
         identity: Values that must not change when the run is resumed, by name, such as the checksum of the
             data.
         file_checksums: The checksums of the files that the weights depend on; see
             `regard.training.resume.file_checksums`.
-        translation_metric: A function that returns the validation metric of the model's translations, if the metric is
+        translation_metric: A function that returns the validation metric of the model's translations, if the
+            metric is
             not perplexity. The first process calls it.
         guided: The options of guided alignment, if the batches of `train` have links.
         sequence: The options of a sequence loss.
@@ -109,14 +111,18 @@ class Trainer:
         metric = config.validation.metric
         if metric != "perplexity" and translation_metric is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which translates "
+                f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which "
+                "translates "
                 "the validation split"
             )
         freeze_parameters(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = parameter_groups(model, finetune, trained)
         self.state = TrainingState(
-            model, build_optimizer(config.optimizer, groups), build_lr_scheduler(config.lr_scheduler), TrainingProgress()
+            model,
+            build_optimizer(config.optimizer, groups),
+            build_lr_scheduler(config.lr_scheduler),
+            TrainingProgress(),
         )
         self.checkpoints = CheckpointManager(output_dir, identity or {}, file_checksums)
         self.train_step = TrainStep(self.state, train, config, processes, seed, guided, sequence, finetune)
@@ -129,7 +135,8 @@ class Trainer:
         """Train until a limit is reached or a signal is received, then save the training state.
 
         Raises:
-            TrainingDivergedError: if the loss was not finite in ten steps in a row, in every step of the run, or
+            TrainingDivergedError: if the loss was not finite in ten steps in a row, in every step of the run,
+                or
                 in a validation.
             CheckpointError: if a checkpoint is damaged or belongs to another run, or a file cannot be
                 written.
@@ -146,7 +153,9 @@ class Trainer:
                 _log.info("resuming from %s in %s", where, self.output_dir)
             else:
                 self._warn_small_text()
-            self.metrics_logger = MetricsLogger(self.output_dir, progress.step, self.config.logging.tensorboard)
+            self.metrics_logger = MetricsLogger(
+                self.output_dir, progress.step, self.config.logging.tensorboard
+            )
         try:
             with SignalHandler() as interrupts, self.display:
                 reason = self._loop(interrupts)
@@ -159,7 +168,7 @@ class Trainer:
         return TrainingResult(reason, number, progress)
 
     def _restore(self) -> None:
-        """Restore the last checkpoint or, without one, load the weights of `training.init_from` if it is set."""
+        """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
         state, start = self.state, self.config.init_from
         if self.checkpoints.load(state):
             if state.progress.best_score is not None and self._restore_best_model():
@@ -181,7 +190,8 @@ class Trainer:
         order = self.train.batches(batch, self.seed, 1)
         lengths = np.maximum(*self.train.lengths)
         sizes = [
-            len(rows) if batch.batch_unit == "sentences" else len(rows) * int(lengths[rows].max()) for rows in order
+            len(rows) if batch.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
+            for rows in order
         ]
         if 0 < sum(sizes) < batch.batch_size * wanted:
             _log.warning(
@@ -209,7 +219,9 @@ class Trainer:
                 raise DataError("the training text contains no sentence pair")
             reason = None
             while reason is None and progress.batches_in_epoch < len(order):
-                chosen = order[progress.batches_in_epoch : progress.batches_in_epoch + self.config.gradient_accumulation]
+                chosen = order[
+                    progress.batches_in_epoch : progress.batches_in_epoch + self.config.gradient_accumulation
+                ]
                 progress.batches_in_epoch += len(chosen)
                 figures = self.train_step(chosen, self._elapsed, interrupts.stop_requested)
                 self._count(figures)
@@ -256,7 +268,8 @@ class Trainer:
             _log.warning("step %d skipped: the loss or its gradient is not finite", progress.step)
         if progress.consecutive_skipped_steps >= MAX_CONSECUTIVE_SKIPS:
             raise self._divergence_error(
-                f"the loss or its gradient was not finite in {MAX_CONSECUTIVE_SKIPS} steps in a row, up to step "
+                f"the loss or its gradient was not finite in {MAX_CONSECUTIVE_SKIPS} steps in a row, up to "
+                "step "
                 f"{progress.step}"
             )
 
@@ -269,7 +282,8 @@ class Trainer:
         return TrainingDivergedError(
             f"{self.output_dir}: training diverged: {cause}. {kept}; the last checkpoint is unchanged. "
             "Train again, into another directory, with a lower training.optimizer.learning_rate, a longer "
-            "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or training.precision = 'float32'."
+            "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or "
+            "training.precision = 'float32'."
         )
 
     def _check_finite(self, loss: float) -> None:
@@ -302,7 +316,9 @@ class Trainer:
             self.state.schedule.on_epoch_end(epoch, found)
             if config.checkpoint.keep_last_epochs and self.processes.is_main:
                 about = {"step": progress.step, "epoch": epoch}
-                self.checkpoints.save_epoch(self.state.model, epoch, config.checkpoint.keep_last_epochs, about)
+                self.checkpoints.save_epoch(
+                    self.state.model, epoch, config.checkpoint.keep_last_epochs, about
+                )
         reason = limit or progress.limit_reached(config, config.validation.early_stopping_patience)
         if reason is None and figures.stop_requested:
             reason = INTERRUPTED

@@ -20,11 +20,11 @@ __all__ = [
     "average_weights",
     "check_shapes",
     "check_weight_shapes",
-    "load_weights",
     "copy_weights",
     "init_from",
-    "weights_file",
+    "load_weights",
     "named_weights",
+    "weights_file",
 ]
 
 MODEL_FILE = "model.safetensors"

@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 
 from regard.cli.phrasebook import phrasebook
 from regard.data.links import parse_gold_links
-from regard.data.phrasebook import SPLITS, CorpusPair, generate, generate_split, split_of, generate_splits, write_splits
+from regard.data.phrasebook import (
+    SPLITS,
+    CorpusPair,
+    generate,
+    generate_split,
+    generate_splits,
+    split_of,
+    write_splits,
+)
 from regard.data.phrasebook.lexicon import lexicon
 from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
@@ -92,7 +100,9 @@ def test_splits_are_disjoint_for_all_seeds_and_sizes():
 
 
 def test_splits_do_not_depend_on_other_splits():
-    assert generate_split("test", 50, 3) == generate_splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
+    assert (
+        generate_split("test", 50, 3) == generate_splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
+    )
     assert all(split_of(pair) == "valid" for pair in generate_split("valid", 20, 3))
 
 

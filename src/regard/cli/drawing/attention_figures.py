@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value
+from regard.cli.drawing.figure import FigureInput, PlottedFigure, format_value
 from regard.cli.drawing.schemas import TranslationEntry
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regard.metrics.maps import AttentionMap
 
-__all__ = ["difference_figure", "plot_history", "self_attention_figure", "plot_translations"]
+__all__ = ["difference_figure", "plot_history", "plot_translations", "self_attention_figure"]
 
 _ATTENTION = "regard translate --attention-output"
 
@@ -45,8 +45,8 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format.
     """
     from regard.report.combine import combine_svgs
-    from regard.report.heatmap import plot_attention
     from regard.report.errors import SentenceErrors
+    from regard.report.heatmap import plot_attention
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -82,10 +82,14 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
     pictures: dict[str, str] = {}
     for name, one in found.items():
         end = "" if len(found) == 1 else f"-{name}"
-        pictures[f"history-{inputs.line}{end}.svg"] = plot_attention_history(one.weights, one.source, one.target, name)
+        pictures[f"history-{inputs.line}{end}.svg"] = plot_attention_history(
+            one.weights, one.source, one.target, name
+        )
         for word, row in zip(one.target, one.weights, strict=True):
             best = int(row.argmax())
-            rows.append([name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))])
+            rows.append(
+                [name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))]
+            )
     numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
     return PlottedFigure(pictures, rows, numbers)
 
@@ -113,7 +117,10 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
     source, reference = inputs.read_line()
     if reference is None:
         raise UsageError("figure difference uses forced decoding of reference translations: give --reference")
-    found = {name: _forced_map(inputs, name, path, (source, reference)) for name, path in inputs.named_files().items()}
+    found = {
+        name: _forced_map(inputs, name, path, (source, reference))
+        for name, path in inputs.named_files().items()
+    }
     (first, base), *others = found.items()
     pictures = plot_maps_and_differences(inputs.line, found)
     rows = [["system", "differs from", "sum of differences", "largest"]]
@@ -142,8 +149,8 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         DataError: If the line is empty or too long.
     """
     from regard.api.model import load
-    from regard.report.self_attention import plot_self_attention
     from regard.report.heatmap import plot_attention
+    from regard.report.self_attention import plot_self_attention
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
@@ -156,13 +163,19 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         raise UsageError(
             f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
         )
-    layer = _resolve_position("--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}")
-    word = _resolve_position("--token", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}")
+    layer = _resolve_position(
+        "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}"
+    )
+    word = _resolve_position(
+        "--token", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}"
+    )
     weights = layers[layer]  # (H, S, S)
     title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
     pictures = {
         "self-attention.svg": plot_self_attention(weights[:, word], words, word, title),
-        "self-attention-heads.svg": plot_attention(weights, words, words, f"Encoder, layer {layer}, all heads"),
+        "self-attention-heads.svg": plot_attention(
+            weights, words, words, f"Encoder, layer {layer}, all heads"
+        ),
     }
     rows = [["head", *words]]
     rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]
@@ -174,7 +187,8 @@ def _translation_maps(given: FigureInput) -> dict[str, _Map]:
     """Return the attention maps of the translations of all systems, by display name."""
     if not given.files:
         raise UsageError(
-            f"this figure needs model directories (--input) and --source, or files of `{_ATTENTION}` (--input)"
+            f"this figure needs model directories (--input) and --source, or files of `{_ATTENTION}` "
+            "(--input)"
         )
     systems = given.named_files()
     return {
@@ -193,11 +207,13 @@ def _map_from_model(given: FigureInput, folder: Path) -> _Map:
     if not result.attention:
         raise DataError(f"{given.source}:{given.line}: the line is empty")
     layers = result.attention if given.selection.prior else result.posterior_attention
-    return _Map(result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(folder)))
+    return _Map(
+        result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(folder))
+    )
 
 
 def _map_from_file(given: FigureInput, path: Path) -> _Map:
-    """Return the map of the best translation of the line in a file of `regard translate --attention-output`."""
+    """Return the map of the line's best translation in a file of `translate --attention-output`."""
     import numpy as np
 
     from regard.api.loading import search_settings
@@ -214,7 +230,9 @@ def _map_from_file(given: FigureInput, path: Path) -> _Map:
             layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
-            own = from_dict(AlignmentConfig, entry.extra_field("alignment") or {}, origin=f"{path}: alignment")
+            own = from_dict(
+                AlignmentConfig, entry.extra_field("alignment") or {}, origin=f"{path}: alignment"
+            )
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
         if not target or not layers:

@@ -6,7 +6,14 @@ from typing import Any, TypeVar
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["AttentionSelection", "PlottedFigure", "FigureInput", "format_value", "display_names", "read_results"]
+__all__ = [
+    "AttentionSelection",
+    "FigureInput",
+    "PlottedFigure",
+    "display_names",
+    "format_value",
+    "read_results",
+]
 
 
 _T = TypeVar("_T")
@@ -132,7 +139,7 @@ def read_results(path: Path, command: str, *schemas: type[_T]) -> _T:
     Args:
         path: The file.
         command: Command that writes such files, for error messages.
-        *models: Pydantic models of the possible formats, which are tried in this order.
+        *schemas: Pydantic models of the possible formats, which are tried in this order.
 
     Raises:
         DataError: If the file cannot be read or has none of the formats.

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value, read_results
+from regard.cli.drawing.figure import FigureInput, PlottedFigure, format_value, read_results
 from regard.cli.drawing.schemas import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
 from regard.errors import DataError, UsageError
 
@@ -76,7 +76,9 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
     groups: tuple[list[str], list[int] | None] | None = None
     for path in inputs.files:
         found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
-        own, labels, counts = _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
+        own, labels, counts = (
+            _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
+        )
         if not own:
             raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
@@ -190,8 +192,8 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.report.training_curves import read_curves
     from regard.report.training_charts import _Points, curves_by_kind, plot_training
+    from regard.report.training_curves import read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
@@ -211,5 +213,14 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
             # A curve may contain NaN, for example if training diverged.
             numbers = [value for value in values if not math.isnan(value)] or [math.nan]
             best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
-            rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", format_value(values[-1]), format_value(best)])
+            rows.append(
+                [
+                    run,
+                    kind,
+                    str(len(points)),
+                    f"{points[-1][0]:g}",
+                    format_value(values[-1]),
+                    format_value(best),
+                ]
+            )
     return PlottedFigure({"training.svg": plot_training(runs)}, rows, {"runs": runs})

@@ -125,7 +125,10 @@ class PaperTableResults(BaseModel):
 
 
 class TranslationEntry(BaseModel):
-    """A line in the format of `regard translate --attention-output`. Its attention weights are not validated."""
+    """A line in the format of `regard translate --attention-output`.
+
+    Its attention weights are not validated.
+    """
 
     model_config = {"extra": "allow"}
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import PlottedFigure, FigureInput, format_value
+from regard.cli.drawing.figure import FigureInput, PlottedFigure, format_value
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def plot_simplex(inputs: FigureInput) -> PlottedFigure:
     for scan, loose in zip((constrained_softmax_scan, constrained_sparsemax_scan), tuple(maps), strict=True):
         weights = scan(scores, fertility)
         bounds = remaining_bound(fertility.expand_as(weights), weights.cumsum(0) - weights)
-        maps.append(RoundAttention(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights))
+        maps.append(
+            RoundAttention(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights)
+        )
 
     differences = torch.linspace(-3, 3, 121, dtype=double)
     pairs = torch.stack([differences, torch.zeros_like(differences)], -1)

@@ -6,11 +6,28 @@ words, compounds, contractions, separable verbs, reflexives), with exact gold al
 
 Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
 `morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`,
-`constraints`, `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`, `patterns`,
-`sentences`, `corpus`.
+`constraints`, `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`,
+`patterns`, `sentences`, `corpus`.
 """
 
-from regard.data.phrasebook.corpus import SPLITS, SplitName, generate, generate_split, split_of, generate_splits, write_splits
+from regard.data.phrasebook.corpus import (
+    SPLITS,
+    SplitName,
+    generate,
+    generate_split,
+    generate_splits,
+    split_of,
+    write_splits,
+)
 from regard.data.phrasebook.pair import CorpusPair
 
-__all__ = ["SPLITS", "CorpusPair", "SplitName", "generate", "generate_split", "split_of", "generate_splits", "write_splits"]
+__all__ = [
+    "SPLITS",
+    "CorpusPair",
+    "SplitName",
+    "generate",
+    "generate_split",
+    "generate_splits",
+    "split_of",
+    "write_splits",
+]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.lexicon import RandomChoices, FixedExpression, Lexicon, Distribution
+from regard.data.phrasebook.lexicon import Distribution, FixedExpression, Lexicon, RandomChoices
 from regard.data.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
@@ -50,7 +50,9 @@ class Adverbials:
 
     def _place(self, to: bool, owner: str, far: bool = False, home: bool = False) -> Phrase:
         place = self.draw.sample(self.lexicon.places)
-        while (far and place.noun.lemma in NEARBY_PLACES) or (home and place.noun.lemma not in DWELLING_PLACES):
+        while (far and place.noun.lemma in NEARBY_PLACES) or (
+            home and place.noun.lemma not in DWELLING_PLACES
+        ):
             place = self.draw.sample(self.lexicon.places)
         preposition, english = place.to if to else place.at
         case = de.ACC if to and preposition != "zu" else de.DAT
@@ -105,7 +107,9 @@ class Adverbials:
             if draw.bernoulli(0.3):
                 german, words = draw.sample(DAYTIMES)
                 links = ((0,), (1,), (1,))
-                return Time(*_parts(linked_phrase(("am", day + german), ("on", *english, words), links)), kind)
+                return Time(
+                    *_parts(linked_phrase(("am", day + german), ("on", *english, words), links)), kind
+                )
             return Time(*_parts(linked_phrase(("am", day), ("on", *english), ((0,), (1,)))), kind)
         if kind == "since" or (kind == "past" and draw.bernoulli(0.25)):
             unit, english = draw.sample(lexicon.units)
@@ -126,7 +130,9 @@ class Adverbials:
                 while hour not in HOURS:
                     hour, english = draw.sample(lexicon.numbers)
                 return Time(
-                    *_parts(linked_phrase(("um", hour, "Uhr"), ("at", *english, "o'clock"), ((0,), (1,), (2,)))),
+                    *_parts(
+                        linked_phrase(("um", hour, "Uhr"), ("at", *english, "o'clock"), ((0,), (1,), (2,)))
+                    ),
                     kind,
                 )
             month, english = draw.sample(lexicon.months)
@@ -164,7 +170,9 @@ class Adverbials:
     def vehicle(self) -> Phrase:
         """Return a means of transport: `mit dem Zug`, without an article in English."""
         noun, english = self.draw.sample(VEHICLES)
-        return linked_phrase(("mit", "der" if noun == "Straßenbahn" else "dem", noun), ("by", english), ((0,), (2,)))
+        return linked_phrase(
+            ("mit", "der" if noun == "Straßenbahn" else "dem", noun), ("by", english), ((0,), (2,))
+        )
 
 
 def _parts(phrase: Phrase) -> tuple[list[Word], list[Token]]:

@@ -5,14 +5,14 @@ from dataclasses import replace
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import Adverbials
 from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.lexicon import RandomChoices, Lexicon, Distribution, Verb, zipf_distribution
+from regard.data.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
+from regard.data.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb, zipf_distribution
 from regard.data.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
 from regard.data.phrasebook.pair import Token, Word
 from regard.data.phrasebook.participants import POSSESSABLE, Participants
 from regard.data.phrasebook.planning import Planner
 from regard.data.phrasebook.predicates import Predicates
 from regard.data.phrasebook.verb_group import COPULAS, Tense
-from regard.data.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
 
 __all__ = ["ClauseBuilder"]
 
@@ -69,9 +69,15 @@ class ClauseBuilder:
         self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
         transitive = lexicon.verbs["transitive"].items
         kinds = sorted({kind for verb in transitive for kind in verb.objects})
-        self._taking = {kind: zipf_distribution([verb for verb in transitive if kind in verb.objects]) for kind in kinds}
-        self._passive = zipf_distribution([verb for verb in transitive if verb.prefix + verb.forms.infinitive in _PASSIVE])
-        self._doing = zipf_distribution([verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects])
+        self._taking = {
+            kind: zipf_distribution([verb for verb in transitive if kind in verb.objects]) for kind in kinds
+        }
+        self._passive = zipf_distribution(
+            [verb for verb in transitive if verb.prefix + verb.forms.infinitive in _PASSIVE]
+        )
+        self._doing = zipf_distribution(
+            [verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects]
+        )
 
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
         """Return a random clause.
@@ -91,12 +97,21 @@ class ClauseBuilder:
         if frame == "passive":
             return self._passive_clause(constraints)
         verb = draw.sample(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
-        while (given is not None or constraints.personal) and verb.subjects[0] not in ("person", "child", "pupil"):
+        while (given is not None or constraints.personal) and verb.subjects[0] not in (
+            "person",
+            "child",
+            "pupil",
+        ):
             verb = draw.sample(self.lexicon.verbs[frame])
         return self._with(verb, frame, constraints, hole=given_object)
 
     def _with(
-        self, verb: Verb, frame: str, constraints: ClauseConstraints, kind: str = "", hole: NounPhrase | None = None
+        self,
+        verb: Verb,
+        frame: str,
+        constraints: ClauseConstraints,
+        kind: str = "",
+        hole: NounPhrase | None = None,
     ) -> Clause:
         draw, adverbials = self.draw, self.adverbials
         negated = draw.bernoulli(constraints.negation)
@@ -150,7 +165,12 @@ class ClauseBuilder:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
         doing = subject.human and not clause.verb.state
         prior = clause.plan.tense is Tense.PLUPERFECT
-        if clause.time is None and clause.plan.gern is None and not (prior or negated) and draw.bernoulli(0.13):
+        if (
+            clause.time is None
+            and clause.plan.gern is None
+            and not (prior or negated)
+            and draw.bernoulli(0.13)
+        ):
             if not clause.verb.state or draw.bernoulli(0.3):
                 clause.middle = adverbials.middle()
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
@@ -200,7 +220,11 @@ class ClauseBuilder:
         if subject is None:
             kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else self.predicates.kinds
             subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
-        tenses = constraints.tenses if constraints.tenses is not ANY else Distribution(["present", "past"], [65, 35])
+        tenses = (
+            constraints.tenses
+            if constraints.tenses is not ANY
+            else Distribution(["present", "past"], [65, 35])
+        )
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from regard.data.phrasebook.lexicon import Distribution
 from regard.data.phrasebook.noun_phrases import NounPhrase
 
-__all__ = ["ANY", "TENSE_PAIRS", "ONLY_PRESENT", "PASSIVE", "PAST", "PRESENT", "QUESTION", "AFTER_PAST", "ClauseConstraints"]
+__all__ = [
+    "AFTER_PAST",
+    "ANY",
+    "ONLY_PRESENT",
+    "PASSIVE",
+    "PAST",
+    "PRESENT",
+    "QUESTION",
+    "TENSE_PAIRS",
+    "ClauseConstraints",
+]
 
 # Verb forms: a tense, a modal verb in the present ("modal") or the past ("modal past"), or gern.
 ANY = Distribution(

@@ -17,7 +17,7 @@ from regard.data.phrasebook.pair import CorpusPair
 from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
 
-__all__ = ["SPLITS", "SplitName", "generate", "generate_split", "split_of", "generate_splits", "write_splits"]
+__all__ = ["SPLITS", "SplitName", "generate", "generate_split", "generate_splits", "split_of", "write_splits"]
 
 SplitName = Literal["train", "valid", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")

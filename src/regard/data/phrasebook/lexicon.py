@@ -14,13 +14,13 @@ from regard.data.phrasebook import morphology_en as en
 
 __all__ = [
     "Adjective",
-    "RandomChoices",
+    "Distribution",
     "FixedExpression",
     "Lexicon",
     "Modal",
     "Noun",
     "PlaceEntry",
-    "Distribution",
+    "RandomChoices",
     "Verb",
     "lexicon",
     "zipf_distribution",
@@ -314,12 +314,16 @@ class Lexicon:
             if (fitting := [adjective for adjective in self.adjectives if kind in adjective.kinds])
         }
         self.verbs = {
-            frame: zipf_distribution([_verb(line) for line in _lines(text)]) for frame, text in verbs.VERBS.items()
+            frame: zipf_distribution([_verb(line) for line in _lines(text)])
+            for frame, text in verbs.VERBS.items()
         }
         self.clause_verbs = zipf_distribution([_matrix(line) for line in _lines(verbs.CLAUSE_VERBS)])
         self.infinitive_verbs = zipf_distribution([_matrix(line) for line in _lines(verbs.INFINITIVE_VERBS)])
         self.modals = zipf_distribution([_modal(line) for line in _lines(verbs.MODALS)])
-        self.names = {de.MASCULINE: zipf_distribution(nouns.MALE.split()), de.FEMININE: zipf_distribution(nouns.FEMALE.split())}
+        self.names = {
+            de.MASCULINE: zipf_distribution(nouns.MALE.split()),
+            de.FEMININE: zipf_distribution(nouns.FEMALE.split()),
+        }
         self.surnames = zipf_distribution(nouns.SURNAMES.split())
         towns = (line.split() for line in (nouns.TOWNS.strip() + "\n" + nouns.COUNTRIES.strip()).splitlines())
         self.towns = zipf_distribution([(town[0], town[1]) for town in towns])

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from regard.data.phrasebook.clause_builder import ClauseBuilder
 from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.pair import Phrase, concatenate, word_phrase
 from regard.data.phrasebook.constraints import ClauseConstraints
+from regard.data.phrasebook.pair import Phrase, concatenate, word_phrase
 
 __all__ = ["MainClauses", "subordinate"]
 

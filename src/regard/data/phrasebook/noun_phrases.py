@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adjectives import OPPOSITES
-from regard.data.phrasebook.lexicon import Adjective, RandomChoices, Lexicon, Noun, Distribution
+from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
 from regard.data.phrasebook.morphology_en import article
 from regard.data.phrasebook.pair import Phrase, Token, Word
 
@@ -106,7 +106,9 @@ POSSESSIVES = {
 NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
 Choice = Determiner | str
 
-SINGULAR: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2])
+SINGULAR: Distribution[Choice] = Distribution(
+    [DEFINITE_ARTICLE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2]
+)
 PLURALS: Distribution[Choice] = Distribution(
     [DEFINITE_ARTICLE, NONE, OWN, NUMBER, VIEL, EINIG, DIES, ALL], [34, 22, 11, 12, 8, 6, 4, 3]
 )
@@ -277,7 +279,9 @@ class NounPhrases:
             english += [(name, (item,)), ("'s", (item,))]
             definite = True
         if draw.bernoulli(adjective) and noun.kind in self.lexicon.describing:
-            self._adjectives(noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case), german, english)
+            self._adjectives(
+                noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case), german, english
+            )
         item = Word(noun.forms[plural][case])
         german.append(item)
         translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
@@ -323,7 +327,11 @@ class NounPhrases:
         add(first.stem, (first.english,))
         if draw.bernoulli(0.12):
             second, third = draw.sample(table), draw.sample(table)
-            if exclude_each_other(first, second) or exclude_each_other(first, third) or exclude_each_other(second, third):
+            if (
+                exclude_each_other(first, second)
+                or exclude_each_other(first, third)
+                or exclude_each_other(second, third)
+            ):
                 return
             if draw.bernoulli(0.35):
                 link(",", ",")

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.lexicon import RandomChoices, Distribution
+from regard.data.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
+from regard.data.phrasebook.lexicon import Distribution, RandomChoices
 from regard.data.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
@@ -18,15 +19,20 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrases,
 )
 from regard.data.phrasebook.pair import Word
-from regard.data.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
 
 __all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
 
-_PRONOUNS = Distribution(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2])
+_PRONOUNS = Distribution(
+    ["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2]
+)
 # Subject pronouns of sentences in the preterite, and of questions.
 _PRETERITE_PRONOUNS = Distribution(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
-_QUESTION_PRONOUNS = Distribution(["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4])
-_DATIVES = Distribution(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3])
+_QUESTION_PRONOUNS = Distribution(
+    ["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4]
+)
+_DATIVES = Distribution(
+    ["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3]
+)
 _ACCUSATIVES = Distribution(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 14, 3])
 _SECOND = ("du", "ihr", "Sie")
 _SURE: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, OWN, DIES], [70, 18, 12])
@@ -44,7 +50,9 @@ class Participants:
         relative: Function that appends a relative clause to a noun phrase.
     """
 
-    def __init__(self, draw: RandomChoices, nouns: NounPhrases, relative: Callable[[NounPhrase], None]) -> None:
+    def __init__(
+        self, draw: RandomChoices, nouns: NounPhrases, relative: Callable[[NounPhrase], None]
+    ) -> None:
         """Store the generators."""
         self.draw = draw
         self.nouns = nouns
@@ -53,13 +61,21 @@ class Participants:
     def subject(self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
-        kind = kinds[0] if constraints.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
+        kind = (
+            kinds[0] if constraints.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
+        )
         if kind == "es":
             item = Word("es")
             return NounPhrase([item], [("it", (item,))], column=de.NEUTER, pronoun=True)
         if kind in ("person", "child", "pupil") and draw.bernoulli(constraints.pronouns):
             return self.nouns.pronoun(
-                draw.sample(_PRETERITE_PRONOUNS if constraints.tenses is PAST else _QUESTION_PRONOUNS if constraints.tenses is QUESTION else _PRONOUNS),
+                draw.sample(
+                    _PRETERITE_PRONOUNS
+                    if constraints.tenses is PAST
+                    else _QUESTION_PRONOUNS
+                    if constraints.tenses is QUESTION
+                    else _PRONOUNS
+                ),
                 de.NOM,
             )
         if kind == "person" and draw.bernoulli(0.25):
@@ -78,7 +94,12 @@ class Participants:
         return found
 
     def object(
-        self, kinds: Sequence[str], case: int, subject: NounPhrase, constraints: ClauseConstraints, negated: bool = False
+        self,
+        kinds: Sequence[str],
+        case: int,
+        subject: NounPhrase,
+        constraints: ClauseConstraints,
+        negated: bool = False,
     ) -> NounPhrase:
         """Return an object of one of the semantic classes; its possessives may refer to the subject."""
         draw = self.draw
@@ -117,7 +138,12 @@ class Participants:
 
     def _extend(self, found: NounPhrase, constraints: ClauseConstraints) -> None:
         draw = self.draw
-        if found.kind in POSSESSABLE and found.definite and found.column != de.PLURAL and draw.bernoulli(0.12):
+        if (
+            found.kind in POSSESSABLE
+            and found.definite
+            and found.column != de.PLURAL
+            and draw.bernoulli(0.12)
+        ):
             if len(found.english) > 1 and found.english[0][0] == "the":
                 self.nouns.genitive(found, ("person", "family"))
         elif constraints.relative and draw.bernoulli(constraints.relative):

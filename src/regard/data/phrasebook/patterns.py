@@ -5,12 +5,12 @@ from dataclasses import replace
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import fixed_phrase
 from regard.data.phrasebook.clauses import Clause, bare_clause
+from regard.data.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
 from regard.data.phrasebook.lexicon import Distribution, Verb
 from regard.data.phrasebook.main_clauses import MainClauses, subordinate
 from regard.data.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
 from regard.data.phrasebook.verb_group import Plan, Tense
-from regard.data.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
 
 __all__ = ["Patterns"]
 
@@ -80,7 +80,9 @@ class Patterns:
         build, draw = self.clauses, self.draw
         formal = draw.bernoulli(0.45)
         subject = build.nouns.pronoun("Sie" if formal else "du", de.NOM)
-        constraints = ClauseConstraints(subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02)
+        constraints = ClauseConstraints(
+            subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
+        )
         clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
         while (
             clause.verb.state or clause.verb.english.base == "be" or clause.verb.forms.infinitive in _RESTING
@@ -139,7 +141,9 @@ class Patterns:
                 kinds, de.ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
             )
 
-        things = build.nouns.listing(make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), every)
+        things = build.nouns.listing(
+            make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), every
+        )
         plan, time = build.planner.plan(verb, subject, ClauseConstraints(tenses=ANY, timed=0.5), False)
         clause = Clause(verb, plan, subject, accusative=things, time=time)
         if draw.bernoulli(0.25) and verb.objects[0] != "food":
@@ -170,7 +174,8 @@ class Patterns:
         things = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
         plan, time = build.planner.plan(verb, subject, ClauseConstraints(tenses=ANY, timed=0.2), False)
         return concatenate(
-            self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2), word_phrase(".", ".")
+            self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2),
+            word_phrase(".", "."),
         )
 
     def more_and_more(self) -> Phrase:
@@ -179,9 +184,13 @@ class Patterns:
         verb = draw.sample(self.lexicon.verbs["intransitive"])
         while verb.prefix or verb.english.tail or verb.subjects[0] != "person" or verb.sein:
             verb = draw.sample(self.lexicon.verbs["intransitive"])
-        subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False)
+        subject = build.participants.subject(
+            ("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False
+        )
         while subject.owner in ("du", "ihr", "Sie"):
-            subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False)
+            subject = build.participants.subject(
+                ("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False
+            )
         times = 3 if draw.bernoulli(0.3) else 2
         verbs = [Word(verb.forms.preterite[subject.person]) for _ in range(times)]
         parts = [Phrase([item], [(verb.english.past, (item,))]) for item in verbs]
@@ -219,7 +228,9 @@ class Patterns:
     def greeting(self) -> Phrase:
         """Return a greeting: `Guten Morgen, Herr Müller!`."""
         greeting = fixed_phrase(self.draw.sample(self.lexicon.greetings))
-        return concatenate(greeting, word_phrase(",", ","), self.clauses.nouns.name(de.NOM), word_phrase("!", "!"))
+        return concatenate(
+            greeting, word_phrase(",", ","), self.clauses.nouns.name(de.NOM), word_phrase("!", "!")
+        )
 
     def exclamation(self) -> Phrase:
         """Return an exclamation: `Was für ein schöner Tag!`."""
@@ -229,7 +240,9 @@ class Patterns:
         choice = NONE if plural else EIN
         noun = build.nouns.common(kinds, de.NOM, choice=choice, plural=plural, adjective=1.0)
         was, fuer = Word("was"), Word("für")
-        return concatenate(Phrase([was, fuer, *noun.german], [("what", (was, fuer)), *noun.english]), word_phrase("!", "!"))
+        return concatenate(
+            Phrase([was, fuer, *noun.german], [("what", (was, fuer)), *noun.english]), word_phrase("!", "!")
+        )
 
 
 def _imperative(clause: Clause, finite: Word, right: list[Word], formal: bool, please: bool) -> Phrase:

@@ -7,7 +7,6 @@ linked one to one; `*` links each German word to each English word.
 """
 
 __all__ = [
-    "TIME_UNITS",
     "FIXED_DIRECTIONS",
     "FIXED_PLACES",
     "FIXED_TIMES",
@@ -15,6 +14,7 @@ __all__ = [
     "MONTHS",
     "NUMBERS",
     "PLACES",
+    "TIME_UNITS",
     "WEEKDAYS",
 ]
 

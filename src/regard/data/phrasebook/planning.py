@@ -1,11 +1,11 @@
 """Joint choice of tense, modal verb and time adverbial of a clause, which depend on each other."""
 
 from regard.data.phrasebook.adverbials import Adverbials, Time
-from regard.data.phrasebook.lexicon import RandomChoices, Lexicon, Distribution, Verb
+from regard.data.phrasebook.constraints import ClauseConstraints
+from regard.data.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb
 from regard.data.phrasebook.noun_phrases import NounPhrase
 from regard.data.phrasebook.pair import Word
 from regard.data.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
-from regard.data.phrasebook.constraints import ClauseConstraints
 
 __all__ = ["Planner"]
 
@@ -20,7 +20,9 @@ _TENSES = {
     "gern": Tense.PRESENT,
 }
 _TIMES = {
-    "present": Distribution(["general", "now", "future", "weekday", "today", "since"], [35, 25, 16, 8, 6, 10]),
+    "present": Distribution(
+        ["general", "now", "future", "weekday", "today", "since"], [35, 25, 16, 8, 6, 10]
+    ),
     "past": Distribution(["past", "general", "weekday", "today"], [55, 25, 15, 5]),
     "perfect": Distribution(["past", "weekday", "today", "general"], [50, 16, 17, 17]),
     "modal": Distribution(["future", "today", "general", "weekday"], [30, 25, 28, 17]),
@@ -53,7 +55,9 @@ class Planner:
         self.lexicon = lexicon
         self.adverbials = adverbials
 
-    def plan(self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool) -> tuple[Plan, Time | None]:
+    def plan(
+        self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool
+    ) -> tuple[Plan, Time | None]:
         """Return the plan of a verb and its time adverbial, or None without one."""
         draw = self.draw
         way = draw.sample(constraints.tenses)

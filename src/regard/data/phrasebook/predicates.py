@@ -2,9 +2,16 @@
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.lexicon import Adjective, RandomChoices, Lexicon, Distribution, zipf_distribution
+from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, RandomChoices, zipf_distribution
 from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.noun_phrases import DEFINITE_ARTICLE, EIN, KEIN, NounPhrase, NounPhrases, exclude_each_other
+from regard.data.phrasebook.noun_phrases import (
+    DEFINITE_ARTICLE,
+    EIN,
+    KEIN,
+    NounPhrase,
+    NounPhrases,
+    exclude_each_other,
+)
 from regard.data.phrasebook.pair import Phrase, Token, Word
 
 __all__ = ["Predicates"]
@@ -26,7 +33,9 @@ _KINDS = (
     "food",
     "nature",
 )
-_SHAPES = Distribution(["plain", "very", "comparative", "as", "noun", "place", "and"], [42, 14, 10, 6, 14, 9, 5])
+_SHAPES = Distribution(
+    ["plain", "very", "comparative", "as", "noun", "place", "and"], [42, 14, 10, 6, 14, 9, 5]
+)
 
 
 class Predicates:
@@ -41,7 +50,9 @@ class Predicates:
 
     kinds = _KINDS
 
-    def __init__(self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials) -> None:
+    def __init__(
+        self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials
+    ) -> None:
         """Store the generators."""
         self.draw = draw
         self.nouns = nouns
@@ -49,7 +60,8 @@ class Predicates:
         self._describing = lexicon.describing
         by_lemma = {noun.lemma: noun for noun in lexicon.nouns["person"].items}
         self._trades = {
-            gender: zipf_distribution([by_lemma[name] for name in names.split()]) for gender, names in _TRADES.items()
+            gender: zipf_distribution([by_lemma[name] for name in names.split()])
+            for gender, names in _TRADES.items()
         }
 
     def predicate(self, subject: NounPhrase, kind: str, negated: bool, changing: bool, being: bool) -> Phrase:
@@ -117,7 +129,9 @@ class Predicates:
                 else self.nouns.common(("person", "family"), de.NOM)
             )
         else:
-            other = self.nouns.common((kind,), de.NOM, choice=DEFINITE_ARTICLE, plural=subject.column == de.PLURAL)
+            other = self.nouns.common(
+                (kind,), de.NOM, choice=DEFINITE_ARTICLE, plural=subject.column == de.PLURAL
+            )
         if equal:
             words = [Word("so"), Word(adjective.lemma), Word("wie")]
             english: list[Token] = [

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.clauses import Order, order_clause
+from regard.data.phrasebook.constraints import QUESTION, ClauseConstraints
 from regard.data.phrasebook.lexicon import Distribution
 from regard.data.phrasebook.main_clauses import MainClauses
 from regard.data.phrasebook.noun_phrases import WELCH, NounPhrase
 from regard.data.phrasebook.pair import Phrase, Word, concatenate, linked_phrase, word_phrase
 from regard.data.phrasebook.verb_group import Plan, Tense
-from regard.data.phrasebook.constraints import QUESTION, ClauseConstraints
 
 __all__ = ["Questions"]
 
@@ -36,7 +36,9 @@ class Questions:
 
     def yes_or_no(self) -> Phrase:
         """Return a yes-no question: `Hast du das Buch gelesen?`."""
-        constraints = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
+        constraints = ClauseConstraints(
+            tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02
+        )
         clause = self.clauses.clause(constraints)
         return concatenate(order_clause(clause, Order.FIRST, inverted=True), word_phrase("?", "?"))
 
@@ -48,7 +50,9 @@ class Questions:
         """Return a question clause; verb-final order makes it an indirect question."""
         direct = order is not Order.FINAL
         if constraints is None:
-            constraints = ClauseConstraints(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
+            constraints = ClauseConstraints(
+                tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0
+            )
         constraints = replace(constraints, wh=direct)
         build = self.clauses
         if kind == "wer":

@@ -3,6 +3,16 @@
 from dataclasses import replace
 
 from regard.data.phrasebook.clauses import Order, infinitive_clause, order_clause
+from regard.data.phrasebook.constraints import (
+    AFTER_PAST,
+    ANY,
+    ONLY_PRESENT,
+    PAST,
+    PRESENT,
+    QUESTION,
+    TENSE_PAIRS,
+    ClauseConstraints,
+)
 from regard.data.phrasebook.lexicon import Distribution
 from regard.data.phrasebook.main_clauses import MainClauses, subordinate
 from regard.data.phrasebook.noun_phrases import NounPhrase
@@ -10,7 +20,6 @@ from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_p
 from regard.data.phrasebook.participants import implicit_subject
 from regard.data.phrasebook.questions import Questions
 from regard.data.phrasebook.verb_group import Tense
-from regard.data.phrasebook.constraints import ANY, TENSE_PAIRS, ONLY_PRESENT, PAST, PRESENT, QUESTION, AFTER_PAST, ClauseConstraints
 
 __all__ = ["Subordination"]
 
@@ -74,7 +83,9 @@ class Subordination:
         verb = draw.sample(self.lexicon.clause_verbs)
         kind = verb.clauses[0] if draw.bernoulli(0.7) else verb.clauses[draw.sample_below(len(verb.clauses))]
         tenses = Distribution(["present", "past", "perfect"], [55, 30, 15])
-        matrix = build.matrix(verb, ClauseConstraints(tenses=tenses, timed=0.08, negation=0.08, relative=0.02))
+        matrix = build.matrix(
+            verb, ClauseConstraints(tenses=tenses, timed=0.08, negation=0.08, relative=0.02)
+        )
         now = matrix.plan.tense is Tense.PRESENT
         constraints = ClauseConstraints(tenses=ANY if now else AFTER_PAST, pronouns=0.5, relative=0.03)
         if kind in ("dass", "ob"):
@@ -82,7 +93,9 @@ class Subordination:
             inner = concatenate(linker, order_clause(build.clause(constraints), Order.FINAL))
         else:
             inner = self.questions.asked(
-                kind, Order.FINAL, replace(constraints, tenses=QUESTION if now else AFTER_PAST, negation=0.0, timed=0.2)
+                kind,
+                Order.FINAL,
+                replace(constraints, tenses=QUESTION if now else AFTER_PAST, negation=0.0, timed=0.2),
             )
         matrix.tail = Phrase([Word(","), *inner.german], inner.english)
         return concatenate(self.main.main(matrix, 0.06), word_phrase(".", "."))
@@ -96,7 +109,9 @@ class Subordination:
             outer, inner = self.draw.sample(TENSE_PAIRS)
         first = build.clause(ClauseConstraints(tenses=outer, timed=timed, relative=0.02))
         second = build.clause(
-            self.main.following(first, ClauseConstraints(tenses=inner, timed=timed, relative=0.02, negation=0.08))
+            self.main.following(
+                first, ClauseConstraints(tenses=inner, timed=timed, relative=0.02, negation=0.08)
+            )
         )
         if link in _ONCE:
             second.middle = None
@@ -113,7 +128,9 @@ class Subordination:
         if outer is ANY:
             inner, outer = self.draw.sample(TENSE_PAIRS)
         first = build.clause(ClauseConstraints(tenses=inner, timed=0.0, relative=0.02, negation=0.06))
-        second = build.clause(self.main.following(first, ClauseConstraints(tenses=outer, timed=0.0, relative=0.02)))
+        second = build.clause(
+            self.main.following(first, ClauseConstraints(tenses=outer, timed=0.0, relative=0.02))
+        )
         if link in _ONCE:
             first.middle = None
         opening = subordinate(link, english, first)
@@ -126,7 +143,9 @@ class Subordination:
         link, english = self.draw.sample(_COORDINATORS)
         left, right = self.draw.sample(TENSE_PAIRS)
         first = build.clause(ClauseConstraints(tenses=left, timed=0.25, relative=0.02, negation=0.06))
-        second = build.clause(self.main.following(first, ClauseConstraints(tenses=right, timed=0.2, relative=0.02)))
+        second = build.clause(
+            self.main.following(first, ClauseConstraints(tenses=right, timed=0.2, relative=0.02))
+        )
         comma = Phrase([], []) if link in ("und", "oder") else word_phrase(",", *("," * (link == "aber")))
         parts = [self.main.main(first, 0.2), comma, word_phrase(link, english), self.main.main(second, 0.2)]
         return concatenate(*parts, word_phrase(".", "."))
@@ -137,7 +156,9 @@ class Subordination:
         verb = self.draw.sample(self.lexicon.infinitive_verbs)
         tenses = Distribution(["present", "past", "perfect"], [40, 30, 30])
         timed = 0.2 if verb.clauses[0] == "to" else 0.0  # not: he stopped today reading
-        matrix = build.matrix(verb, ClauseConstraints(tenses=tenses, timed=timed, negation=0.06, relative=0.02))
+        matrix = build.matrix(
+            verb, ClauseConstraints(tenses=tenses, timed=timed, negation=0.06, relative=0.02)
+        )
         matrix.tail = self._infinitive(matrix.subject, verb.clauses[0])
         return concatenate(self.main.main(matrix, 0.15), word_phrase(".", "."))
 
@@ -161,7 +182,9 @@ class Subordination:
         """Return a sentence with `um ... zu` (in order to) or `ohne ... zu` (without)."""
         build, draw = self.clauses, self.draw
         matrix = build.clause(
-            ClauseConstraints(personal=True, frame=self.draw.sample(ACTIONS), relative=0.0, negation=0.0, timed=0.25)
+            ClauseConstraints(
+                personal=True, frame=self.draw.sample(ACTIONS), relative=0.0, negation=0.0, timed=0.25
+            )
         )
         matrix.middle = None
         without = draw.bernoulli(0.3)

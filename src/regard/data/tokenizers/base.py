@@ -20,10 +20,13 @@ class Tokenizer(ABC):
 
     Attributes:
         inventory: The set of possible tokens, if the tokenizer has a closed inventory, else None.
-        required_tokens: Tokens that are always in the vocabulary, with the first ids after the special symbols.
+        required_tokens: Tokens that are always in the vocabulary, with the first ids after the special
+            symbols.
         pretrained_tokens: All tokens of a pre-trained tokenizer in the order of their ids, else None.
-        special_tokens: Names of the special tokens that a pre-trained tokenizer adds around every source line.
-        tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in alignments and
+        special_tokens: Names of the special tokens that a pre-trained tokenizer adds around every source
+            line.
+        tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in
+            alignments and
             attention maps.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
     """

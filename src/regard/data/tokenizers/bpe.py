@@ -13,10 +13,10 @@ from typing import Literal
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.whitespace import split_whitespace
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
 __all__ = ["BytePairConfig", "BytePairTokenizer", "learn_merges"]
@@ -115,7 +115,9 @@ class BytePairTokenizer(Tokenizer):
         tokens: list[str] = []
         for block in blocks:
             tokens += self._bpe.segment_tokens([block])
-            tokens[-1] += CONTINUATION_MARK  # the block continues; the mark of the last block is removed below
+            tokens[-1] += (
+                CONTINUATION_MARK  # the block continues; the mark of the last block is removed below
+            )
         tokens[-1] = tokens[-1].removesuffix(CONTINUATION_MARK)
         return tokens
 

@@ -211,7 +211,10 @@ class PretrainedTokenizer(Tokenizer):
 
 def _word_mark(vocabulary: Iterable[str]) -> str:
     """Return the word mark with the highest frequency, or an empty string if every token is a word."""
-    counts = {mark: sum(token.startswith(mark) for token in vocabulary) for mark in (*WORD_START_MARKS, CONTINUATION_PREFIX)}
+    counts = {
+        mark: sum(token.startswith(mark) for token in vocabulary)
+        for mark in (*WORD_START_MARKS, CONTINUATION_PREFIX)
+    }
     counts[WORD_END_SUFFIX] = sum(token.endswith(WORD_END_SUFFIX) for token in vocabulary)
     best = max(counts, key=lambda mark: counts[mark])
     return best if counts[best] else ""

@@ -95,7 +95,9 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
             model_writer=model,
             model_type=config.model_type,
             vocab_size=config.vocab_size,
-            character_coverage=_coverage(sentences) if config.character_coverage is None else config.character_coverage,
+            character_coverage=_coverage(sentences)
+            if config.character_coverage is None
+            else config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
             hard_vocab_limit=False,  # small text gives fewer tokens instead of an error

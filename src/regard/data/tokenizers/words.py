@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
-from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.whitespace import normalize_whitespace, split_whitespace
 
 __all__ = ["SPACE_MARK", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
 

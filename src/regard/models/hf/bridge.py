@@ -15,13 +15,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, AttentionStep, State
+from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.hf import import_transformers
 from regard.models.base import OutputAttentions
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ATTENTION_NAME", "CrossAttentionProbe", "AttentionSession", "use_session", "use_regard_attention", "register_attention"]
+__all__ = [
+    "ATTENTION_NAME",
+    "AttentionSession",
+    "CrossAttentionProbe",
+    "register_attention",
+    "use_regard_attention",
+    "use_session",
+]
 
 ATTENTION_NAME = "regard"
 LAYER_ATTRIBUTE = "regard_layer"
@@ -92,7 +99,9 @@ class CrossAttentionProbe:
 
 
 # A context variable, since transformers offers no way to pass objects to the attention function.
-_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar("regard_session", default=None)
+_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar(
+    "regard_session", default=None
+)
 
 
 @contextmanager
@@ -133,7 +142,11 @@ def attention_forward(
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
     # Cross-attention is recognized by the length of its keys.
-    if isinstance(session, CrossAttentionProbe) and key.shape[2] == session.source and query.shape[1] == key.shape[1]:
+    if (
+        isinstance(session, CrossAttentionProbe)
+        and key.shape[2] == session.source
+        and query.shape[1] == key.shape[1]
+    ):
         session.found.append((module, query.shape[1], query.shape[3]))
     if isinstance(session, AttentionSession):
         # Our mechanisms use unscaled dot products here, so queries are scaled first.
@@ -143,7 +156,9 @@ def attention_forward(
             found = session.read(layer, query * scale, key, value)  # (B, T, H E)
             return found.unflatten(-1, (query.shape[1], -1)), None
         if session.output_attentions == "all":
-            return _explicit_self_attention(session, module, query * scale, key, value, attention_mask, others)
+            return _explicit_self_attention(
+                session, module, query * scale, key, value, attention_mask, others
+            )
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)

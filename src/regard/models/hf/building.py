@@ -10,7 +10,7 @@ from regard.data.vocabulary import BOS, SINK
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
 from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_decoder, load_encoder, load_seq2seq
-from regard.models.hf.generation import GenerationSettings, to_constraints, read_generation_settings
+from regard.models.hf.generation import GenerationSettings, read_generation_settings, to_constraints
 from regard.models.hf.layout import pretrained_side
 from regard.models.hf.seq2seq import HfSeq2Seq
 
@@ -33,7 +33,11 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
         # of transformers end with the language token (mBART), training moves it to the front instead of a
         # start symbol, so there is no other prefix.
         ends_with_language = target.language_id in target.suffix_ids
-        return (target.language_id,) if starts_with_language or ends_with_language else (start, target.language_id)
+        return (
+            (target.language_id,)
+            if starts_with_language or ends_with_language
+            else (start, target.language_id)
+        )
     if forced is not None:
         return (start, forced)
     if target.multilingual and not starts_with_language:
@@ -75,8 +79,12 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
     given = to_constraints(_generation(places.get("path")), start, target)
     names = config.folders
     whole = names.get("path", "")
-    check_tokenizer_fit(source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole))
-    check_tokenizer_fit(target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole))
+    check_tokenizer_fit(
+        source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole)
+    )
+    check_tokenizer_fit(
+        target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole)
+    )
     return HfSeq2Seq(model, config, source, target, start, given, new)
 
 

@@ -22,7 +22,8 @@ class HfConfig:
         default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
     )
     encoder_path: str | None = option(
-        default=None, help="Directory of an encoder (BERT family), used with `decoder_path` instead of `path`."
+        default=None,
+        help="Directory of an encoder (BERT family), used with `decoder_path` instead of `path`.",
     )
     decoder_path: str | None = option(
         default=None, help="Directory of a language model (GPT-2, ...), to which cross-attention is added."
@@ -68,7 +69,10 @@ class PretrainedConfig:
     )
     num_layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
     d_model: int = option(
-        default=512, help="Model dimension (d_model) of the decoder, a multiple of `num_heads`.", ge=2, le=16_384
+        default=512,
+        help="Model dimension (d_model) of the decoder, a multiple of `num_heads`.",
+        ge=2,
+        le=16_384,
     )
     num_heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(

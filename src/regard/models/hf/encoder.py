@@ -9,7 +9,7 @@ from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear
-from regard.models.hf.bridge import AttentionSession, use_session, use_regard_attention
+from regard.models.hf.bridge import AttentionSession, use_regard_attention, use_session
 from regard.models.hf.config import PretrainedConfig
 from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_encoder
 from regard.models.hf.layers import layer_groups
@@ -46,15 +46,21 @@ class HfEncoder(SourceEncoder):
         # `max_length` includes one sink or end symbol; the other special symbols take positions too.
         return None if found is None else found - max(0, self.layout.num_special - 1)
 
-    def forward(self, source: PaddedSequences, output_attentions: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+    def forward(
+        self, source: PaddedSequences, output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
         """Return the states in the order of our tokens; see `SourceEncoder.forward`."""
-        session = AttentionSession([], source.mask, output_attentions="all" if output_attentions else "nothing")
+        session = AttentionSession(
+            [], source.mask, output_attentions="all" if output_attentions else "nothing"
+        )
         with use_session(session):
             states = self.layout.encode(self.model, source)
-        return self.output_proj(states), [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
+        return self.output_proj(states), [
+            self.layout.reorder_attention(source, weights) for weights in session.self_attentions
+        ]
 
     def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Return the multiply-adds of the encoder and the projection; see `SourceEncoder.count_multiply_adds`."""
+        """Return the multiply-adds; see `SourceEncoder.count_multiply_adds`."""
         bridge = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
         return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
 
@@ -63,7 +69,9 @@ class HfEncoder(SourceEncoder):
         return layer_groups(self, [self.model], ["output_proj."])
 
 
-def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None) -> TransformerModel:
+def build_pretrained(
+    config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
+) -> TransformerModel:
     """Build the model that a config describes.
 
     Args:
@@ -78,7 +86,9 @@ def build_pretrained(config: PretrainedConfig, text: TextProcessor, model_dir: P
     """
     source = pretrained_side(text.source, "source")
     model = load_encoder(config_dirs(config.folders, model_dir)["encoder_path"], weights=model_dir is None)
-    check_tokenizer_fit(source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path)
+    check_tokenizer_fit(
+        source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path
+    )
     reader = HfEncoder(model, source, config.d_model)
     sizes = (len(side.vocabulary) for side in (text.source, text.target))
     return TransformerModel(config.transformer, *sizes, pretrained_encoder=reader)

@@ -9,14 +9,28 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from regard.data.hf import HF_CONFIG, check_safetensors, convert_errors, quiet_transformers, read_hf_config, weight_files
 from regard.data.checksums import checked_file
+from regard.data.hf import (
+    HF_CONFIG,
+    check_safetensors,
+    convert_errors,
+    quiet_transformers,
+    read_hf_config,
+    weight_files,
+)
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
 
-__all__ = ["check_tokenizer_fit", "copy_configs", "config_dirs", "load_decoder", "load_encoder", "load_seq2seq"]
+__all__ = [
+    "check_tokenizer_fit",
+    "config_dirs",
+    "copy_configs",
+    "load_decoder",
+    "load_encoder",
+    "load_seq2seq",
+]
 
 CONFIG_SUBDIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""

@@ -11,15 +11,15 @@ from typing import Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
+from regard.data.checksums import checked_file
 from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
-from regard.data.checksums import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError
 from regard.models.base import GenerationConstraints
 
-__all__ = ["GENERATION_CONFIG", "GenerationSettings", "to_constraints", "read_generation_settings"]
+__all__ = ["GENERATION_CONFIG", "GenerationSettings", "read_generation_settings", "to_constraints"]
 
 GENERATION_CONFIG = "generation_config.json"
 

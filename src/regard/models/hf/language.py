@@ -1,7 +1,7 @@
 """Hugging Face language models in the trainer's interface: masked (BERT) and causal (GPT-2).
 
-The trainer uses only a model's objective, its `ForwardOutput` and its floating-point operations. Token ids are
-those of transformers.
+The trainer uses only a model's objective, its `ForwardOutput` and its floating-point operations. Token ids
+are those of transformers.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch import nn
 from regard.attention.base import Objective
 from regard.data.batch import Batch
 from regard.data.monolingual import MaskedBatch
-from regard.models.base import OutputAttentions, ForwardOutput
+from regard.models.base import ForwardOutput, OutputAttentions
 from regard.models.hf.sizes import count_multiply_adds
 from regard.types import Bool, Float, Tensor
 
@@ -34,7 +34,9 @@ class HfLanguageModel(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`.
 
         Args:

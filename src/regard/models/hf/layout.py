@@ -51,7 +51,9 @@ class InputLayout(nn.Module):
         super().__init__()
         self.prefix_length, self.num_special = len(before), len(before) + len(after)
         self.register_buffer("token_ids", torch.tensor(places), persistent=False)
-        self.register_buffer("special_ids", torch.tensor([*before, *after], dtype=torch.long), persistent=False)
+        self.register_buffer(
+            "special_ids", torch.tensor([*before, *after], dtype=torch.long), persistent=False
+        )
 
     @classmethod
     def of(cls, tokenizer: PretrainedTokenizer) -> "InputLayout":
@@ -63,7 +65,9 @@ class InputLayout(nn.Module):
         found = self.token_ids[source.tokens]
         if self.num_special:
             where = torch.arange(source.tokens.shape[1], device=found.device)
-            sink = where - (source.lengths - self.num_special).unsqueeze(1)  # number of the sink, or < 0: (B, S)
+            sink = where - (source.lengths - self.num_special).unsqueeze(
+                1
+            )  # number of the sink, or < 0: (B, S)
             # Sinks follow the tokens directly; padding follows the sinks.
             special = (sink >= 0) & (sink < self.num_special)
             found = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], found)
@@ -93,7 +97,9 @@ class InputLayout(nn.Module):
             return states
         return states.gather(1, self._from_encoder_order(source).unsqueeze(-1).expand_as(states))
 
-    def reorder_attention(self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]) -> Float[Tensor, "B H S S"]:
+    def reorder_attention(
+        self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]
+    ) -> Float[Tensor, "B H S S"]:
         """Return an encoder's self-attention in our order; zero in the rows of padding."""
         real = source.mask[:, None, :, None]
         if self.prefix_length:

@@ -8,10 +8,16 @@ from typing import Any
 import torch
 
 from regard.data.corpus import read_lines
-from regard.data.hf import check_safetensors, import_transformers, convert_errors, quiet_transformers, read_hf_config
+from regard.data.hf import (
+    check_safetensors,
+    convert_errors,
+    import_transformers,
+    quiet_transformers,
+    read_hf_config,
+)
 from regard.errors import CheckpointError, ConfigError
 
-__all__ = ["train_tokenizer", "build_language_model"]
+__all__ = ["build_language_model", "train_tokenizer"]
 
 MASKED_SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -126,7 +132,8 @@ def _load_pretrained(folder: Path, masked: bool, longest: int) -> Any:
     limit = max_positions(model.base_model)
     if limit is not None and longest + SPECIAL_PER_LINE > limit:
         raise ConfigError(
-            f"text.max_length = {longest}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the {limit} "
+            f"text.max_length = {longest}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the "
+            f"{limit} "
             f"positions of {folder}: decrease it"
         )
     return model

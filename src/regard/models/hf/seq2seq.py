@@ -26,8 +26,22 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
-from regard.models.base import GenerationConstraints, OutputAttentions, Memories, ForwardOutput, Prediction, TranslationModel, name_infeasible_sentence
-from regard.models.hf.bridge import LAYER_ATTRIBUTE, CrossAttentionProbe, AttentionSession, use_session, use_regard_attention
+from regard.models.base import (
+    ForwardOutput,
+    GenerationConstraints,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    name_infeasible_sentence,
+)
+from regard.models.hf.bridge import (
+    LAYER_ATTRIBUTE,
+    AttentionSession,
+    CrossAttentionProbe,
+    use_regard_attention,
+    use_session,
+)
 from regard.models.hf.config import HfConfig
 from regard.models.hf.language import scatter_token_values
 from regard.models.hf.layers import layer_groups
@@ -156,7 +170,7 @@ class HfSeq2Seq(TranslationModel):
 
     @property
     def max_length(self) -> int | None:
-        """Maximum number of tokens: the positions, minus special symbols; see `TranslationModel.max_length`."""
+        """Return the number of positions minus special symbols; see `TranslationModel.max_length`."""
         found = [max_positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
@@ -173,7 +187,12 @@ class HfSeq2Seq(TranslationModel):
         return layer_groups(self, parts, (*self.new, "mechanisms."))
 
     def _decode(
-        self, states: Tensor, mask: Tensor | None, decoder_ids: Int[Tensor, "B T"], cache: Any, use_cache: bool = False
+        self,
+        states: Tensor,
+        mask: Tensor | None,
+        decoder_ids: Int[Tensor, "B T"],
+        cache: Any,
+        use_cache: bool = False,
     ) -> Any:
         """Run the decoder on the encoder's states."""
         from transformers.modeling_outputs import BaseModelOutput
@@ -255,7 +274,9 @@ class HfSeq2Seq(TranslationModel):
         kept = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         readings = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
         endings = zip(self._mechanisms(), memories, state.attentions, strict=True)
-        ending = EosConstraint.combine([source.eos_constraint(memory, before) for source, memory, before in endings])
+        ending = EosConstraint.combine(
+            [source.eos_constraint(memory, before) for source, memory, before in endings]
+        )
         return Prediction(found, None, readings, _PendingState(kept), ending)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
@@ -267,11 +288,15 @@ class HfSeq2Seq(TranslationModel):
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         target, source, before = batch.target, batch.source, len(self.start) - 1
-        session = AttentionSession(self._mechanisms(), source.mask, batch.upper_bounds, batch.lower_bounds, output_attentions)
+        session = AttentionSession(
+            self._mechanisms(), source.mask, batch.upper_bounds, batch.lower_bounds, output_attentions
+        )
         with use_session(session):
             states = self.layout.encode(self.model.get_encoder(), source)
             encoder = [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
@@ -296,7 +321,9 @@ class HfSeq2Seq(TranslationModel):
         zeros = torch.zeros_like(found)
         return ForwardOutput(
             log_likelihoods=found,
-            mean_log_probs=scatter_token_values(logits.mean(-1) - total, target.mask) if mean_log_probs else zeros,
+            mean_log_probs=scatter_token_values(logits.mean(-1) - total, target.mask)
+            if mean_log_probs
+            else zeros,
             log_weights=zeros,
             log_policy=zeros,
             penalty=penalty,
@@ -327,10 +354,13 @@ class _PendingState(BatchedState):
 
 def _selected_layers(config: HfConfig, count: int) -> set[int]:
     """Return the layers that use the mechanism of the config."""
-    if config.attention_layers and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count:
+    if (
+        config.attention_layers
+        and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count
+    ):
         raise ConfigError(
-            f"model.attention_layers = {list(config.attention_layers)}: the decoder has layers 0 to {count - 1}; use these "
-            "numbers, or negative ones, where -1 is the last"
+            f"model.attention_layers = {list(config.attention_layers)}: the decoder has layers 0 to "
+            f"{count - 1}; use these numbers, or negative ones, where -1 is the last"
         )
     return {layer % count for layer in config.attention_layers} or set(range(count))
 
