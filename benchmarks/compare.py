@@ -77,7 +77,7 @@ from typing import Any
 
 from measure import KINDS
 from multi30k import Multi30k, prepare
-from peers.environment import PEERS, PeerUnavailable, interpreter
+from peers.environment import PEERS, PeerUnavailableError, interpreter
 
 __all__ = ["main"]
 
@@ -112,7 +112,7 @@ def command(system: str, cache: Path) -> list[str]:
         return [sys.executable, str(HERE / "peers" / "run_ctranslate2.py")]
     try:
         return [str(interpreter(system, cache)), str(HERE / "peers" / f"run_{system}.py")]
-    except PeerUnavailable as error:
+    except PeerUnavailableError as error:
         raise RunFailedError(str(error)) from error
 
 

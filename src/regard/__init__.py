@@ -26,7 +26,7 @@ __all__ = [
     "train",
 ]
 
-__version__ = "0.2.0"
+from regard.version import __version__
 
 _HOMES = {
     "RunConfig": "regard.experiment",

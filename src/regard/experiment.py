@@ -16,7 +16,6 @@ from typing import Annotated
 
 import torch
 
-from regard import __version__
 from regard.config import (
     TaggedUnion,
     apply_override,
@@ -68,6 +67,7 @@ from regard.training.weights import (
     load_weights,
     weights_file,
 )
+from regard.version import __version__
 
 __all__ = [
     "CONFIG_FILE",

@@ -90,9 +90,8 @@ class PosteriorAttentionConfig:
     )
     posterior_weight: float = option(
         default=0.5,
-        help='With state_attention = "posterior": weight m of the posterior in the distribution passed to the '
-        "next "
-        "step; the prior has 1 - m. 1 passes on the posterior alone.",
+        help='With state_attention = "posterior": weight m of the posterior in the distribution passed to '
+        "the next step; the prior has 1 - m. 1 passes on the posterior alone.",
         ge=0,
         le=1,
     )

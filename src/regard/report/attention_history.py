@@ -61,8 +61,8 @@ def plot_attention_history(
         for (at, wide), word, full, weight in zip(
             places, columns, grid.source, grid.weights[0, t].tolist(), strict=True
         ):
-            x, y, width, height = map(format_coordinate, (at, base, wide, _ROW - _GAP))
-            place = f'x="{x}" y="{y}" width="{width}" height="{height}"'
+            rectangle = [format_coordinate(number) for number in (at, base, wide, _ROW - _GAP)]
+            place = 'x="{}" y="{}" width="{}" height="{}"'.format(*rectangle)
             tip = f"<title>{escape(f'{grid.target[t]} → {full}: {weight:.4g}')}</title>"
             parts.append(f'<rect {place} rx="3" fill="{weight_color(weight)}" stroke="#e3e3e3">{tip}</rect>')
             ink = "#ffffff" if weight > _DARK else INK if weight else MUTED

@@ -161,7 +161,7 @@ _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "tri
 
 
 def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
-    """Sort phrase pairs into a table with the most probable translations of each source phrase.
+    """Sort phrase pairs into a table with the `MAX_TRANSLATIONS` best translations of each phrase.
 
     Args:
         pairs: The phrase pairs.

@@ -27,8 +27,9 @@ MAX_DISTORTION_LIMIT = 60
 
 PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, NEXT_RECOMBINED, NEXT_IN_STACK, IN_STACK = range(11)
 """The columns of `Hypotheses.fields`: the extended hypothesis and the option; the first uncovered word and
-the bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
-the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
+the bitmap from there on; the span of the last phrase; the state of the language model; the class of the
+option; the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its
+stack."""
 HYPOTHESIS_FIELDS = 11
 
 

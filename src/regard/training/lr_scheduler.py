@@ -93,8 +93,8 @@ class ExponentialConfig:
     )
     start_epoch: int = option(
         default=8,
-        help="First epoch, from 1, after which the learning rate is reduced even if the validation perplexity "
-        "has not increased. Once it has been reduced, it is reduced after every epoch.",
+        help="First epoch, from 1, after which the learning rate is reduced even if the validation "
+        "perplexity has not increased. Once it has been reduced, it is reduced after every epoch.",
         ge=1,
         le=1_000_000_000,
     )

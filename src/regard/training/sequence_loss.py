@@ -66,8 +66,8 @@ class SequenceLossConfig:
     )
     alpha: float = option(
         default=5e-3,
-        help="Only with mrt: exponent of the candidates' probabilities before normalization. Smaller values make "
-        "them more equal.",
+        help="Only with mrt: exponent of the candidates' probabilities before normalization. Smaller values "
+        "make them more equal.",
         gt=0,
         le=1e6,
     )
