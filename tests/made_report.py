@@ -57,7 +57,7 @@ def make_system(
             )
             attention.append(None)
             continue
-        for key, words in (("own", output_words), ("forced", reference_words)):
+        for key, words in (("own_maps", output_words), ("forced_maps", reference_words)):
             layer = attend(len(words) + 1, len(source_words), shift, heads)
             if sink:
                 layer = np.concatenate([layer / 2, np.full((*layer.shape[:2], 1), 0.5)], axis=2)
@@ -67,7 +67,7 @@ def make_system(
                 AttentionLayers(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
             )
             maps[key] = word_maps(words, source_words, posterior, *ids, prior_maps if every else None)
-            if key == "own":
+            if key == "own_maps":
                 received = layer[:-1].mean(axis=1).sum(axis=0)[: len(source_words)]
                 stats = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
             else:

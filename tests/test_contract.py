@@ -234,7 +234,7 @@ def test_select_of_memory_indexes_all_its_tensors() -> None:
     assert found.base_and_index()[0] is whole and torch.equal(found.base_and_index()[1], index)
     assert torch.equal(found.states, whole.states[index]) and torch.equal(found.mask, whole.mask[index])
     assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.key_states is None
-    assert torch.equal(found.keys.matrix, whole.keys.matrix[index])
+    assert torch.equal(found.keys.weight, whole.keys.weight[index])
     assert torch.equal(found.values.weight, whole.values.weight[index])
     assert found.states is found.states  # the copy is cached
 

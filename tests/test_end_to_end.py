@@ -89,7 +89,7 @@ def test_training_again_leaves_the_weights_unchanged(run_dir) -> None:
 
 def test_translate_writes_one_line_per_sentence_and_all_requested_files(run_dir) -> None:
     source = (run_dir / "text" / "test.de").read_text()
-    arguments = ["--links-output", "links.txt", "--attention-output", "weights.jsonl", "--figures-dir", "maps.svg"]
+    arguments = ["--links-output", "links.txt", "--attention-output", "weights.jsonl", "--svg", "maps.svg"]
     done = succeed(run_dir, "translate", "model", *arguments, text=source)
     lines, sources = done.stdout.splitlines(), source.splitlines()
     assert len(lines) == len(sources) == 30

@@ -76,7 +76,7 @@ def collapsed_weight(links, rows, config, targets):
             word = int(source[place]) if place >= 0 else -1
             pairs[word, int(token)] += 1
             totals[word] += 1
-    log = totals[-1] * math.log(config.null)
+    log = totals[-1] * math.log(config.null_probability)
     for (word, _), count in pairs.items():
         alpha = config.null_alpha if word < 0 else config.alpha
         log += math.lgamma(count + alpha) - math.lgamma(alpha)
@@ -190,7 +190,7 @@ def test_links_depend_on_seed_but_not_on_threads(text, trained):
 
 
 def test_distributed_chains_give_the_links_of_one_process(text):
-    corpus = text[0].part(0, 100)
+    corpus = text[0].subset(0, 100)
     config = BayesConfig(effort=0.1, num_chains=2)
     alone = train_bayes(corpus, config, TrainingSetup(num_threads=1, seed=1)).align(corpus)
     # Two threads emulate two processes. `reduce` sums their arrays like an all-reduce.
@@ -232,25 +232,25 @@ def test_restored_aligner_gives_the_same_links(text, trained):
     sizes = len(corpus.source.words), len(corpus.target.words)
     again = BayesAligner.from_state(AlignerState(json.loads(json.dumps(state.settings)), state.arrays), sizes)
     assert again.config == trained.config
-    new = corpus.part(0, 50)
+    new = corpus.subset(0, 50)
     np.testing.assert_array_equal(again.align(new, threads=1), trained.align(new, threads=2))
 
 
 def test_links_of_training_text_nearly_equal_links_as_new_text(text, trained):
     corpus = text[0]
-    new = corpus.part(0, len(corpus))
+    new = corpus.subset(0, len(corpus))
     assert np.mean(trained.align(new) == trained.align(corpus)) > 0.9
 
 
 def test_alignment_does_not_depend_on_the_batch(text, trained):
     corpus = text[0]
-    together = trained.align(corpus.part(0, 30))
-    alone = [trained.align(corpus.part(row, row + 1)) for row in range(30)]
+    together = trained.align(corpus.subset(0, 30))
+    alone = [trained.align(corpus.subset(row, row + 1)) for row in range(30)]
     np.testing.assert_array_equal(np.concatenate(alone), together)
 
 
 def test_posteriors_with_null_sum_to_one_and_agree_with_links(text, trained):
-    new = text[0].part(0, 60)
+    new = text[0].subset(0, 60)
     links = np.split(trained.align(new), new.target.offsets[1:-1])
     for row, (posterior, sampled) in enumerate(zip(trained.posteriors(new), links, strict=True)):
         assert posterior.shape == (new.target.lengths[row], new.source.lengths[row])
@@ -281,7 +281,7 @@ def test_training_accepts_pairs_with_an_empty_side():
 
 
 def test_gaps_between_sentences_do_not_change_links(text, trained):
-    corpus = text[0].part(0, 100)
+    corpus = text[0].subset(0, 100)
 
     def gapped(side):
         rows = [np.append(side.sentence(row), np.int32(0)) for row in range(len(corpus))]
@@ -297,9 +297,9 @@ def test_gaps_between_sentences_do_not_change_links(text, trained):
 def test_every_pass_reports_the_fraction_of_changed_links(text):
     seen = []
     train_bayes(text[0], QUICK, TrainingSetup(num_threads=1, report=seen.append))
-    assert [(item.stage, item.number, item.of) for item in seen] == [
+    assert [(item.stage, item.iteration, item.num_iterations) for item in seen] == [
         (stage, number, of)
         for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(400), strict=True)
         for number in range(1, of + 1)
     ]
-    assert seen[0].figures["moved"] > 0.5 > 0.2 > seen[-1].figures["moved"] > 0
+    assert seen[0].metrics["moved"] > 0.5 > 0.2 > seen[-1].metrics["moved"] > 0

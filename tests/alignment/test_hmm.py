@@ -92,7 +92,7 @@ def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
 
 
 def test_result_does_not_depend_on_threads(phrases):
-    corpus = phrases[1].part(0, 300)
+    corpus = phrases[1].subset(0, 300)
     one, three = (train_hmm(corpus, HMMConfig(iterations=2), TrainingSetup(num_threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.jumps, three.jumps)
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))

@@ -100,7 +100,7 @@ def test_links_maximize_the_posterior(small):
 
 @pytest.mark.parametrize("config", [IBM1Config(), IBM2Config()])
 def test_result_does_not_depend_on_threads(phrases, config):
-    corpus = phrases[1].part(0, 500)
+    corpus = phrases[1].subset(0, 500)
     train = train_ibm1 if isinstance(config, IBM1Config) else train_ibm2
     one, four = (train(corpus, config, TrainingSetup(num_threads=threads)) for threads in (1, 4))
     np.testing.assert_array_equal(one.table.values, four.table.values)

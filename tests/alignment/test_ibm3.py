@@ -77,7 +77,7 @@ def test_hill_climbing_ends_at_a_local_maximum(model, tiny):
 def test_expectations_are_sums_over_the_neighborhood(model, tiny):
     (block,) = Blocks(tiny, model.table, 1)
     null = np.empty(int(tiny.target.lengths.sum()), np.float32)
-    sums, counted = model.counted(block, np.empty(len(block.slots), np.float32), null, 1)
+    sums, counted = model.expect_fertilities(block, np.empty(len(block.slots), np.float32), null, 1)
     likelihood, distances, at = 0.0, np.zeros(NUM_DISTANCES), 0
     best = by_sentence(model.align(tiny), tiny.target)
     for row, links in enumerate(model.posteriors(tiny)):
@@ -103,7 +103,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
 
 
 def test_result_does_not_depend_on_threads(phrases):
-    corpus = phrases[1].part(0, 300)
+    corpus = phrases[1].subset(0, 300)
     one, three = (train_ibm3(corpus, CONFIG, TrainingSetup(num_threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.fertilities, three.fertilities)
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))

@@ -30,7 +30,7 @@ def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 24])
 def test_slots_index_table_entries_for_any_block_size(small, size, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_CELLS", size)
+    monkeypatch.setattr(blocks, "MAX_BLOCK_CELLS", size)
     table = TranslationTable.of(small, 2)
     seen = 0
     for block in Blocks(small, table, 2):

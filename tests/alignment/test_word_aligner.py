@@ -50,7 +50,7 @@ def test_loaded_aligner_gives_identical_links_on_new_text(trained, phrases, tmp_
 
 
 def test_combined_posteriors_are_the_mean_of_both_directions(trained, phrases):
-    corpus = phrases[1].part(0, 5)
+    corpus = phrases[1].subset(0, 5)
     one, other = (list(trained.posteriors(corpus, method)) for method in ("forward", "backward"))
     for found, a, b in zip(trained.posteriors(corpus), one, other, strict=True):
         np.testing.assert_allclose(found, (a + b) / 2)
@@ -58,7 +58,7 @@ def test_combined_posteriors_are_the_mean_of_both_directions(trained, phrases):
 
 def test_altered_or_missing_file_raises(phrases, tmp_path):
     directory = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 50), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    train_both(phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     content = (directory / "source.words").read_bytes()
     (directory / "source.words").write_bytes(content[:-1])
     with pytest.raises(DataError, match=r"source\.words: truncated or altered"):
@@ -71,12 +71,12 @@ def test_altered_or_missing_file_raises(phrases, tmp_path):
 
 
 def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
-    aligner = train_both(phrases[1].part(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",))
+    aligner = train_both(phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",))
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
-    assert list(loaded.align(phrases[1].part(0, 3), "forward"))
+    assert list(loaded.align(phrases[1].subset(0, 3), "forward"))
     with pytest.raises(DataError, match="backward"):
-        loaded.align(phrases[1].part(0, 3), "intersection")
+        loaded.align(phrases[1].subset(0, 3), "intersection")
 
 
 @pytest.mark.skipif(not HANSARDS.exists(), reason="../shared/data/hansards does not exist")
@@ -114,7 +114,7 @@ def forge(directory, name, arrays):
 def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
     """An attacker can update the checksum, too. Invalid values must raise or at least stay in bounds."""
     directory, rng = tmp_path / "aligner", np.random.default_rng(1)
-    train_both(phrases[1].part(0, 60), config, TrainingSetup(num_threads=1)).save(directory)
+    train_both(phrases[1].subset(0, 60), config, TrainingSetup(num_threads=1)).save(directory)
     name, new, rejected = "forward.safetensors", phrases[0][60:64], 0
     # Cases 0-9 replace one value by an extreme one. The others truncate the array.
     whole = load_file(directory / name)
@@ -143,7 +143,7 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
 
 def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):
     directory = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 20), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    train_both(phrases[1].subset(0, 20), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
     (directory / "source.words").write_bytes(b"\xff\n")
     about = json.loads((directory / "aligner.json").read_text())
     about["sha256"] |= compute_checksums(directory, ["source.words"])

@@ -69,7 +69,7 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
         model.score([source for source, _ in pairs], lines) for lines in ([t for _, t in pairs], no_steps)
     )
     assert sum(one.log_probability for one in right) > sum(one.log_probability for one in wrong)
-    assert len(caplog.messages) == 1 and "no step (→) in 'Bad'" in caplog.text
+    assert len(caplog.messages) == 1 and "no step action (→) in 'Bad'" in caplog.text
 
 
 def test_tables_are_not_overwritten(tmp_path):

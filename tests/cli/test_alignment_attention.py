@@ -45,7 +45,7 @@ def save_model_with(
     base = load_config(directory)
     config = from_dict(RunConfig, {**_data(base), "model": model})
     if alignment is not None:
-        config = dataclasses.replace(config, search=dataclasses.replace(config.generation, alignment=alignment))
+        config = dataclasses.replace(config, generation=dataclasses.replace(config.generation, alignment=alignment))
     text = TextProcessor.load(directory)
     torch.manual_seed(2)
     network = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
@@ -58,7 +58,7 @@ def save_model_with(
 
 
 def _data(config: RunConfig) -> dict[str, object]:
-    return {name: to_dict(getattr(config, name)) for name in ("data", "search")}
+    return {name: to_dict(getattr(config, name)) for name in ("data", "generation")}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def posterior(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def entries(model: Path, file: Path, *options: object) -> list[dict[str, object]]:
-    translate(model, "--attention", file, *options)
+    translate(model, "--attention-output", file, *options)
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -125,12 +125,12 @@ def test_python_and_server_return_the_same_attention(guided, options, expected) 
         options_by_name = {"shift": True}
     result = regard.load(guided).translate(LINE, **options_by_name)
     weights = expected(result.attention)
-    np.testing.assert_array_equal(result.weights, weights)
+    np.testing.assert_array_equal(result.attention_map, weights)
     assert {(s, t) for s, t in result.alignment.tolist()} == {
         (int(r.argmax()), t) for t, r in enumerate(weights)
     }
     again = regard.load(guided, **options_by_name).score(LINE, result.text)
-    np.testing.assert_allclose(again.weights, weights, atol=1e-6)
+    np.testing.assert_allclose(again.attention_map, weights, atol=1e-6)
     (engine,) = load_engines([guided], "cpu", output_attention=options_by_name)
     (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE, attention=True)])
     np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
@@ -162,9 +162,9 @@ def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) 
         model.model.output_bias[UNK] = 50.0
     assert load_config(guided).generation.alignment == GUIDED
     for given in ({}, {"layer": -1}, {"shift": True}):
-        result = model.translate(LINE, replace_unknown=True, max_length_extra=2, **given)
+        result = model.translate(LINE, replace_unk=True, max_length_offset=2, **given)
         assert set(result.tokens) == {"<unk>"}
-        assert result.text.split() == [LINE.split()[s] for s in result.weights.argmax(1)]
+        assert result.text.split() == [LINE.split()[s] for s in result.attention_map.argmax(1)]
 
 
 def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
@@ -181,9 +181,9 @@ def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
 @pytest.mark.parametrize("figure", ["translations", "history"])
 def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, figure) -> None:
     (tmp_path / "in").write_text(f"{LINE}\n")
-    translate(posterior, "--attention", tmp_path / "one.jsonl", input=f"{LINE}\n")
+    translate(posterior, "--attention-output", tmp_path / "one.jsonl", input=f"{LINE}\n")
     result = regard.load(posterior).translate(LINE)
-    for options, expected in (((), result.posteriors), (("--prior",), result.attention)):
+    for options, expected in (((), result.posterior_attention), (("--prior",), result.attention)):
         for name, given in (("posterior", ["--source", tmp_path / "in"]), ("one.jsonl", [])):
             path = posterior if name == "posterior" else tmp_path / name
             numbers = tmp_path / "numbers.json"
@@ -203,7 +203,7 @@ def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
         return items
 
     result = regard.load(guided).translate(LINE)
-    translator = load_translator([guided], "cpu", "float32", {"nbest_size": 1})
+    translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
     system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
     shown = system.sentences[0].own_maps
     assert shown is not None
@@ -222,7 +222,7 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
     for options, weights in (((), scored.attention[0][:, 1]), (("--layer", 1), scored.attention[1])):
         numbers = tmp_path / "numbers.json"
         texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref")
-        run("analyse", guided, "--attention", *texts, "--json", numbers, *options)
+        run("analyze", "attention", guided, *texts, "--json", numbers, *options)
         data = json.loads(numbers.read_text())
         assert data["attention"] == "posterior"
         (found,) = data["models"].values()
@@ -230,7 +230,7 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert data["alignment"] == {"guided_alignment": {"layer": 1, "heads": [], "shift": False}}
+    assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
 
 
 def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
@@ -239,7 +239,7 @@ def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
     (tmp_path / "ref").write_text("A B C\nB A\n")
     (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")
     texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref", "--gold-links", tmp_path / "gold")
-    shown = run("analyse", hard, "--attention", *texts, "--json", tmp_path / "numbers.json").stdout
+    shown = run("analyze", "attention", hard, *texts, "--json", tmp_path / "numbers.json").stdout
     head, row = (line.split("\t") for line in shown.splitlines()[:2])
     assert head[-3:] == ["AER % (set)", "precision % (set)", "recall % (set)"] and len(row) == len(head)
     (found,) = json.loads((tmp_path / "numbers.json").read_text())["models"].values()

@@ -108,10 +108,10 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     ("options", "message"),
     [
         (("--links", "l", "--model", "m"), "cannot be used with --model"),
-        (("x.en", "--save-predictor", "p"), "--valid"),
-        (("x.en", "--valid", "v.de", "v.en"), "--valid"),
+        (("x.en", "--save-predictor", "p"), "--validation"),
+        (("x.en", "--validation", "v.de", "v.en"), "--validation"),
         (("x.en", "--predictor", "p"), "only source text"),
-        (("x.en", "--save-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
+        (("x.en", "--save-predictor", "p", "--validation", "v", "w", "--per-word"), "--per-word"),
     ],
 )
 def test_inconsistent_options_are_rejected(options, message):

@@ -37,7 +37,7 @@ def test_malformed_input_files_are_reported(tmp_path):
     for text in texts:
         path.write_text(text)
         for name in ("attention", "by-length"):
-            result = run(name, "--from", path, "-o", tmp_path / "out")
+            result = run(name, "--input", path, "-o", tmp_path / "out")
             assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     lines = [digits, deep, "{}", '{"line": "x"}', '{"line": 1, "source": 3, "target": [], "weights": []}']
     lines += [
@@ -55,11 +55,11 @@ def test_malformed_input_files_are_reported(tmp_path):
     for line in lines:
         path.write_text(line + "\n")
         for name in ("translations", "history"):
-            result = run(name, "--from", path, "-o", tmp_path / "out")
+            result = run(name, "--input", path, "-o", tmp_path / "out")
             assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     (tmp_path / "record.jsonl").write_text(
         f'{digits}\n{deep}\n{{"kind": "train", "step": 1{"0" * 400}, "perplexity": 2}}\n'
     )
-    result = run("training", "--from", tmp_path, "-o", tmp_path / "out")
+    result = run("training", "--input", tmp_path, "-o", tmp_path / "out")
     assert isinstance(result.exception, DataError) and "no record of training" in str(result.exception)
     assert not (tmp_path / "out").exists()

@@ -126,7 +126,7 @@ def test_missing_name_lists_the_figures_and_their_inputs() -> None:
     assert head[0] == "figure" and {len(row) for row in rows} == {3}
     names = [row[0] for row in rows]
     assert names[0] == "simplex" and {"translations", "attention", "by-length", "training"} <= set(names)
-    assert "--from" in str(run("--from", "a.json").exception)
+    assert "--input" in str(run("--input", "a.json").exception)
 
 
 def test_png_has_300_dots_per_inch(simplex_figure, tmp_path) -> None:
@@ -163,9 +163,9 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
         write_file(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run(
         "training",
-        "--init-from",
+        "--input",
         tmp_path / "one",
-        "--init-from",
+        "--input",
         tmp_path / "two" / "record.jsonl",
         "-o",
         tmp_path,
@@ -179,7 +179,7 @@ def test_training_curves_equal_the_record(tmp_path) -> None:
     assert "one" in labels and "two" in labels and "Validation: BLEU" in labels
     empty_dir = tmp_path / "bare"
     empty_dir.mkdir()
-    assert "bare" in str(run("training", "--init-from", empty_dir, "-o", tmp_path).exception)
+    assert "bare" in str(run("training", "--input", empty_dir, "-o", tmp_path).exception)
 
 
 def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
@@ -228,7 +228,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
         {"row": "not run", "metrics": {}},
     ]
     path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
-    result = run("by-length", "--from", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
+    result = run("by-length", "--input", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
     assert result.stdout.splitlines()[1:] == [
         "soft (TSA)\tBLEU\t20.00\t20.00\t",
         "hard (THA)\tBLEU\t20.00\t\t",
@@ -237,7 +237,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
     assert numbers["lengths"] == ["1-10", "11-20"] and numbers["sentences"] is None
     cell |= {"sentences": 1, "interval": None}
     path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
-    run("by-length", "--from", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
+    run("by-length", "--input", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
     assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["sentences"] == [1, 1]
 
 
@@ -299,7 +299,7 @@ def models_dir(tmp_path_factory):
     root = tmp_path_factory.mktemp("plots")
     transformer = save_model(root / "transformer")
     base = load_config(transformer)
-    sides = dataclasses.replace(TransformerConfig().encoder, layers=2)
+    sides = dataclasses.replace(TransformerConfig().encoder, num_layers=2)
     model_config = TransformerConfig(d_model=8, num_heads=2, encoder=sides, decoder=sides)
     config = dataclasses.replace(base, model=model_config)
     text = TextProcessor.load(transformer)

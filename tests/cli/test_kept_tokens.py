@@ -81,9 +81,9 @@ def files(directory: Path, tmp_path: Path) -> dict[str, Path]:
     paths = {name: tmp_path / name for name in ("source", "target", "tokens", "attention", "scores")}
     paths["source"].write_text("".join(f"{line}\n" for line in LINES))
     options = [
-        "--tokens",
+        "--tokens-output",
         paths["tokens"],
-        "--attention",
+        "--attention-output",
         paths["attention"],
         "--length-penalty",
         0,

@@ -1,4 +1,4 @@
-"""Tests of `regard report`: its page agrees with `translate`, `evaluate` and `analyse`."""
+"""Tests of `regard report`: its page agrees with `translate`, `evaluate` and `analyze`."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
             if index == 0:
                 assert table[key][0]["interval"] == pytest.approx(expected["intervals"][key], abs=1e-4)
         options = ("--source", texts[0], "--reference", texts[1], "--json", scores, "--num-threads", 1)
-        run("analyse", model, "--worst", "--aligner", aligner, *options)
+        run("analyze", "errors", model, "--aligner", aligner, *options)
         expected = json.loads(scores.read_text())
         assert table["drop"][index]["value"] == pytest.approx(expected["drop"], abs=1e-4)
         for sentence in expected["sentences"]:
@@ -82,7 +82,7 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
             assert own.get("received") == (
                 None if sentence["attention"] is None else pytest.approx(sentence["attention"], abs=1e-3)
             )
-        run("analyse", model, "--attention", "--gold-links", files / "gold.talp", *options)
+        run("analyze", "attention", model, "--gold-links", files / "gold.talp", *options)
         (expected,) = json.loads(scores.read_text())["models"].values()
         assert table["aer"][index]["value"] == pytest.approx(100 * expected["aer"], abs=1e-3)
         assert data["systems"][index]["perplexity"] == pytest.approx(expected["perplexity"], abs=1e-3)

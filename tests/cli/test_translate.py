@@ -207,7 +207,7 @@ def test_links_are_the_most_attended_words(model, tmp_path):
 
 
 def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
-    shown = run("translate", model, "--show-attention", "--figures-dir", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
+    shown = run("translate", model, "--show-attention", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
@@ -341,7 +341,7 @@ def test_reduced_precisions_translate(model, precision, request):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
-        (["--beam-size", "2", "--num-return", "3"], ConfigError, "nbest_size = 3 .* a beam of 2$"),
+        (["--beam-size", "2", "--num-return", "3"], ConfigError, "num_return = 3 .* a beam of at least 3, not 2$"),
         (["--beam-size", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),

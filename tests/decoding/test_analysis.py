@@ -59,8 +59,8 @@ def test_top_scoring_token_equals_exhaustive_search(model, sentences):
 )
 def test_analysis_does_not_depend_on_the_batch(build, attention):
     model = build(seed=3, attention=attention)
-    alone = forced(model, sentences=1)
-    for options in ({}, {"sentences": 2}, {"buffer_lines": 3, "batch_size": 3}):
+    alone = forced(model, batch_size=1)
+    for options in ({}, {"batch_size": 2}, {"buffer_lines": 3, "batch_size": 3}):
         for one, other in zip(alone, forced(model, **options), strict=True):
             assert (one is None) == (other is None)
             if one is None or other is None:
@@ -68,7 +68,7 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
             assert (one.number, one.source, one.target) == (other.number, other.source, other.target)
             assert one.correct.tolist() == other.correct.tolist()
             np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
-            for layers in ("weights", "beliefs"):
+            for layers in ("weights", "posteriors"):
                 for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
                     np.testing.assert_allclose(a, b, atol=1e-5)
     figures = [
@@ -104,7 +104,7 @@ def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
 
 def test_skipped_lines_are_logged(build, caplog):
     with caplog.at_level(logging.WARNING):
-        found = forced(build(), longest=4)
+        found = forced(build(), max_source_length=4)
     assert [line is None for line in found] == [False, True, False, True, False, False]
     assert [record.args[0] for record in caplog.records] == [2, 4]
 

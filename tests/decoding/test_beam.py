@@ -56,11 +56,11 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
         model,
         batch(source),
         config(
-            beam=len(allowed) ** longest,
-            nbest=20,
+            beam_size=len(allowed) ** longest,
+            num_return=20,
             length_penalty=alpha,
             max_length_ratio=0.0,
-            max_length_extra=longest,
+            max_length_offset=longest,
             scheme={"stopping": "exact"},
         ),
     )
@@ -78,11 +78,11 @@ def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(buil
         model,
         batch([[5]]),
         config(
-            beam=40,
-            nbest=40,
+            beam_size=40,
+            num_return=40,
             length_penalty=0.0,
             max_length_ratio=0.0,
-            max_length_extra=3,
+            max_length_offset=3,
             scheme={"stopping": "exact"},
         ),
     )[0]
@@ -96,7 +96,7 @@ def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(buil
 
 
 def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
-    search = config(beam=1, length_penalty=1.0)
+    search = config(beam_size=1, length_penalty=1.0)
     found = beam_search(model, batch(sentences), search)
     for sentence, (hypothesis,) in zip(sentences, found, strict=True):
         generated: list[int] = []
@@ -117,7 +117,7 @@ def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, beam):
-    search = config(beam=beam, nbest=min(beam, 3))
+    search = config(beam_size=beam, num_return=min(beam, 3))
     together = beam_search(model, batch(sentences, extra=3), search)
     reversed_order = beam_search(model, batch(sentences[::-1]), search)[::-1]
     for sentence, first, second in zip(sentences, together, reversed_order, strict=True):
@@ -127,7 +127,7 @@ def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences
 
 
 def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
-    search = config(beam=4, nbest=4, length_penalty=0.7)
+    search = config(beam_size=4, num_return=4, length_penalty=0.7)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         targets = [[*h.tokens, EOS] for h in found]
         pairs = collate([sentence] * len(found), targets, range(len(found)))
@@ -144,19 +144,19 @@ def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
 
 @pytest.mark.parametrize("map", ["softmax", "sparsemax"])
 def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
-    for found in beam_search(build(attention={"normalizer": map}), batch(sentences), config(beam=3, nbest=3)):
+    for found in beam_search(build(attention={"normalizer": map}), batch(sentences), config(beam_size=3, num_return=3)):
         for hypothesis in found:
             np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
 
 
 def test_translations_are_distinct_and_sorted_by_score(model, batch, sentences):
-    for found in beam_search(model, batch(sentences), config(beam=6, nbest=6)):
+    for found in beam_search(model, batch(sentences), config(beam_size=6, num_return=6)):
         assert len({h.tokens for h in found}) == len(found) == 6
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
 def test_score_is_log_probability_divided_by_length_penalty(build, batch, sentences):
-    for found in beam_search(build(), batch(sentences), config(beam=3, nbest=3, length_penalty=0.6)):
+    for found in beam_search(build(), batch(sentences), config(beam_size=3, num_return=3, length_penalty=0.6)):
         for h in found:
             # Wu et al. (2016), Eq. 14; the length includes the end symbol.
             assert h.score == pytest.approx(h.log_probability / ((5 + len(h.tokens) + 1) / 6) ** 0.6)
@@ -166,20 +166,20 @@ def test_score_is_log_probability_divided_by_length_penalty(build, batch, senten
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1000), size=st.integers(1, 3), beam=st.integers(1, 4))
 def test_blocked_ngrams_are_not_repeated(build, batch, seed, size, beam):
-    search = config(beam=beam, no_repeat_ngram=size, min_length=6, max_length_extra=8)
+    search = config(beam_size=beam, no_repeat_ngram_size=size, min_length=6, max_length_offset=8)
     for (found,) in beam_search(build(seed, uniform=1.0), batch([[5, 6, 7], [8, 9]]), search):
         ngrams = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
         assert len(ngrams) == len(set(ngrams))
 
 
 def test_ngram_blocking_keeps_unrepeated_ngrams(build, batch, sentences):
-    free = beam_search(build(), batch(sentences), config(beam=1))
-    blocked = beam_search(build(), batch(sentences), config(beam=1, no_repeat_ngram=50))
+    free = beam_search(build(), batch(sentences), config(beam_size=1))
+    blocked = beam_search(build(), batch(sentences), config(beam_size=1, no_repeat_ngram_size=50))
     assert token_lists(free) == token_lists(blocked)
 
 
 def test_lengths_are_within_their_limits(model, batch, sentences):
-    search = config(beam=3, nbest=3, min_length=3, max_length_ratio=1.0, max_length_extra=1)
+    search = config(beam_size=3, num_return=3, min_length=3, max_length_ratio=1.0, max_length_offset=1)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         assert all(3 <= len(h.tokens) <= max(3, len(sentence) + 1) for h in found)
 
@@ -188,16 +188,16 @@ def test_special_symbols_are_never_generated(build, batch, sentences):
     model = build()
     with torch.no_grad():
         model.output_bias[[PAD, BOS, SINK, UNK]] = 50.0
-    generated = {t for (h,) in beam_search(model, batch(sentences), config(beam=3)) for t in h.tokens}
+    generated = {t for (h,) in beam_search(model, batch(sentences), config(beam_size=3)) for t in h.tokens}
     assert generated == {UNK}
-    search = config(beam=3, forbid_unknown=True, min_length=2)
+    search = config(beam_size=3, suppress_unk=True, min_length=2)
     generated = {t for (h,) in beam_search(model, batch(sentences), search) for t in h.tokens}
     assert generated and not generated & {PAD, BOS, SINK, UNK, EOS}
 
 
 def test_translation_continues_the_prefix(model, batch, sentences):
     prefixes = [[5 + i % 4] * (i % 4) for i in range(len(sentences))]
-    search = config(beam=3, nbest=2, length_penalty=0.5)
+    search = config(beam_size=3, num_return=2, length_penalty=0.5)
     found = beam_search(model, batch(sentences), search, prefixes)
     for sentence, prefix, hypotheses in zip(sentences, prefixes, found, strict=True):
         assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
@@ -216,7 +216,7 @@ def test_finished_sentences_leave_the_batch(build, batch, sentences):
     rows: list[int] = []
     step = model.step
     model.step = lambda tokens, memories, state: (rows.append(len(tokens)), step(tokens, memories, state))[1]
-    beam_search(model, batch(sentences), config(beam=2))
+    beam_search(model, batch(sentences), config(beam_size=2))
     assert rows[0] == len(sentences)
     assert rows[1] == 2 * len(sentences)
     assert rows[-1] < rows[1]
@@ -224,9 +224,9 @@ def test_finished_sentences_leave_the_batch(build, batch, sentences):
 
 
 def test_pruning_the_trace_does_not_change_results(model, batch, sentences, monkeypatch):
-    search = config(beam=4, nbest=4, max_length_extra=12)
+    search = config(beam_size=4, num_return=4, max_length_offset=12)
     kept = beam_search(model, batch(sentences), search)
-    monkeypatch.setattr("regard.decoding.beam._FORGET", 1)
+    monkeypatch.setattr("regard.decoding.beam._RELEASE_EVERY", 1)
     for before, after in zip(kept, beam_search(model, batch(sentences), search), strict=True):
         assert_same(before, after, tolerance=0)
 
@@ -240,7 +240,7 @@ def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, s
     def coverage_term(attention, mask):
         return 3.0 * attention[0][:, 0].clamp(1e-3, 1).log().masked_fill(~mask, 0.0).sum(dim=1)
 
-    search = config(beam=4, nbest=4, length_penalty=1.0)
+    search = config(beam_size=4, num_return=4, length_penalty=1.0)
     model = build()
     found = beam_search(model, batch(sentences), search, scorer=HypothesisScorer(1.0, (coverage_term,)))
     for hypotheses in found:
@@ -252,13 +252,13 @@ def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, s
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
 
 
-def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
+def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam=3, scheme={"stopping": stop}, length_penalty=1.5))
-        for stop in ("likely", "certain")
+        beam_search(model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}, length_penalty=1.5))
+        for stop in ("heuristic", "exact")
     ]
-    for (likely,), (certain,) in zip(*pair, strict=True):
-        assert certain.score >= likely.score - 1e-6
+    for (heuristic,), (exact,) in zip(*pair, strict=True):
+        assert exact.score >= heuristic.score - 1e-6
 
 
 def test_ties_are_broken_deterministically(build, batch, sentences):
@@ -266,10 +266,10 @@ def test_ties_are_broken_deterministically(build, batch, sentences):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    found = beam_search(model, batch(sentences), config(beam=3, nbest=3))
-    assert token_lists(found) == token_lists(beam_search(model, batch(sentences), config(beam=3, nbest=3)))
+    found = beam_search(model, batch(sentences), config(beam_size=3, num_return=3))
+    assert token_lists(found) == token_lists(beam_search(model, batch(sentences), config(beam_size=3, num_return=3)))
     for one, sentence in zip(found, sentences, strict=True):
-        alone = beam_search(model, batch([sentence]), config(beam=3, nbest=3))
+        alone = beam_search(model, batch([sentence]), config(beam_size=3, num_return=3))
         assert token_lists([one]) == token_lists(alone)
 
 
@@ -278,12 +278,12 @@ def test_nan_weights_raise_an_error(build, batch, sentences):
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
     with pytest.raises(RegardError, match="log-probabilities are NaN"):
-        beam_search(model, batch(sentences), config(beam=3))
+        beam_search(model, batch(sentences), config(beam_size=3))
 
 
 def test_nbest_above_beam_is_rejected():
-    with pytest.raises(ConfigError, match="nbest_size = 6"):
-        config(beam=5, nbest=6)
+    with pytest.raises(ConfigError, match="num_return = 6"):
+        config(beam_size=5, num_return=6)
 
 
 def test_search_does_not_change_training_mode_or_predictions(build, batch, sentences):
@@ -298,13 +298,13 @@ def test_search_does_not_change_training_mode_or_predictions(build, batch, sente
         return prediction
 
     model.step = recording_step
-    beam_search(model, batch(sentences), config(beam=2, no_repeat_ngram=1))
+    beam_search(model, batch(sentences), config(beam_size=2, no_repeat_ngram_size=1))
     assert model.training
     assert all(torch.equal(prediction.log_probs, before) for prediction, before in kept)
 
 
 def test_half_precision_models_return_float32_scores(build, batch, sentences):
     model = build().to(torch.bfloat16)
-    for (hypothesis,) in beam_search(model, batch(sentences), config(beam=2)):
+    for (hypothesis,) in beam_search(model, batch(sentences), config(beam_size=2)):
         assert hypothesis.attention[0].dtype == np.float32
         assert hypothesis.log_probability == pytest.approx(sum(hypothesis.token_log_probs))

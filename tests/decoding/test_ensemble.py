@@ -19,7 +19,7 @@ def config(**options) -> GenerationConfig:
 
 
 def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
-    search = config(beam=3, nbest=3)
+    search = config(beam_size=3, num_return=3)
     alone = beam_search(model, batch(sentences), search)
     twice = beam_search(Ensemble([model, model]), batch(sentences), search)
     for one, other in zip(alone, twice, strict=True):
@@ -36,7 +36,7 @@ def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
         build(seed=2, decoder={"rnn_type": "gru"}, encoder={"rnn_type": "gru"}),
         build(seed=3, two=True),
     ]
-    found = beam_search(Ensemble(models), batch(sentences), config(beam=4, nbest=2))
+    found = beam_search(Ensemble(models), batch(sentences), config(beam_size=4, num_return=2))
     for sentence, hypotheses in zip(sentences, found, strict=True):
         pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
         members = [force_decode(model, pairs) for model in models]
@@ -50,7 +50,7 @@ def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
 def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
     ensemble = Ensemble([build(seed=1), build(seed=2)])
     for sentence, (h,) in zip(
-        sentences, beam_search(ensemble, batch(sentences), config(beam=2)), strict=True
+        sentences, beam_search(ensemble, batch(sentences), config(beam_size=2)), strict=True
     ):
         (again,) = force_decode(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
         assert again.token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
@@ -59,7 +59,7 @@ def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
 
 def test_order_of_models_does_not_matter(build, batch, sentences):
     models = [build(seed=1), build(seed=2)]
-    search = config(beam=3)
+    search = config(beam_size=3)
     forward, backward = (
         [h.score for (h,) in beam_search(Ensemble(order), batch(sentences), search)]
         for order in (models, models[::-1])

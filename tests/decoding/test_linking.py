@@ -154,7 +154,7 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
     text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
     model = build(seed=3, attention={"kind": "constrained"})
     if kind == "transformer":
-        side = replace(TransformerConfig().encoder, layers=1)
+        side = replace(TransformerConfig().encoder, num_layers=1)
         model_config = TransformerConfig(
             d_model=8, num_heads=2, encoder=side, decoder=side, attention=ConstrainedAttentionConfig()
         )

@@ -55,8 +55,8 @@ def test_ranking_equals_the_definition(name, sampled):
 
 def test_candidate_weights_are_configurable():
     logs = [math.log(0.6), math.log(0.2)]
-    assert config(weights="uniform").reference_weights(logs, sampled=False) == pytest.approx([0.5, 0.5])
-    assert config(weights="probability").reference_weights(logs, sampled=True) == pytest.approx([0.75, 0.25])
+    assert config(weighting="uniform").reference_weights(logs, sampled=False) == pytest.approx([0.5, 0.5])
+    assert config(weighting="probability").reference_weights(logs, sampled=True) == pytest.approx([0.75, 0.25])
     assert config().reference_weights([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
 
 
@@ -86,8 +86,8 @@ def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
 def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
-    wide = list(Translator(model, text, search(beam=8, nbest=8), sampling).translate(enumerate_lines(lines)))
-    chosen = Translator(model, text, search(beam=8, nbest=2), sampling, mbr=config(candidates=8))
+    wide = list(Translator(model, text, search(beam_size=8, num_return=8), sampling).translate(enumerate_lines(lines)))
+    chosen = Translator(model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8))
     for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
         texts = [one.text for one in candidates.translations]
         if not texts:
@@ -103,7 +103,7 @@ def test_translator_returns_the_best_candidates(build, sampling):
 def test_samples_weighted_by_probability_are_counted_once(build):
     model, text = build(), pair()
     sampler = Translator(
-        model, text, search(beam=40, nbest=40, max_length_ratio=0.0, max_length_extra=1), SamplingConfig()
+        model, text, search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1), SamplingConfig()
     )
     (candidates,) = sampler.translate(enumerate_lines(["a b"]))
     distinct = {one.hypothesis.tokens: one for one in candidates.translations}
@@ -111,11 +111,11 @@ def test_samples_weighted_by_probability_are_counted_once(build):
     probabilities = np.exp([one.hypothesis.log_probability for one in distinct.values()])
     weights = probabilities / probabilities.sum()
     expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
-    setting = config(candidates=40, weights="probability")
+    setting = config(num_candidates=40, weighting="probability")
     chosen = Translator(
         model,
         text,
-        search(beam=40, nbest=1, max_length_ratio=0.0, max_length_extra=1),
+        search(beam_size=40, num_return=1, max_length_ratio=0.0, max_length_offset=1),
         SamplingConfig(),
         mbr=setting,
     )
@@ -126,6 +126,6 @@ def test_samples_weighted_by_probability_are_counted_once(build):
 def test_default_candidates_are_32_samples_or_the_whole_beam():
     assert config().candidate_search(search(), sampled=True).num_return == 32
     assert config().candidate_search(search(), sampled=False).num_return == 4
-    assert config(candidates=3).candidate_search(search(nbest=2), sampled=False).num_return == 3
+    assert config(num_candidates=3).candidate_search(search(num_return=2), sampled=False).num_return == 3
     with pytest.raises(UsageError, match="9 candidates"):
-        config(candidates=9).candidate_search(search(), sampled=False)
+        config(num_candidates=9).candidate_search(search(), sampled=False)

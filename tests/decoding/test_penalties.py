@@ -19,8 +19,8 @@ from regard.decoding.sampling import sample
 from regard.errors import ConfigError
 
 
-def config(weight: float = 0.7, floor: float = 0.1, unfinished: bool = False, **options) -> GenerationConfig:
-    penalty = {"weight": weight, "epsilon": floor, "unfinished": unfinished}
+def config(weight: float = 0.7, floor: float = 0.1, rescore_only: bool = True, **options) -> GenerationConfig:
+    penalty = {"weight": weight, "epsilon": floor, "rescore_only": rescore_only}
     limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
     return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
 
@@ -49,9 +49,9 @@ def test_zero_weight_adds_no_penalty():
     assert HypothesisScorer.from_config(config(0.3, 0.2)) == HypothesisScorer(0.6, (CoveragePenalty(0.3, 0.2),))
 
 
-@pytest.mark.parametrize("unfinished", [False, True])
-def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, unfinished):
-    search = config(beam=4, nbest=4, unfinished=unfinished)
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=4, rescore_only=rescore_only)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
         for hypothesis, forced in zip(found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True):
@@ -62,8 +62,8 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, u
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
-@pytest.mark.parametrize("unfinished", [False, True])
-def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
     vocab_size, longest = 8, 3
     model = build(seed=1, vocab_size=vocab_size)
     source = [[5, 7, 6]]
@@ -76,7 +76,7 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
         "max_length_ratio": 0.0,
         "max_length_offset": longest,
     }
-    search = config(2.0, unfinished=unfinished, scheme={"stopping": "exact"}, **size)
+    search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
     best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[:20]
     without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
     assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
@@ -89,7 +89,7 @@ def test_sink_is_not_penalized(build, batch, sentences):
     model = build(attention={"normalizer": "sparsemax"})
     with_sink = [[*sentence, SINK] for sentence in sentences]
     for sentence, found in zip(
-        sentences, beam_search(model, batch(with_sink), config(beam=3, nbest=3)), strict=True
+        sentences, beam_search(model, batch(with_sink), config(beam_size=3, num_return=3)), strict=True
     ):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
@@ -97,27 +97,27 @@ def test_sink_is_not_penalized(build, batch, sentences):
             assert hypothesis.score == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("unfinished", [False, True])
-def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, unfinished):
-    search = config(beam=4, nbest=2, unfinished=unfinished)
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=2, rescore_only=rescore_only)
     together = beam_search(model, batch(sentences, extra=3), search)
     for sentence, found in zip(sentences, together, strict=True):
         (alone,) = beam_search(model, batch([sentence]), search)
         assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
 
 
-def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
+def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam=3, scheme={"stopping": stop}))
-        for stop in ("likely", "certain")
+        beam_search(model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}))
+        for stop in ("heuristic", "exact")
     ]
-    for (likely,), (certain,) in zip(*pair, strict=True):
-        assert certain.score >= likely.score - 1e-6
+    for (heuristic,), (exact,) in zip(*pair, strict=True):
+        assert exact.score >= heuristic.score - 1e-6
 
 
 def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
     options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
-    configs = [config(beta, length_penalty=alpha, beam=4, nbest=2) for alpha, beta in options]
+    configs = [config(beta, length_penalty=alpha, beam_size=4, num_return=2) for alpha, beta in options]
     together = beam_searches(model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs])
     for found, one in zip(together, configs, strict=True):
         assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
@@ -126,21 +126,21 @@ def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
 
 def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, sentences):
     with pytest.raises(ConfigError, match="unfinished"):
-        beam_searches(model, batch(sentences), config(unfinished=True), [HypothesisScorer()])
+        beam_searches(model, batch(sentences), config(rescore_only=False), [HypothesisScorer()])
 
 
 def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):
     model = build(seed=4, attention={"score_function": "bilinear"})  # its hypotheses differ more in coverage
     found = [
-        beam_search(model, batch(sentences), config(3.0, beam=3, unfinished=unfinished))
-        for unfinished in (False, True)
+        beam_search(model, batch(sentences), config(3.0, beam_size=3, rescore_only=rescore_only))
+        for rescore_only in (True, False)
     ]
     assert tokens_and_scores(found[0]) != tokens_and_scores(found[1])
 
 
 def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
     model = Ensemble([build(seed=1), build(seed=2)])
-    found = beam_search(model, batch(sentences), config(beam=3))
+    found = beam_search(model, batch(sentences), config(beam_size=3))
     for sentence, (hypothesis,) in zip(sentences, found, strict=True):
         assert hypothesis.attention[-1].shape[1] == 2
         lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
@@ -149,7 +149,7 @@ def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
 
 
 def test_samples_are_scored_by_the_formula(build, batch, sentences):
-    samples = sample(build(), batch(sentences), config(nbest=2), SamplingConfig(), range(len(sentences)))
+    samples = sample(build(), batch(sentences), config(num_return=2), SamplingConfig(), range(len(sentences)))
     for sentence, found in zip(sentences, samples, strict=True):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6

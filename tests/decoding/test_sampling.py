@@ -53,7 +53,7 @@ def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentenc
     samples = sample(
         model,
         batch(sentences),
-        search(beam=3, nbest=3),
+        search(beam_size=3, num_return=3),
         sampling(temperature=2.0, top_k=6),
         range(len(sentences)),
     )
@@ -70,7 +70,7 @@ def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentenc
 def test_token_frequencies_match_their_probabilities(build, batch, options, kept):
     model = build(seed=6)
     num_samples = 4000
-    settings = search(max_length_ratio=0.0, max_length_extra=1)
+    settings = search(max_length_ratio=0.0, max_length_offset=1)
     found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
@@ -91,7 +91,7 @@ def test_token_frequencies_match_their_probabilities(build, batch, options, kept
 def test_top_p_samples_only_from_the_nucleus(build, batch):
     model = build(seed=6)
     num_samples, p = 300, 0.5
-    settings = search(max_length_ratio=0.0, max_length_extra=1)
+    settings = search(max_length_ratio=0.0, max_length_offset=1)
     found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
@@ -102,7 +102,7 @@ def test_top_p_samples_only_from_the_nucleus(build, batch):
 
 
 def test_samples_respect_lengths_prefixes_and_blocking(model, batch, sentences):
-    settings = search(beam=2, nbest=2, min_length=3, no_repeat_ngram=1, max_length_extra=1)
+    settings = search(beam_size=2, num_return=2, min_length=3, no_repeat_ngram_size=1, max_length_offset=1)
     prefixes = [[5]] * len(sentences)
     samples = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
     for sentence, found in zip(sentences, samples, strict=True):

@@ -64,7 +64,7 @@ REQUIRED = [
 
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_translations_contain_all_terms(model, batch, sentences, beam):
-    search = config(beam=beam, nbest=min(beam, 3))
+    search = config(beam_size=beam, num_return=min(beam, 3))
     found = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for hypotheses, terms in zip(found, REQUIRED, strict=True):
         assert hypotheses
@@ -79,7 +79,7 @@ def test_translations_contain_all_terms(model, batch, sentences, beam):
     terms=st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=3), min_size=1, max_size=4),
 )
 def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, terms):
-    search = config(beam=beam, max_length_ratio=0.0, max_length_extra=1)
+    search = config(beam_size=beam, max_length_ratio=0.0, max_length_offset=1)
     model, required = build(seed, uniform=1.0), TermConstraints([terms], whole_words())
     found = beam_search(model, batch([[5, 6]]), search, terms=required)
     assert all(contains(found[0][0].tokens, term) for term in terms)
@@ -100,11 +100,11 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
     with_terms = [h for h in scored if all(contains(h.tokens, term) for term in terms)]
     best = sorted(with_terms, key=lambda h: -h.score)[:10]
     search = config(
-        beam=len(allowed) ** longest,
-        nbest=min(10, len(best)),
+        beam_size=len(allowed) ** longest,
+        num_return=min(10, len(best)),
         length_penalty=alpha,
         max_length_ratio=0.0,
-        max_length_extra=longest,
+        max_length_offset=longest,
         scheme={"stopping": "exact"},
     )
     (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size)))
@@ -114,7 +114,7 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
-    model, search = build(seed=3), config(beam=beam, nbest=min(beam, 2))
+    model, search = build(seed=3), config(beam_size=beam, num_return=min(beam, 2))
     together = beam_search(model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words()))
     reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
     reversed_order = beam_search(model, batch(sentences[::-1]), search, terms=reversed_terms)
@@ -126,7 +126,7 @@ def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam)
 
 
 def test_sentences_without_terms_do_not_change(model, batch, sentences):
-    search = config(beam=4, nbest=4, length_penalty=0.7)
+    search = config(beam_size=4, num_return=4, length_penalty=0.7)
     free = beam_search(model, batch(sentences), search)
     with_others = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for one, other, terms in zip(free, with_others, REQUIRED, strict=True):
@@ -137,7 +137,7 @@ def test_sentences_without_terms_do_not_change(model, batch, sentences):
 
 def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sentences):
     search = config(
-        beam=200, scheme={"stopping": "exact"}, max_length_extra=1, max_length_ratio=0.5, min_length=1
+        beam_size=200, scheme={"stopping": "exact"}, max_length_offset=1, max_length_ratio=0.5, min_length=1
     )
     free = beam_search(model, batch(sentences), search)
     terms = TermConstraints([[[h.tokens[-1]]] for (h,) in free], whole_words())
@@ -147,7 +147,7 @@ def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sent
 
 
 def test_other_constraints_hold_together_with_terms(build, batch):
-    search = config(beam=3, nbest=3, no_repeat_ngram=1, forbid_unknown=True, min_length=4)
+    search = config(beam_size=3, num_return=3, no_repeat_ngram_size=1, suppress_unk=True, min_length=4)
     terms = [[[6, 7]], [[8], [9, 10]]]
     required = TermConstraints(terms, whole_words())
     found = beam_search(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
@@ -160,7 +160,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_impossible_terms_are_skipped_and_the_others_are_generated(build, batch, beam):
-    search = config(beam=beam, no_repeat_ngram=1)
+    search = config(beam_size=beam, no_repeat_ngram_size=1)
     required = TermConstraints([[[6, 6], [9]], [[8]]], whole_words())
     found = beam_search(build(), batch([[5, 6], [7]]), search, terms=required)
     assert 9 in found[0][0].tokens and not contains(found[0][0].tokens, (6, 6))
@@ -172,7 +172,7 @@ def test_nan_weights_raise_an_error_with_terms(build, batch):
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
     with pytest.raises(RegardError, match="log-probabilities are NaN"):
-        beam_search(model, batch([[5], [6]]), config(beam=3), terms=TermConstraints([[[6]], []], whole_words()))
+        beam_search(model, batch([[5], [6]]), config(beam_size=3), terms=TermConstraints([[[6]], []], whole_words()))
 
 
 def characters() -> TextSide:
@@ -264,11 +264,11 @@ def words(text: str) -> TextSide:
 def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, beam, caplog):
     target = make()
     text = TextProcessor(words("a b c d e f g"), target)
-    model = build(seed=2, words=len(target.vocabulary))
+    model = build(seed=2, vocab_size=len(target.vocabulary))
     required = ["ab\tcab", "", "c\ta b", " a \t\t"]
     lines = enumerate_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
     with caplog.at_level(logging.WARNING):
-        found = list(Translator(model, text, config(beam=beam, forbid_unknown=True)).translate(lines))
+        found = list(Translator(model, text, config(beam_size=beam, suppress_unk=True)).translate(lines))
     for result, terms in zip(found, required, strict=True):
         for term in filter(None, map(str.strip, terms.split("\t"))):
             assert f" {term} " in f" {result.text} ".replace(".", " "), (result.text, term)
@@ -279,7 +279,7 @@ def test_impossible_terms_are_logged(build, caplog):
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     lines = enumerate_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
     with caplog.at_level(logging.WARNING):
-        found = list(Translator(build(), text, config(beam=2, no_repeat_ngram=1)).translate(lines))
+        found = list(Translator(build(), text, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines))
     assert "A" in found[0].text.split() and "C" in found[3].text.split()
     assert [message.split(":")[0] for message in caplog.messages] == ["line 1", "line 2"]
     assert "New York" in caplog.messages[0] and "B B" in caplog.messages[1]

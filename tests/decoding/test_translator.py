@@ -128,7 +128,7 @@ def test_term_longer_than_the_limit_is_skipped(build):
 
 
 def test_forbidden_term_does_not_change_the_translation(build):
-    options = search(min_length=1, no_repeat_ngram=1)
+    options = search(min_length=1, no_repeat_ngram_size=1)
     translator = Translator(build(), TEXT, options)
     with_term, without = translator.translate([InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")])
     assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == "A A\tE"
@@ -136,7 +136,7 @@ def test_forbidden_term_does_not_change_the_translation(build):
 
 
 def test_results_have_tokens_scores_attention_and_links(build):
-    options = search(nbest=2)
+    options = search(num_return=2)
     for sampling in (None, SamplingConfig()):
         for result in Translator(build(), TEXT, options, sampling).translate(lines()):
             for translation in result.translations:
@@ -173,7 +173,7 @@ def test_unknown_token_is_replaced_by_the_attended_source_word():
 def test_replacement_changes_the_text_but_not_the_tokens(build):
     model = build()
     model.output_bias.data[UNK] = 50.0
-    options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_extra=2)
+    options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_offset=2)
     (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
     best = result.translations[0]
     assert best.tokens == ("<unk>", "<unk>")

@@ -73,8 +73,8 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     assert isinstance(loaded.model, TransformerModel)
     before = load_model_weights(model_dir("bert"))
     after = load_weights(tmp_path / "run")
-    layers = {name: value for name, value in after.items() if name.startswith("reader.model.encoder.layer")}
-    old = {name: before[f"bert.{name.removeprefix('reader.model.')}"] for name in layers}
+    layers = {name: value for name, value in after.items() if name.startswith("pretrained_encoder.model.encoder.layer")}
+    old = {name: before[f"bert.{name.removeprefix('pretrained_encoder.model.')}"] for name in layers}
     assert layers and all(torch.equal(value, old[name]) for name, value in layers.items())
     found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam_size=2)
     assert found.source_words == ("der", "Mann", "läuft") and found.source_tokens[-2:] == ("[CLS]", "[SEP]")
@@ -142,11 +142,11 @@ def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     before, after = load_model_weights(model_dir("bert")), load_weights(tmp_path / "run")
-    names = [name for name in after if name.startswith("reader.model.encoder.layer")]
+    names = [name for name in after if name.startswith("pretrained_encoder.model.encoder.layer")]
     changed = {
         name.split(".")[4]
         for name in names
-        if not torch.equal(after[name], before[f"bert.{name.removeprefix('reader.model.')}"])
+        if not torch.equal(after[name], before[f"bert.{name.removeprefix('pretrained_encoder.model.')}"])
     }
     assert changed == {"1"}  # the upper one of two layers
 

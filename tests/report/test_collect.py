@@ -47,7 +47,7 @@ def make_translator(attention=None, fertility=None) -> Translator:
     torch.manual_seed(0)
     size = len(sides[0].vocabulary)
     search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
-    search["batch"] = {"max_source_length": 20}
+    search["max_source_length"] = 20
     return Translator(
         build_model(config, size, size).eval(), TextProcessor(*sides, budget), from_dict(GenerationConfig, search)
     )
@@ -71,7 +71,7 @@ def test_every_line_is_included_even_if_empty_or_too_long(soft):
     _, system = soft
     assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
     assert [one.error is None for one in system.sentences] == [True] * 4 + [False]
-    assert [one.own is None for one in system.sentences] == [False, True, False, False, True]
+    assert [one.own_maps is None for one in system.sentences] == [False, True, False, False, True]
     assert [one.text == "" for one in system.sentences] == [False, True, False, False, True]
     assert system.sentences[4].sentence.source == ("x",) * 40
     assert [one is None for one in system.attention] == [False, True, False, False, True]
@@ -82,23 +82,23 @@ def test_own_maps_equal_maps_of_translations(soft):
     results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
         assert shown.text == result.text
-        if shown.own is not None:
+        if shown.own_maps is not None:
             best = result.translations[0]
-            assert shown.own.rows == tuple(best.tokens) and shown.own.columns == shown.sentence.source
-            assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
+            assert shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
+            assert abs(shown.own_maps.weights[0] / 255 - best.weights).max() <= 1 / 255
             logs = best.hypothesis.token_log_probs
             assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
 
 
 def test_forced_maps_equal_maps_of_forced_decoding(soft):
     translator, system = soft
-    lines = force_decode_lines(translator.model, translator.text, PAIRS, translator.search.batch)
+    lines = force_decode_lines(translator.model, translator.text, PAIRS, translator.search)
     for shown, line in zip(system.sentences, lines, strict=True):
-        assert (shown.forced is None) == (line is None)
-        if line is not None and shown.forced is not None:
+        assert (shown.forced_maps is None) == (line is None)
+        if line is not None and shown.forced_maps is not None:
             words = merge_subwords(line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words)
-            assert abs(shown.forced.weights[0] / 255 - words).max() <= 1 / 255
-            assert shown.forced.rows == tuple(line.target)
+            assert abs(shown.forced_maps.weights[0] / 255 - words).max() <= 1 / 255
+            assert shown.forced_maps.rows == tuple(line.target)
 
 
 def test_posterior_and_prior_are_kept_on_request():

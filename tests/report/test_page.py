@@ -130,7 +130,7 @@ def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
         assert data["systems"][system]["name"] == name
         for row, sentence in enumerate(data["sentences"]):
             shown = report.systems[system].sentences[row]
-            for key, maps in (("own", shown.own), ("forced", shown.forced)):
+            for key, maps in (("own", shown.own_maps), ("forced", shown.forced_maps)):
                 kept = sentence["systems"][system].get(key)
                 assert (kept is None) == (maps is None)
                 if kept is None:
@@ -139,7 +139,7 @@ def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
                 content = chunk(reader, number)[start : start + maps.weights.size]
                 assert content == maps.weights.tobytes()
                 assert kept["shape"] == [len(maps.rows), len(maps.columns)]
-    soft = report.systems[0].sentences[0].own
+    soft = report.systems[0].sentences[0].own_maps
     assert soft.weights[0, 0].tolist() == [255, 0, 0, 0, 0]
 
 

@@ -33,7 +33,7 @@ def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "smal
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
     directory = recipes_dir(TABLES[name].recipes)
-    own, model = (to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.trained))
+    own, model = (to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.model_recipe))
     del own["generation"], model["generation"]
     assert own == model
 
@@ -75,7 +75,7 @@ def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Pa
         return [job.output_dir for job in _plan(tmp_path, overrides=overrides, **more)]
 
     plain = directories()
-    assert directories(device="cpu", threads=1) == plain
+    assert directories(device="cpu", num_threads=1) == plain
     assert directories("training.logging.every_steps=7") == plain
     assert directories("generation.beam_size=3") == plain
     assert not set(directories("model.dropout=0.1")) & set(plain)
@@ -114,7 +114,7 @@ def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
     assert list(two.member_dirs) == [job.output_dir for job in trained[1:3]]
     assert list(five.member_dirs) == [job.output_dir for job in trained[1:]]
     assert [row.recipe for row in two.rows] == ["ensemble2-beam12"]
-    assert [row.search["beam"] for row in five.rows] == [1, 2, 12]
+    assert [row.search["beam_size"] for row in five.rows] == [1, 2, 12]
     assert [job.name for job in trained if not job.rows] == [f"reversed seed {n}" for n in range(2, 6)]
 
 

@@ -131,11 +131,11 @@ def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list
     assert data["settings"] == ["soft:model.dropout=0.1"]
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
-    assert data["data"]["pairs"]["test"] == 3
+    assert data["data"]["num_pairs"]["test"] == 3
 
 
 def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> None:
-    """As in `regard analyse --by-length`, empty buckets are blank, and single sentences have no interval."""
+    """As in `regard analyze length`, empty buckets are blank, and single sentences have no interval."""
     metrics = tuple(Metric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
     rows = (Row("first", "softmax"), Row("second", "sparsemax"))
     table = Table("toy", "A toy", "malaviya2018", metrics, rows)
@@ -168,7 +168,7 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
 def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[TableJob]) -> None:
     results = collect_results(TABLE, jobs, "de-en")
     assert "alpha, beta" not in to_markdown(TABLE, results, TEXT, "small")
-    tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune=True)))
+    tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune_penalties=True)))
     lines = to_markdown(tuned, results, TEXT, "small").splitlines()
     assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
     assert "| 0, 0 / 0, 0 |" in lines[-1]

@@ -46,7 +46,7 @@ def test_translation_does_not_depend_on_the_batch(engines):
         requests = [one.post("/translate", json={"text": line, "nbest": 2, "split": False}) for line in LINES]
         return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*requests)]
 
-    for line, found in zip(LINES, ask(engines, work, window=50.0), strict=True):
+    for line, found in zip(LINES, ask(engines, work, batch_window=50.0), strict=True):
         expected = alone(engines[0], line, nbest=2)
         assert [one["text"] for one in found] == [one.text for one in expected]
         assert np.allclose([one["score"] for one in found], [one.score for one in expected], atol=1e-4)
@@ -237,7 +237,7 @@ def test_foreign_host_name_is_rejected(engines):
     refused = ask(engines, work)
     assert [one.status_code for one in refused] == [421, 421, 421]
     assert "--allow-host" in refused[0].json()["error"]
-    allowed = ask(engines, work, hosts=("translate.example.org",))
+    allowed = ask(engines, work, allow_hosts=("translate.example.org",))
     assert [one.status_code for one in allowed] == [421, 421, 200]
 
 
@@ -262,10 +262,10 @@ def test_invalid_sentence_does_not_affect_others(engines):
     bounded = engines[1]
     bad = SentenceJob("a b", ((9, 0.0, 1.0),))
     jobs = [SentenceJob("a b c"), bad, SentenceJob("d"), SentenceJob("a " * 900)]
-    found = bounded.work(SearchSettings(), jobs)
+    found = bounded.process_batch(SearchSettings(), jobs)
     assert [isinstance(one, Exception) for one in found] == [False, True, False, True]
     assert found[0]["translations"][0]["text"] == alone(bounded, "a b c")[0].text
-    scored = bounded.work(ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)])
+    scored = bounded.process_batch(ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)])
     assert [isinstance(one, Exception) for one in scored] == [True, False, True]
 
 
@@ -277,8 +277,8 @@ def test_failed_batch_is_retried_one_sentence_at_a_time(engines, monkeypatch):
             raise RuntimeError("d")
         return block(self, lines)
 
-    monkeypatch.setattr(Translator, "block", fails_on_d)
-    found = engines[0].work(SearchSettings(), [SentenceJob(line) for line in LINES])
+    monkeypatch.setattr(Translator, "translate_block", fails_on_d)
+    found = engines[0].process_batch(SearchSettings(), [SentenceJob(line) for line in LINES])
     assert [isinstance(one, Exception) for one in found] == [line == "d" for line in LINES]
 
 
@@ -286,7 +286,7 @@ def test_unexpected_error_is_logged_with_its_identifier(engines, monkeypatch, ca
     def fails(self, lines):
         raise RuntimeError("the secret cause")
 
-    monkeypatch.setattr(Translator, "block", fails)
+    monkeypatch.setattr(Translator, "translate_block", fails)
     with caplog.at_level(logging.ERROR):
         answer = post(engines, "/translate", {"text": "a"})
     assert answer.status_code == 500 and "secret" not in answer.text
@@ -299,14 +299,14 @@ def test_unexpected_error_is_logged_with_its_identifier(engines, monkeypatch, ca
 def held(engines, monkeypatch):
     """Return an event; the first model does not answer before the event is set."""
     event, begun = threading.Event(), threading.Event()
-    work = engines[0].work
+    work = engines[0].process_batch
 
     def waits(settings, jobs):
         begun.set()
         assert event.wait(20)
         return work(settings, jobs)
 
-    monkeypatch.setattr(engines[0], "work", waits)
+    monkeypatch.setattr(engines[0], "process_batch", waits)
     event.begun = begun  # type: ignore[attr-defined]
     yield event
     event.set()
@@ -329,7 +329,7 @@ def test_full_queue_responds_429_with_retry_after(engines, held):
         held.set()
         return refused, await first, await second
 
-    refused, first, second = ask(engines, work, queue=2, sentences=2)
+    refused, first, second = ask(engines, work, max_queued_sentences=2, max_sentences=2)
     assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
     assert set(refused.json()) == {"error"}
     assert first.status_code == second.status_code == 200
@@ -346,7 +346,7 @@ def test_timed_out_request_responds_504_and_leaves_the_queue(engines, held):
         await first
         return late, stream, waiting
 
-    late, stream, waiting = ask(engines, work, seconds=0.2)
+    late, stream, waiting = ask(engines, work, request_timeout=0.2)
     assert late.status_code == 504 and set(late.json()) == {"error"} and waiting == 0
     assert "error" in json.loads(stream.text.splitlines()[0])
 
@@ -406,9 +406,9 @@ def test_cross_origin_access_requires_permission(engines):
 
     plain, before = ask(engines, work)
     assert not [name for name in (*plain.headers, *before.headers) if name.startswith("access-control")]
-    plain, before = ask(engines, work, origins=("https://a.example",))
+    plain, before = ask(engines, work, allow_origins=("https://a.example",))
     assert plain.headers["access-control-allow-origin"] == "https://a.example" and before.status_code == 200
-    plain, _ = ask(engines, work, origins=("https://b.example",))
+    plain, _ = ask(engines, work, allow_origins=("https://b.example",))
     assert "access-control-allow-origin" not in plain.headers
 
 
@@ -436,7 +436,7 @@ def test_models_health_and_metrics_describe_the_server(engines):
     models, health, metrics = ask(engines, work)
     assert [one["name"] for one in models.json()["models"]] == ["plain", "bounded", "blind"]
     assert [one["fertility"] for one in models.json()["models"]] == [None, "constant", None]
-    assert models.json()["limits"]["beam"] == 10
+    assert models.json()["limits"]["max_beam_size"] == 10
     assert health.json()["status"] == "ok" and health.json()["waiting"] == 0
     assert 'regard_requests_total{path="/translate",status="200"} 1.0' in metrics.text
     assert 'regard_requests_total{path="/translate",status="405"} 1.0' in metrics.text
@@ -463,7 +463,7 @@ def test_concurrent_clients_get_their_own_results(engines):
 
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
     directory = save_model(tmp_path / "model")
-    command = [sys.executable, "-m", "regard", "serve", str(directory), "--port", "0", "--set", "window=1500"]
+    command = [sys.executable, "-m", "regard", "serve", str(directory), "--port", "0", "--set", "batch_window=1500"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None

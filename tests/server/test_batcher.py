@@ -50,7 +50,7 @@ class Worker:
 def run(test, held=False, **settings):
     """Run a test with a batcher, a worker and a recorder."""
     worker, recorder = Worker(held), Recorder()
-    chosen = {"most": 4, "window": 0.005, "room": 20, **settings}
+    chosen = {"max_batch_size": 4, "window": 0.005, "max_waiting": 20, **settings}
 
     async def main():
         batcher = Batcher(worker, observer=recorder, **chosen)
@@ -82,7 +82,7 @@ def test_items_within_the_window_share_a_batch():
         await asyncio.gather(*first, *second)
         assert recorder.batches == [2]
 
-    run(test, window=2.0, most=2)
+    run(test, window=2.0, max_batch_size=2)
 
 
 def test_batch_has_one_setting_and_is_sorted_by_length():
@@ -134,7 +134,7 @@ def test_full_queue_rejects_the_whole_request_with_a_retry_time():
         await asyncio.gather(*running, *waiting)
         assert await batcher.submit([4, 5], "s", [1, 1])[1] == 10
 
-    run(test, held=True, room=4)
+    run(test, held=True, max_waiting=4)
 
 
 def test_canceled_item_leaves_the_queue_unprocessed():

@@ -26,12 +26,12 @@ import logging, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 logging.basicConfig(format="%(message)s", level=logging.INFO)
 from regard.server.config import ServeConfig
-from regard.server.run import run
+from regard.server.run import run_server
 async def app(scope, receive, send):
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
-run(app, ServeConfig(port=0, head=3.0), lambda address: print(address, flush=True))
+run_server(app, ServeConfig(port=0, header_timeout=3.0), lambda address: print(address, flush=True))
 """
 
 
@@ -88,7 +88,7 @@ async def read(reader):
 
 def test_incomplete_header_gets_408_and_is_closed_in_time():
     async def run():
-        async with served(head=0.3) as send:
+        async with served(header_timeout=0.3) as send:
             began = time.monotonic()
             half, silent = await send(HALF), await send()
             assert (await read(half[0])).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
@@ -105,7 +105,7 @@ def test_incomplete_header_gets_408_and_is_closed_in_time():
 
 def test_request_in_progress_is_not_limited_by_the_header_timeout():
     async def run():
-        async with served(head=0.2) as send:
+        async with served(header_timeout=0.2) as send:
             slow = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
             reader, writer = await send(slow)
             await asyncio.sleep(0.6)
@@ -117,7 +117,7 @@ def test_request_in_progress_is_not_limited_by_the_header_timeout():
 
 def test_longest_waiting_connection_is_closed_when_none_is_free():
     async def run():
-        async with served(connections=5, head=60) as send:
+        async with served(max_connections=5, header_timeout=60) as send:
             working = await send(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
             half = [await send(HALF) for _ in range(20)]
             reader, _ = await send(WHOLE)
@@ -131,7 +131,7 @@ def test_longest_waiting_connection_is_closed_when_none_is_free():
 
 def test_new_connection_is_rejected_when_all_are_in_use():
     async def run():
-        async with served(connections=3) as send:
+        async with served(max_connections=3) as send:
             busy = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
             working = [await send(busy) for _ in range(3)]
             await asyncio.sleep(0.1)
@@ -150,7 +150,7 @@ def test_new_connection_is_rejected_when_all_are_in_use():
 
 def test_client_that_does_not_read_is_disconnected():
     async def run():
-        async with served(head=0.3) as send:
+        async with served(header_timeout=0.3) as send:
             _, writer = await send(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
             writer.transport.pause_reading()
             with pytest.raises(OSError):
@@ -164,7 +164,7 @@ def test_client_that_does_not_read_is_disconnected():
 
 def test_slow_reader_gets_the_whole_response():
     async def run():
-        async with served(head=0.2) as send:
+        async with served(header_timeout=0.2) as send:
             reader, _ = await send(b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             size, began = 0, time.monotonic()
             while part := await reader.read(2_000_000):
@@ -280,5 +280,5 @@ def test_loopback_names_are_accepted_over_the_loopback_address():
 
 @pytest.mark.parametrize("name", ["https://example.org", "example.org:8000", "", "a/b", "a b", "::g"])
 def test_invalid_host_name_is_rejected(name):
-    with pytest.raises(ConfigError, match="hosts"):
+    with pytest.raises(ConfigError, match="allow_hosts"):
         from_dict(ServeConfig, {"allow_hosts": [name]}, origin="settings")

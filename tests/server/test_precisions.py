@@ -19,7 +19,7 @@ def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path: Path, caplog) -
     directory = save_model(tmp_path / "wide")
     config = directory / "config.toml"
     config.write_text(
-        config.read_text().replace("beam_size = 3\n", "beam_size = 300\n").replace("nbest_size = 1\n", "nbest_size = 200\n")
+        config.read_text().replace("beam_size = 3\n", "beam_size = 300\n").replace("num_return = 1\n", "num_return = 200\n")
     )
     (engine,) = load_engines([directory], "cpu", beam=4)
     assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam"]) == (4, 4, 4)

@@ -66,7 +66,7 @@ def test_api_conforms_to_its_description(described, label, mode):
 
 
 def test_source_without_a_word_violates_the_description(described, engines):
-    source = described.raw_schema["components"]["schemas"]["Pair"]["properties"]["source"]
+    source = described.raw_schema["components"]["schemas"]["SentencePair"]["properties"]["source"]
     for text, expected in (("a", 200), ("", 422), (" \t", 422), ("\n\x0b\x0c\r", 422), ("\u2003", 200)):
         fits = len(text) >= source["minLength"] and re.search(source["pattern"], text) is not None
         assert fits == (expected == 200)

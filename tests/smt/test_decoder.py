@@ -142,9 +142,9 @@ def test_larger_stacks_never_give_lower_scores() -> None:
     for seed in range(6, 10):
         decoder, corpus = toy_decoder(seed)
         source = corpus.source.tokens.tolist()[:9]
-        best = replace(decoder, beam=replace(EXACT, stack_size=300, distortion_limit=6)).translate([source])[0][0].score
+        best = replace(decoder, limits=replace(EXACT, stack_size=300, distortion_limit=6)).translate([source])[0][0].score
         for stack in (1, 5, 50):
-            narrow = replace(decoder, beam=replace(EXACT, stack_size=stack, distortion_limit=6))
+            narrow = replace(decoder, limits=replace(EXACT, stack_size=stack, distortion_limit=6))
             assert narrow.translate([source])[0][0].score <= best + 1e-9
 
 

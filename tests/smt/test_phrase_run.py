@@ -109,7 +109,7 @@ def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
 
 def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
-    table = trained_table(tmp_path / "a", [1.0], min_count=3)
+    table = trained_table(tmp_path / "a", [1.0], min_frequency=3)
     assert len(table) and not (table.target_words == UNK).any()
     assert len(table.lookup([UNK])) == 0
 
@@ -126,7 +126,7 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
     links, maps = directory / "links", directory / "maps"
     source = (directory / "test.de").read_text().splitlines()[:5]
     lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
-    options = ("--links-output", links, "--attention", maps, "--num-threads", 1)
+    options = ("--links-output", links, "--attention-output", maps, "--num-threads", 1)
     shown = run("translate", directory / "model", *options, input=lines).stdout.splitlines()
     assert shown[5] == ""
     assert shown[6] == "Unbekanntes"  # an unknown word is copied
@@ -152,14 +152,14 @@ def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
 
 def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
     texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--num-threads", 1)
-    assert "REP" in run("analyse", directory / "model", "--worst", *texts).output
-    assert "BLEU" in run("analyse", directory / "model", "--by-length", "--tokenize", "none", *texts).output
+    assert "REP" in run("analyze", "errors", directory / "model", *texts).output
+    assert "BLEU" in run("analyze", "length", directory / "model", "--tokenize", "none", *texts).output
 
 
 def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
     again = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
     assert "an earlier run had finished" in again.output
-    with pytest.raises(ConfigError, match=r"model\.order"):
+    with pytest.raises(ConfigError, match=r"model\.lm_order"):
         run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", directory / "model")
 
 
@@ -168,14 +168,14 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopped:
-        stopped.setattr("regard.smt.training.tune", stop)
+        stopped.setattr("regard.smt.training.tune_weights", stop)
         with pytest.raises(KeyboardInterrupt):
             train(
                 from_dict(RunConfig, tomllib.loads((directory / "run.toml").read_text())), tmp_path / "model"
             )
     (kept,) = (tmp_path / "model" / "training").iterdir()
     made = (kept / "phrase" / "about.json").stat().st_mtime_ns
-    with pytest.raises(ConfigError, match=r"model\.order"):
+    with pytest.raises(ConfigError, match=r"model\.lm_order"):
         run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
@@ -236,7 +236,7 @@ def test_damaged_model_is_rejected(directory: Path) -> None:
     about = model / "phrase" / "about.json"
     kept = about.read_text()
     content = json.loads(kept)
-    for wrong in ({}, content | {"weighting": content["weights"] | {"distortion": math.nan}}):
+    for wrong in ({}, content | {"weights": content["weights"] | {"distortion": math.nan}}):
         about.write_text(json.dumps(wrong))
         with pytest.raises(CheckpointError, match=r"about\.json"):
             load_phrases(model, config)
@@ -247,7 +247,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
     lines = (directory / "test.de").read_text().splitlines()[:4]
     output = run("translate", directory / "model", "--num-threads", 1, input="\n".join(lines) + "\n").stdout
     model = regard.load(directory / "model")
-    results = model.translate(lines, nbest=3)
+    results = model.translate(lines, num_return=3)
     assert [result.text for result in results] == output.splitlines()
     assert all(1 <= len(result.nbest) <= 3 for result in results)
     (links,) = results[0].attention  # shape (T + 1, 1, S); the links of a target word share a weight of 1

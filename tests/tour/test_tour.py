@@ -63,10 +63,10 @@ def test_stops_and_recipes_correspond_and_share_their_data() -> None:
 
 def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> None:
     words, none, constrained = costs.values()
-    assert words.flops is None and words.parameters > 100
+    assert words.flops is None and words.num_parameters > 100
     assert none.flops and constrained.flops and constrained.flops > none.flops
-    assert none.megabytes == pytest.approx(4 * none.parameters / 1e6, rel=0.01)  # float32
-    assert all(one.speed > 0 and one.seconds for one in costs.values())
+    assert none.megabytes == pytest.approx(4 * none.num_parameters / 1e6, rel=0.01)  # float32
+    assert all(one.sentences_per_second > 0 and one.training_seconds for one in costs.values())
     monkeypatch.setattr(runner, "_measure", None)
     assert {stop: tour.train(stop, nullcontext) for stop in CHOSEN} == costs
 
@@ -120,11 +120,11 @@ def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
 
 
 def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(runner, "SIZES", {**tour.sizes})
-    monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
-    monkeypatch.setattr(report, "show_all", None)  # fails if anything is translated again
+    monkeypatch.setattr(runner, "CORPUS_SIZES", {**tour.sizes})
+    monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model_dir(stop)))
+    monkeypatch.setattr(report, "write_report", None)  # fails if anything is translated again
     names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
-    options = ("--folder", tour.output_dir, "--systems", names, "--pairs", 200, "--json", kept)
+    options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
     assert json.loads(kept.read_text()) == figures

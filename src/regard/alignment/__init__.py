@@ -1,8 +1,8 @@
 """Word alignment: IBM Models 1 to 3, an HMM, a Bayesian HMM, and symmetrization of both directions.
 
-Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `threads`, `table`, `cells`
+Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `threads`, `table`, `blocks`
 and `em` (compiled expectation maximization), `diagonal` and `ibm`, `hmm_paths` and `hmm`, `ibm3_kernels` and
-`ibm3`, `bayes`, `symmetrize`, `registry`, `both`.
+`ibm3`, `bayes`, `symmetrize`, `registry`, `word_aligner`.
 """
 
 from regard.alignment.base import Aligner, IterationStats, TrainingSetup

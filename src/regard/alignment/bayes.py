@@ -105,8 +105,8 @@ class LinkStatistics(NamedTuple):
         values: float32: the number of links between the two words.
         totals: float32 [source words]: the number of links of each source word.
         nulls: float32 [target words + 1]: the number of null links of each target word, and their sum.
-        jumps: float32 [2 * REACH + 1]: the probability of each jump.
-        ratios: float32 [source words + 1, FERTILITIES]: F(c + 1) / F(c) in column c; the last row is for
+        jumps: float32 [2 * MAX_JUMP + 1]: the probability of each jump.
+        ratios: float32 [source words + 1, NUM_FERTILITIES]: F(c + 1) / F(c) in column c; the last row is for
             unknown words.
     """
 
@@ -185,7 +185,7 @@ class BayesAligner:
         """Create the aligner.
 
         Args:
-            statistics: The statistics of the links.
+            learned: The statistics of the links.
             config: The configuration.
             trained: The training text and its links.
         """

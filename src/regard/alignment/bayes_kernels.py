@@ -47,9 +47,9 @@ class SamplerState(NamedTuple):
         nulls: float32, the number of null links of each target word; the last entry is their sum.
         jumps: float32, J: that of a jump of d words is at `len // 2 + d`.
         reversed_jumps: float32, the same, reversed.
-        fertility_ratios: float32 [source words, FERTILITIES]: F(c + 1) / F(c) in column c.
-        jump_counts: float64 [2 * REACH + 1], the count of each jump.
-        fertility_counts: float32 [source words, FERTILITIES], the count of each fertility of each word.
+        fertility_ratios: float32 [source words, NUM_FERTILITIES]: F(c + 1) / F(c) in column c.
+        jump_counts: float64 [2 * MAX_JUMP + 1], the count of each jump.
+        fertility_counts: float32 [source words, NUM_FERTILITIES], the count of each fertility of each word.
         random: uint64 [1], the state of the random generator.
     """
 
@@ -146,7 +146,7 @@ def _change_link(i, change, word, slot, fertility, twin, factors, chain, sums):
     inverse, at = np.float32(1) / (chain.totals[word] + sums), i
     while True:
         # The count of links of the word changed, so the factors of all its positions do.
-        factors[at] = chain.ratios[word, min(NUM_FERTILITIES - 1, fertility[at])] * inverse
+        factors[at] = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[at])] * inverse
         at = twin[at]
         if at == i:
             break
@@ -200,7 +200,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
             if seen[word] >= 0:
                 twin[i], twin[seen[word]] = twin[seen[word]], i
             seen[word] = i
-            factors[i] = chain.ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
+            factors[i] = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
         for i in range(m):
             # Reset only the used entries, since `seen` has the size of the vocabulary.
             seen[source[i]] = -1
@@ -235,7 +235,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
                 moved += new != old
                 links[j] = new
                 cell += m
-        _count_sentence(m, n, links, source, fertility, chain.steps, chain.fertilities)
+        _count_sentence(m, n, links, source, fertility, chain.jump_counts, chain.fertility_counts)
     return moved
 
 
@@ -332,7 +332,7 @@ def estimate_marginals(first, last, layout, learned, alpha, null_alpha, null, nu
         first: The first sentence.
         last: The end of the range (exclusive).
         layout: The text; slots are not needed.
-        learned: The statistics of training (`regard.alignment.bayes.Learned`).
+        learned: The statistics of training (`regard.alignment.bayes.LinkStatistics`).
         alpha: As in `gibbs_pass`.
         null_alpha: As in `gibbs_pass`.
         null: As in `gibbs_pass`.

@@ -181,7 +181,7 @@ def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndar
     # Rows of the identity matrix are the one-hot fertilities.
     sum_fertilities(source.tokens, source.starts, source.lengths, np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)], totals)
     here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
-    # The same as `centre` in the kernels.
+    # The same as `diagonal_position` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
     distances = np.bincount(MAX_DISTANCE + np.clip(here - middle, -MAX_DISTANCE, MAX_DISTANCE), minlength=NUM_DISTANCES)
     return totals, distances.astype(np.float64)

@@ -234,7 +234,7 @@ def expect(
     """Compute expectations over the best alignment and those one move or swap away from it.
 
     `heads` contains the initial links, and is overwritten with the best ones. The posteriors of each cell's
-    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MOST + 1]) are filled in
+    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MAX_FERTILITY + 1]) are filled in
     place. Returns the log-probability of these alignments, the number of null words, and the distortion
     counts.
     """
@@ -338,7 +338,7 @@ def _add(i, j, share, m, n, cell, posteriors, none):
 
 @njit(nogil=True, cache=True)
 def sum_fertilities(tokens, starts, lengths, counted, totals):
-    """Add up the fertilities of each source word over its tokens, to `totals` [words + 1, MOST + 1]."""
+    """Add up the fertilities of each source word over its tokens, to `totals` [words + 1, MAX_FERTILITY + 1]."""
     at = 0
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:

@@ -83,11 +83,14 @@ def align(
     ] = 0.01,
     save_dir: Annotated[
         Path | None,
-        typer.Option(help="Directory in which to save the trained aligner.", show_default=False),
+        typer.Option(
+            "--save-aligner", help="Directory in which to save the trained aligner.", show_default=False
+        ),
     ] = None,
     aligner_dir: Annotated[
         Path | None,
         typer.Option(
+            "--aligner",
             help="Directory with a trained aligner, which is used instead of training one.",
             show_default=False,
         ),

@@ -90,7 +90,7 @@ def fertility(
 
     The output has the fertilities of one sentence per line, in the format of `regard translate --fertilities`.
     The links are those of the forward direction, which links each target word to at most one source word. For
-    text without translations, a tagger trained with --train-predictor predicts the expected fertilities. Use
+    text without translations, a tagger trained with --save-predictor predicts the expected fertilities. Use
     --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
     refer to the tokens of this model.
 

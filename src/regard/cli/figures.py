@@ -44,42 +44,42 @@ _FIGURES = {
     "simplex": _FigureKind(
         "Malaviya et al. (2018), Figure 1; softmax and sparsemax in two and three dimensions",
         "nothing",
-        ("simplex", "draw_simplex"),
+        ("simplex_figures", "plot_simplex"),
     ),
     "translations": _FigureKind(
         "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
         "model directories and --source, or files of `regard translate --attention-output`",
-        ("looked", "draw_translations"),
+        ("attention_figures", "plot_translations"),
     ),
     "difference": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 2 and 5: attention maps of a reference, and their difference",
         "model directories, --source and --reference",
-        ("looked", "draw_difference"),
+        ("attention_figures", "plot_difference"),
     ),
     "attention": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
         "files of `regard analyze attention --json`",
-        ("recorded", "draw_attention"),
+        ("result_figures", "plot_attention"),
     ),
     "by-length": _FigureKind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
-        ("recorded", "draw_by_length"),
+        ("result_figures", "plot_by_length"),
     ),
     "history": _FigureKind(
         "Martins (2020): attention history of a translation, one step per target word",
         "as for translations",
-        ("looked", "draw_history"),
+        ("attention_figures", "plot_history"),
     ),
     "self-attention": _FigureKind(
         "Martins (2020): self-attention of one word, for all heads of an encoder layer",
         "the directory of a Transformer and --source",
-        ("looked", "draw_self_attention"),
+        ("attention_figures", "plot_self_attention"),
     ),
     "training": _FigureKind(
         "training curves of one or more runs",
         "model directories, or their record.jsonl files",
-        ("recorded", "draw_training"),
+        ("result_figures", "plot_training"),
     ),
 }
 

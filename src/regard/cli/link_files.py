@@ -48,11 +48,11 @@ class LinkFiles:
         for option, (path, needed) in options.items():
             if needed and path is None:
                 raise UsageError(
-                    f"--metric drop needs {option}: a file with word links i-j of the source and that text. "
+                    f"--metrics drop needs {option}: a file with word links i-j of the source and that text. "
                     "All link files must be written by the same aligner."
                 )
             if path is not None and not needed:
-                missing = "--other" if required else "--metric drop"
+                missing = "--baseline" if required else "--metrics drop"
                 raise UsageError(f"{option} has no effect without {missing}")
 
     def to_dict(self) -> dict[str, str]:

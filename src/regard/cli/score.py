@@ -40,8 +40,8 @@ def score(
     tokens_from: Annotated[
         Path | None,
         typer.Option(
-            help="File with the tokens of the pairs, written by `regard translate` with --token-scores or "
-            "--attention. By default, the text is tokenized again, and its tokens may differ from the "
+            help="File with the tokens of the pairs, written by `regard translate` with --tokens-output or "
+            "--attention-output. By default, the text is tokenized again, and its tokens may differ from the "
             "generated ones.",
         ),
     ] = None,

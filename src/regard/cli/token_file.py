@@ -23,7 +23,7 @@ _Token = Annotated[str, Field(min_length=1)]
 
 
 class _Line(BaseModel):
-    """The fields of a line that `regard score` uses. The weights of `--attention` are ignored."""
+    """The fields of a line that `regard score` uses. The weights of `--attention-output` are ignored."""
 
     source: list[_Token]
     target: list[_Token]

@@ -77,7 +77,7 @@ def tour(
     )
     talk.print(
         f"To try a system: echo 'Der Hund schläft .' | regard translate {output_dir}/models/{chosen[-1].name} "
-        "--show",
+        "--show-attention",
         soft_wrap=True,
     )
 
@@ -99,8 +99,8 @@ def _show(figures: dict[str, Any]) -> None:
             stop["label"],
             *("–" if score is None else f"{score['value']:.1f}" for score in scores),
             f"{costs['megabytes']:.1f}",
-            "–" if costs["seconds"] is None else f"{costs['seconds'] / 60:.1f}",
+            "–" if costs["seconds"] is None else f"{costs['training_seconds'] / 60:.1f}",
             "–" if costs["flops"] is None else f"{costs['flops']:.1e}",
-            f"{costs['speed']:.0f}",
+            f"{costs['sentences_per_second']:.0f}",
         )
     Console(highlight=False).print(table)

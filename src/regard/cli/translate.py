@@ -284,7 +284,7 @@ def translate(
                 "--attention-output": attention_output,
                 "--tokens-output": tokens_output,
                 "--show-attention": show_attention,
-                "--figures-dir": svg,
+                "--svg": svg,
                 "--sample": sample,
                 "--prefixes": prefixes,
                 "--fertilities": fertilities,

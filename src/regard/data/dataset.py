@@ -278,7 +278,7 @@ def prepare_data(
 
     Args:
         config: Corpora, tokenizers, vocabularies.
-        output_dir: The output directory. Default: `config.output_dir`.
+        output_dir: The output directory. Default: `config.cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
         num_processes: Number of processes for tokenization; the result does not depend on it. Default: the number
             of processors, or 1 for small corpora.

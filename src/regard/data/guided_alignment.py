@@ -142,7 +142,7 @@ class GuidedSplit:
         return dataclasses.replace(batch, links=self.links.target_distributions(rows, steps, size))
 
     def location(self, row: int) -> str:
-        """Return the file and line of a row; see `Split.location`."""
+        """Return the file and line of a row; see `DatasetSplit.location`."""
         return self.split.location(row)
 
 

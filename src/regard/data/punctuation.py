@@ -2,7 +2,7 @@
 
 If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
 `prepare` detects the format of the training text (`TextFormatDetector`) and stores it with the vocabularies
-(`TextFormat`). `Side.tokenize` then separates the punctuation of plain input lines with the rules of Moses
+(`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the rules of Moses
 (Koehn et al., 2007). Tokenized input is not changed:
 
 - A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.

@@ -1,9 +1,9 @@
 """Beam search over a batch of sentences. Greedy search is beam search with a beam of 1.
 
 At each time step, all unfinished hypotheses of a sentence are extended by their best next tokens. Among the
-`beam` best extensions, those that end in the end symbol are finished: they leave the beam and are stored if
-they are among the n-best. The `beam` best other extensions form the next beam. A sentence is done, and its
-rows leave the batch, as soon as the criterion `scheme.stop` holds:
+`beam_size` best extensions, those that end in the end symbol are finished: they leave the beam and are stored if
+they are among the n-best. The `beam_size` best other extensions form the next beam. A sentence is done, and its
+rows leave the batch, as soon as the criterion `scheme.stopping` holds:
 
 - `heuristic`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
 scored with its present length;
@@ -11,7 +11,7 @@ scored with its present length;
 further loss of probability;
 - `first_n`: there are n finished hypotheses.
 
-With `scheme.transformers`, search follows `generate` of Hugging Face's transformers: it stores `beam`
+With `scheme.hf_compatible`, search follows `generate` of Hugging Face's transformers: it stores `beam_size`
 finished hypotheses, and a hypothesis at the maximum length is finished at no cost.
 
 The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with
@@ -88,7 +88,7 @@ def beam_search(
         terms: Terms that the translations must contain.
 
     Returns:
-        For each sentence its hypotheses, best first: `config.nbest` of them, or fewer if search found fewer.
+        For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found fewer.
             All contain every required term, unless no hypothesis could.
 
     Raises:

@@ -112,25 +112,25 @@ class SearchSchemeConfig:
     )
     forced_eos: bool = option(
         default=False,
-        help="Only with `transformers`: append the end symbol at no cost to a translation at its maximum "
+        help="Only with `hf_compatible`: append the end symbol at no cost to a translation at its maximum "
         "length (`forced_eos_token_id`). Default: the translation is truncated, and its score does not "
         "include the end symbol.",
     )
     renormalize_logits: bool = option(
         default=False,
-        help="Only with `transformers`: renormalize the probabilities over the allowed tokens before "
+        help="Only with `hf_compatible`: renormalize the probabilities over the allowed tokens before "
         "hypotheses are compared (`renormalize_logits`).",
     )
     suppress_tokens: bool = option(
         default=True,
-        help="Only with `transformers`: never generate the tokens and sequences that the model's directory "
+        help="Only with `hf_compatible`: never generate the tokens and sequences that the model's directory "
         "excludes (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
     )
 
     def __post_init__(self) -> None:
         """Reject options that have an effect only with `hf_compatible`."""
         if not self.hf_compatible and (self.forced_eos or self.renormalize_logits):
-            raise ValueError("forced_end and renormalize require transformers = true")
+            raise ValueError("forced_eos and renormalize_logits require hf_compatible = true")
 
 
 @configclass
@@ -183,7 +183,7 @@ class GenerationConfig(GenerationBatchConfig):
     length_penalty: float = option(
         default=1.0,
         help="Exponent alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 disables "
-        "it. With `scheme.transformers`, the penalty is length^alpha.",
+        "it. With `scheme.hf_compatible`, the penalty is length^alpha.",
         ge=-100,
         le=100,
     )
@@ -212,7 +212,7 @@ class GenerationConfig(GenerationBatchConfig):
     suppress_unk: bool | None = option(
         default=None,
         help="Never generate the unknown token. Default: true with subword tokenizers, unless "
-        "alignment.replace_unknown is set.",
+        "alignment.replace_unk is set.",
     )
     alignment: AlignmentConfig = option(
         default=AlignmentConfig,
@@ -223,11 +223,11 @@ class GenerationConfig(GenerationBatchConfig):
         """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
         if self.num_return > self.beam_size:
             raise ValueError(
-                f"nbest = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
+                f"num_return = {self.num_return} translations require a beam of at least {self.num_return}, not {self.beam_size}"
             )
         if self.length_penalty < 0 and not self.scheme.hf_compatible:
             raise ValueError(
-                f"length_penalty = {self.length_penalty}: must be at least 0 without scheme.transformers"
+                f"length_penalty = {self.length_penalty}: must be at least 0 without scheme.hf_compatible"
             )
 
     @property

@@ -246,7 +246,7 @@ class TermState(BatchedState):
 def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordBoundaries) -> list[list[int]]:
     """Return the matched prefix length of a term after each token, for each matched prefix length before.
 
-    Whether the newest token begins a word is not known here. `TermState.after` corrects matches of the first
+    Whether the newest token begins a word is not known here. `TermState.extend` corrects matches of the first
     token.
     """
     whole = torch.tensor(term, device=boundaries.joins_next.device)

@@ -139,7 +139,7 @@ def _combine_layers(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]
 
 
 def _combine_attention_steps(readings: Sequence[tuple[AttentionStep, ...]]) -> tuple[AttentionStep, ...]:
-    """Return one `Reading` per combined layer. Only its weights are meaningful for an ensemble."""
+    """Return one `AttentionStep` per combined layer. Only its weights are meaningful for an ensemble."""
     every = [reading for own in readings for reading in own]
     weights = _combine_layers([tuple(reading.weights for reading in own) for own in readings])
     return tuple(

@@ -52,7 +52,7 @@ def force_decode(model: TranslationModel, batch: Batch, scorer: HypothesisScorer
 def compute_posteriors(
     model: TranslationModel, batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]]
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses with their posterior attention (`beliefs`).
+    """Return the hypotheses with their posterior attention (`posteriors`).
 
     A model whose posterior differs from its attention weights is run once more with forced decoding. Other
     models return the hypotheses unchanged.

@@ -53,7 +53,7 @@ class MbrConfig:
         """Return the search settings that generate the candidates.
 
         Args:
-            candidate_search: Search settings for a single translation.
+            search: Search settings for a single translation.
             sampled: Whether the candidates are sampled.
 
         Raises:

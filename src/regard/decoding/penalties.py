@@ -108,7 +108,7 @@ class HypothesisScorer:
 
         Args:
             attention: Weights of each layer, summed over all time steps.
-            words: True at source tokens other than padding and sink; see `Sequences.words`.
+            words: True at source tokens other than padding and sink; see `PaddedSequences.word_mask`.
         """
         found = [addition(attention, words) for addition in self.attention_terms]
         return sum(found[1:], start=found[0]) if found else None

@@ -31,8 +31,9 @@ class PhraseTranslator:
 
     Attributes:
         model: The system.
-        search: Search settings. `beam` is the number of hypotheses per stack that are extended, and `nbest`
-            the number of translations returned. Apart from these, only the limits of `batch` have an effect.
+        search: Search settings. `beam_size` is the number of hypotheses per stack that are extended, and
+            `num_return` the number of translations returned. Apart from these, only the batch limits have an
+            effect.
         num_threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
     """
 

@@ -39,7 +39,7 @@ def sample(
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Sample `config.nbest` translations of each sentence.
+    """Sample `config.num_return` translations of each sentence.
 
     Args:
         model: The model.

@@ -64,7 +64,7 @@ class TokenConstraints:
         constraints: Constraints from the model's directory. Default: no constraints.
 
     Attributes:
-        max_model_length: Maximum number of tokens in any translation of the batch.
+        max_length: Maximum number of tokens in any translation of the batch.
         max_lengths: Maximum number of tokens in each translation, [B].
         needs_history: Whether the tokens of the hypotheses are needed.
     """
@@ -138,7 +138,7 @@ class TokenConstraints:
                 all tokens.
             step: Number of tokens in each row.
             sentences: Sentence index of each row.
-            initial_history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
+            history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
             eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
             required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused entries.
         """

@@ -367,7 +367,7 @@ def enumerate_lines(
     """
     files = {
         "prefix": (prefixes, prefixes_name),
-        "fertility": (fertilities, fertilities_name),
+        "fertilities": (fertilities, fertilities_name),
         "terms": (terms, terms_name),
     }
     parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}

@@ -205,7 +205,7 @@ def _specification(loaded: LoadedModel) -> Any:
     for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
         _write_layer(into, layer)
-        _write_linears(into.attention, [layer.cross_attention.query, layer.cross_attention.memory, layer.cross_attention.output])
+        _write_linears(into.attention, [layer.cross_attention.query_proj, layer.cross_attention.key_value_proj, layer.cross_attention.out_proj])
         _write_norm(into.attention.layer_norm, layer.around_source.norm)
     spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
     spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))

@@ -102,7 +102,7 @@ class SentenceAttention:
             "coverage": round(self.coverage, _DECIMALS),
             "entropy": [round(value, _DECIMALS) for value in self.entropies.tolist()],
             "support": [round(value, _DECIMALS) for value in self.support.tolist()],
-            "right": self.correct.tolist(),
+            "correct": self.correct.tolist(),
             "links": format_links(self.links),
         }
 
@@ -261,7 +261,7 @@ def summarize(
         raise DataError("attention statistics need at least one sentence")
     entropies, supports, right = (
         np.concatenate([getattr(one, name) for one in sentences])
-        for name in ("entropies", "support", "right")
+        for name in ("entropies", "support", "correct")
     )
     covered = np.array([one.coverage for one in sentences])
     bins = max(math.ceil(round(float(entropies.max()) / width, _DECIMALS)), 1)

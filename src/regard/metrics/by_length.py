@@ -103,7 +103,7 @@ def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
 
     Args:
         lines: Sentences.
-        tokenize: A `regard.metrics.translation.Tokenizer`.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`.
     """
     return [len(words) for words in split_words(lines, tokenize)]
 
@@ -149,7 +149,7 @@ def count_system(
     Args:
         outputs: The translations.
         references: One reference per translation.
-        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and REP.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and REP.
         lowercase: Whether BLEU and REP ignore case.
         links: Links of each source sentence with its reference, and with its translation.
 

@@ -129,9 +129,9 @@ def count_text_repetitions(
     Args:
         outputs: One output per sentence.
         references: One reference per output.
-        tokenize: A `regard.metrics.translation.Tokenizer`.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`.
         lowercase: Whether to ignore case.
-        repetition_sigma: n, lambda1 and lambda2.
+        repetition: n, lambda1 and lambda2.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.

@@ -137,7 +137,7 @@ class TransformerModel(TranslationModel):
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
         found = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
-        return tuple(tuple(f"reader.{name}" for name in layer) for layer in found)
+        return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in found)
 
     def _embed(
         self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0

@@ -84,7 +84,7 @@ def compute_scores(
     Args:
         systems: One or more systems.
         pairs: The lines and their references.
-        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and source lengths.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
         lowercase: Whether to ignore case.
         meteor: Whether to compute METEOR if it is installed (English references only).
         gold: Gold links between each line and its reference.
@@ -124,7 +124,7 @@ def compute_scores(
         names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
         signatures={metric: own[0].signature for metric, own in found.items() if own[0].signature},
         table=table,
-        sentence_scores={metric: [one.each() for one in own] for metric, own in found.items() if metric != "bleu"}
+        sentence_scores={metric: [one.sentence_scores() for one in own] for metric, own in found.items() if metric != "bleu"}
         | {"bleu": [_sentence_bleu(system, references, tokenize, lowercase) for system in systems]},
         buckets=buckets,
         by_length={

@@ -299,7 +299,7 @@ def _sentence_results(
         posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, of, every)
         yield replace(
             shown,
-            own=word_maps(output, sentence.source, posterior, *ids, prior),
+            own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
             entropy=float(entropy(steps).mean()),
             coverage=coverage(words) if words.shape[1] else None,
         )

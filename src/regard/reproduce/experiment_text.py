@@ -58,7 +58,7 @@ class ExperimentText:
         preprocessing: A description of the preprocessing.
         checksum: The checksum of the files of the training and validation text.
         test_checksums: The checksum of each test split.
-        gold_path: The file of the word links of the split `gold_path`, if any.
+        gold_path: The file of the word links of the split `gold`, if any.
     """
 
     directory: Path
@@ -253,7 +253,7 @@ def _existing_text(folder: Path, digest: str, tests: Mapping[str, str]) -> Exper
 
 
 def _describe(text: ExperimentText, folder: Path) -> None:
-    about = {key: value for key, value in asdict(text).items() if key != "folder"}
+    about = {key: value for key, value in asdict(text).items() if key != "directory"}
     # Files in the same directory are stored by name, so that the directory can be moved.
     for corpus in about["corpora"].values():
         own = {key: Path(corpus[key]) for key in PATH_KEYS if key in corpus}

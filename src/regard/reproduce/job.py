@@ -1,6 +1,6 @@
 """One job of a table in its own process: train a model, then translate and score its rows.
 
-    python -m regard.reproduce.job FILE [PARENT]       FILE as `Job.write` writes it
+    python -m regard.reproduce.job FILE [PARENT]       FILE as `TableJob.write` writes it
 
 If a signal stops the job, its state is saved, and the same command resumes it. PARENT is the id of the
 process that started the job. The job ends when that process ends, because it would otherwise continue to

@@ -108,7 +108,7 @@ class TableJob:
     @property
     def required_dirs(self) -> set[str]:
         """The directories of the models that must be trained before this job."""
-        start = self.config["training"].get("start")
+        start = self.config["training"].get("init_from")
         return {*self.member_dirs, *([start] if start else [])} - {self.output_dir}
 
     def unfinished_rows(self) -> list[RowJob]:
@@ -194,7 +194,7 @@ def plan(
         row_jobs = (_row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own)
         places: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
         if model in starts:
-            places["training"] = {"start": folder(starts[model], seed)}
+            places["training"] = {"init_from": folder(starts[model], seed)}
         members = tuple(folder(model, seed + number) for number in range(models))
         return TableJob(
             model=model,

@@ -16,7 +16,7 @@ class Metric:
     """A column of a table.
 
     Attributes:
-        name: The key in `SCORERS` of `regard.reproduce.scores`.
+        name: The key in `METRIC_FUNCTIONS` of `regard.reproduce.scores`.
         label: The heading of the column.
         higher_is_better: Whether higher scores are better.
     """

@@ -171,7 +171,7 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
     """Return the sentences to translate, with their fertilities.
 
     Raises:
-        Refusal: if a fertility belongs to a sentence that does not exist.
+        RequestError: if a fertility belongs to a sentence that does not exist.
     """
     given: dict[int, list[tuple[int, float, float | None]]] = {}
     for one in asked.fertilities:

@@ -72,6 +72,6 @@ class ServeConfig:
             check_host(name)
         if self.max_queued_sentences < self.max_sentences:
             raise ValueError(
-                f"queue = {self.max_queued_sentences} has no room for a request of sentences = {self.max_sentences}: "
-                "expected queue >= sentences"
+                f"max_queued_sentences = {self.max_queued_sentences} has no room for a request of "
+                f"max_sentences = {self.max_sentences}: expected max_queued_sentences >= max_sentences"
             )

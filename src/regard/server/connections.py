@@ -138,7 +138,7 @@ class ConnectionLimiter:
 
 
 class _Connection(H11Protocol):
-    """A connection of uvicorn that reports its state to a door.
+    """A connection of uvicorn that reports its state to a limiter.
 
     It uses two internal attributes of uvicorn (0.30 to 0.54): `cycle`, the request in progress, and
     `cycle.response_complete`. tests/server/test_connections.py fails if they change.
@@ -225,4 +225,4 @@ def connection_class(config: ServeConfig) -> tuple[type[H11Protocol], int]:
     most, backlog = most_connections(config.max_connections)
     if most < config.max_connections:
         _log.info("at most %d connections, because of the limit of open files (ulimit -n)", most)
-    return type("Connection", (_Connection,), {"door": ConnectionLimiter(most, config.header_timeout)}), backlog
+    return type("Connection", (_Connection,), {"limiter": ConnectionLimiter(most, config.header_timeout)}), backlog

@@ -250,7 +250,7 @@ def _limit_search(search: GenerationConfig, beam: int, name: str) -> GenerationC
         return search
     _log.warning(
         "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
-        "(--set beam=N)",
+        "(--set max_beam_size=N)",
         name,
         search.beam_size,
         search.num_return,

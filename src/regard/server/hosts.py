@@ -70,7 +70,7 @@ def check_host(name: str) -> None:
     wrong = not name or any(one in "/@?# \t" for one in name)
     if wrong or (name.count(":") == 1) or (":" in name and _address(name.strip("[]")) is None):
         raise ValueError(
-            f"hosts: {name!r} is not a host name: expected a name or an address such as "
+            f"allow_hosts: {name!r} is not a host name: expected a name or an address such as "
             "translate.example.org, without scheme and port, or * for all names"
         )
 

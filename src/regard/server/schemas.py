@@ -328,7 +328,7 @@ def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
     schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = config.max_sentences
     schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
     for side in ("source", "target"):
-        schemas["Pair"]["properties"][side]["maxLength"] = config.max_characters
+        schemas["SentencePair"]["properties"][side]["maxLength"] = config.max_characters
 
 
 def _any(schema: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _UNKNOWN_LOG_PROB = -100.0
 
 
 def write_arpa(model: NgramLanguageModel, path: Path) -> None:
-    """Write a model, compressed if the file name ends with `.gz`; see `regard.data.files.open_whole`.
+    """Write a model, compressed if the file name ends with `.gz`; see `regard.data.files.open_atomic`.
 
     Raises:
         DataError: if the file cannot be written.

@@ -18,7 +18,7 @@ NUM_STATISTICS = 9
 
 
 def bleu_statistics(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
-    """Return the statistics of several translations of one sentence: float64 [translations, COUNTS]."""
+    """Return the statistics of several translations of one sentence: float64 [translations, NUM_STATISTICS]."""
     flat = np.array([word for words in translations for word in words], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
     return _count(flat, offsets, np.array(reference, dtype=np.int64))

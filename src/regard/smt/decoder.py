@@ -147,7 +147,7 @@ class PhraseDecoder:
         if entry < 0:
             return PhrasePair(start, end, (COPIED,), ((start, 0),))
         words, mask = tuple(self.table.target(entry).tolist()), int(self.table.links[entry])
-        # See `Extracted.links` for the bit mask.
+        # See `PhraseOccurrences.links` for the bit mask.
         links = (
             (start + i, j) for i in range(end - start) for j in range(len(words)) if mask >> (7 * i + j) & 1
         )

@@ -170,7 +170,7 @@ class NgramLanguageModel:
             "log_probs": self.log_probs,
             "backoffs": self.backoffs,
             "suffixes": self.suffixes,
-            "spelling": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
+            "vocabulary": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
         }
         write_arrays(folder, "language", arrays)
 
@@ -181,14 +181,14 @@ class NgramLanguageModel:
         Raises:
             DataError: if a file is missing or damaged; the message names it.
         """
-        names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "spelling")
+        names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "vocabulary")
         found = read_arrays(folder, "language", names)
         check_array("language.levels.npy", found["levels"], "int64", None)
         trie = Trie(tuple(found["levels"].tolist()), found["first"], found["words"])
         try:
-            spelling = tuple(parse_json(found["spelling"].tobytes(), list[str]))
+            spelling = tuple(parse_json(found["vocabulary"].tobytes(), list[str]))
         except InvalidJsonError as error:
-            raise DataError(f"{folder / 'language.spelling.npy'}: not a list of words: {error}") from None
+            raise DataError(f"{folder / 'language.vocabulary.npy'}: not a list of words: {error}") from None
         model = cls(spelling, trie, found["log_probs"], found["backoffs"], found["suffixes"])
         try:
             model.check()
@@ -205,7 +205,7 @@ class NgramLanguageModel:
         self.trie.check(len(self.vocabulary))
         nodes = len(self.trie)
         if self.vocabulary[:3] != SPECIAL_WORDS or len(set(self.vocabulary)) != len(self.vocabulary):
-            raise DataError(f"spelling: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words")
+            raise DataError(f"vocabulary: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words")
         for name in ("log_probs", "backoffs"):
             check_array(name, getattr(self, name), "float32", nodes)
             check_range(name, getattr(self, name), -1e30, 1e30)

@@ -73,7 +73,7 @@ def lexical_weights(
         sources: The word ids and the offsets of the source phrases.
         targets: The word ids and the offsets of the target phrases.
         pairs: The indices of the source phrase and of the target phrase of each pair.
-        links: The link mask of each pair, as in `Extracted`.
+        links: The link mask of each pair, as in `PhraseOccurrences`.
     """
     forward, backward = np.empty(len(links)), np.empty(len(links))
     _lexical_weights(

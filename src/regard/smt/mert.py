@@ -28,7 +28,7 @@ class NBestLists:
     Attributes:
         offsets: int64 [sentences + 1], the index of the first translation of each sentence.
         features: float64 [translations, features], the features.
-        counts: float64 [translations, COUNTS], the BLEU statistics; see `regard.smt.bleu`.
+        counts: float64 [translations, NUM_STATISTICS], the BLEU statistics; see `regard.smt.bleu`.
     """
 
     offsets: np.ndarray

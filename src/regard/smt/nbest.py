@@ -152,19 +152,19 @@ def path_features(
 @njit(nogil=True, cache=True)
 def _rank(rows, first):
     """Sort recombined hypotheses by score; the first of them is already the best."""
-    count, row = 0, rows.numbers[first, NEXT_RECOMBINED]
+    count, row = 0, rows.fields[first, NEXT_RECOMBINED]
     while row >= 0:
-        count, row = count + 1, rows.numbers[row, NEXT_RECOMBINED]
+        count, row = count + 1, rows.fields[row, NEXT_RECOMBINED]
     others, keys = np.empty(count, np.int64), np.empty(count)
-    row = rows.numbers[first, NEXT_RECOMBINED]
+    row = rows.fields[first, NEXT_RECOMBINED]
     for place in range(count):
         others[place], keys[place] = row, -rows.scores[row]
-        row = rows.numbers[row, NEXT_RECOMBINED]
+        row = rows.fields[row, NEXT_RECOMBINED]
     last = first
     for place in np.argsort(keys, kind="mergesort"):
-        rows.numbers[last, NEXT_RECOMBINED] = others[place]
+        rows.fields[last, NEXT_RECOMBINED] = others[place]
         last = others[place]
-    rows.numbers[last, NEXT_RECOMBINED] = -1
+    rows.fields[last, NEXT_RECOMBINED] = -1
 
 
 @njit(nogil=True, cache=True)

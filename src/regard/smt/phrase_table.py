@@ -45,7 +45,7 @@ class UnsortedPairs:
         targets: The word ids and the offsets of the distinct target phrases.
         pairs: int64, the indices of the source phrase and of the target phrase of each pair.
         scores: float32 [pairs, 4], in the order of `SCORES`.
-        links: int64 [pairs], the link mask of each pair; see `Extracted`.
+        links: int64 [pairs], the link mask of each pair; see `PhraseOccurrences`.
         reordering: float32 [pairs, 6], the orientation scores.
     """
 
@@ -67,7 +67,7 @@ class PhraseTable:
             p(t | s).
         targets: int32 [pairs], the index of the target phrase of each pair.
         scores: float32 [pairs, 4], in the order of `SCORES`.
-        links: int64 [pairs], the link mask; see `Extracted`.
+        links: int64 [pairs], the link mask; see `PhraseOccurrences`.
         reordering: float32 [pairs, 6], the orientation scores.
         forward_classes: int32 [pairs], equal for pairs with equal forward orientation scores.
         target_words: int32 [words], the word ids of the target phrases, concatenated.
@@ -144,8 +144,8 @@ class PhraseTable:
         for name, values in (("scores", self.scores), ("reordering", self.reordering)):
             check_range(name, values, *_LOG_PROB_RANGE)
         check_array("links", self.links, "int64", pairs)
-        check_array("ahead", self.forward_classes, "int32", pairs)
-        check_range("ahead", self.forward_classes, 0, max(0, pairs - 1))
+        check_array("forward_classes", self.forward_classes, "int32", pairs)
+        check_range("forward_classes", self.forward_classes, 0, max(0, pairs - 1))
         check_array("target_words", self.target_words, "int32", None)
         check_range("target_words", self.target_words, 0, target_words - 1)
         check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))

@@ -26,7 +26,7 @@ MAX_DISTORTION_LIMIT = 60
 """The maximum distortion limit, because the bitmap is one 64-bit integer."""
 
 PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, NEXT_RECOMBINED, NEXT_IN_STACK, IN_STACK = range(11)
-"""The columns of `Hypotheses.numbers`: the extended hypothesis and the option; the first uncovered word and the
+"""The columns of `Hypotheses.fields`: the extended hypothesis and the option; the first uncovered word and the
 bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
 the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
 COLUMNS = 11

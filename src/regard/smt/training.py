@@ -89,7 +89,7 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
 
 
 def _rows(prepared: PreparedData, seed: int) -> np.ndarray:
-    """Return the rows of the training text, with each corpus repeated by its weight; see `Split.epoch`."""
+    """Return the rows of the training text, with each corpus repeated by its weight; see `Split.epoch_rows`."""
     return prepared.split("train").epoch_rows(seed, 0)
 
 

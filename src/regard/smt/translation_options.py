@@ -31,7 +31,7 @@ class PhraseTableArrays(NamedTuple):
     targets: np.ndarray
     scores: np.ndarray
     reordering: np.ndarray
-    ahead: np.ndarray
+    forward_classes: np.ndarray
     target_words: np.ndarray
     target_offsets: np.ndarray
 
@@ -143,7 +143,7 @@ def collect_options(
                     for k in range(first, last):
                         words[size] = language_ids[phrases.target_words[k]]
                         size += 1
-                    classes[used] = phrases.ahead[entry] + 1
+                    classes[used] = phrases.forward_classes[entry] + 1
                 else:
                     score = -weights[WORDS] - weights[PHRASES] + weights[UNKNOWN]
                     guess = weights[LANGUAGE] * LN10 * tables.log_probs[1 + STRANGE]

@@ -44,7 +44,7 @@ def tune_weights(
         copied_ids: The target word id of each source word, for copied words.
         rounds: The maximum number of changes of the weights.
         num_return: The size of the n-best list of each sentence in a round.
-        restarts: The number of additional starting points of each search; see `maximise`.
+        restarts: The number of additional starting points of each search; see `maximize_bleu`.
         seed: The random seed.
         num_threads: The number of threads of the decoder.
         report: A function that is called after each round.

@@ -108,7 +108,7 @@ class TuningState:
         translations = [words for pool in self.pools for words in pool.words]
         about: dict[str, Any] = {
             "number": self.round_number,
-            "best": {key: getattr(self.best, key) for key in ("number", "bleu", "translations")},
+            "best": {key: getattr(self.best, key) for key in ("round_number", "bleu", "num_translations")},
             "random": self.rng.bit_generator.state,
         }
         arrays = {
@@ -156,9 +156,9 @@ class TuningState:
 class _BestRound:
     """The best round in `about.json`."""
 
-    number: int = option(help="Number of the round.", ge=0)
+    round_number: int = option(help="Number of the round.", ge=0)
     bleu: float = option(help="BLEU of its translations.")
-    translations: int = option(help="Number of translations in all n-best lists.", ge=0)
+    num_translations: int = option(help="Number of translations in all n-best lists.", ge=0)
 
 
 @configclass

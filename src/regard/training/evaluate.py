@@ -47,7 +47,7 @@ class LocatedExamples(Protocol):
 
 @contextmanager
 def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
-    """Add the file and line of the sentence to an `InfeasibleBoundsError` error raised in the context.
+    """Add the file and line of the sentence to an `InfeasibleBoundsError` raised in the context.
 
     The error means that the upper bounds of a sentence's attention weights sum to less than 1.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_difference", "plot_history", "plot_self_attention", "plot_translations"]
 
-_ATTENTION = "regard translate --attention"
+_ATTENTION = "regard translate --attention-output"
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class FigureInput:
     """The options of `regard figures`.
 
     Attributes:
-        files: Files or model directories of the option `--from`.
+        files: Files or model directories of the option `--input`.
         source: File with the source text.
         reference: File with the reference translations.
         line: Line number, from 1.

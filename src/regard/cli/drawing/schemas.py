@@ -18,16 +18,16 @@ class _Histogram(BaseModel):
 
     edges: list[Finite] = Field(min_length=2, max_length=1_000_000)
     counts: list[Count]
-    right: list[Count] | None = None
+    num_correct: list[Count] | None = None
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         rising = all(one < other for one, other in zip(self.edges, self.edges[1:], strict=False))
-        right = self.counts if self.right is None else self.right
-        fewer = all(own <= of for own, of in zip(right, self.counts, strict=False))
+        correct = self.counts if self.num_correct is None else self.num_correct
+        fewer = all(own <= of for own, of in zip(correct, self.counts, strict=False))
         if (
             len(self.counts) != len(self.edges) - 1
-            or len(right) != len(self.counts)
+            or len(correct) != len(self.counts)
             or not (rising and fewer)
         ):
             raise ValueError("the edges and the counts of the bins are inconsistent")

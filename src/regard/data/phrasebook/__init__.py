@@ -5,8 +5,8 @@ perfectly. The corpus contains the constructions that decoders tend to drop or t
 words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
 
 Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
-`morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`, `wishes`,
-`planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`, `patterns`,
+`morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`,
+`constraints`, `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`, `patterns`,
 `sentences`, `corpus`.
 """
 

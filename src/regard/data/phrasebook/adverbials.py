@@ -176,8 +176,8 @@ POSITION_PREPOSITIONS = Distribution(
     [40, 18, 16, 14, 12],
 )
 # Places that combine with possessives (OWNED); destinations that are too near for `fahren` and `wandern`
-# (INDOORS); verbs of dwelling (LIVING) and their places (HOMES); verbs with distant (FAR) and near
-# destinations (NEAR).
+# (NEARBY_PLACES); verbs of dwelling (DWELLING_VERBS) and their places (DWELLING_PLACES); verbs with distant
+# (DISTANT_MOTION_VERBS) and near destinations (LOCAL_MOTION_VERBS).
 OWNED = frozenset(
     "Garten Zimmer Küche Büro Schule Dorf Stadt Wohnzimmer Schlafzimmer Keller Bauernhof Hotel".split()
 )

@@ -1,10 +1,10 @@
-"""Tests of `regard analyse --by-length`: each bucket agrees with `translate`, `evaluate` and `--worst`."""
+"""Tests of `regard analyze length`: each bucket agrees with `translate`, `evaluate` and `analyze errors`."""
 
 import json
 import xml.etree.ElementTree as ET
 
 import pytest
-from test_analyse_attention import subword_model
+from test_analyze_attention import subword_model
 from test_translate import run, save_model
 
 from regard.alignment import Corpus, TrainingSetup, train_both
@@ -47,8 +47,8 @@ def write(path, lines):
 
 
 def run_analysis(systems, files, *arguments):
-    options = ("--by-length", "--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    result = run("analyse", *systems, *options, *arguments)
+    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
+    result = run("analyze", "length", *systems, *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
 
@@ -87,12 +87,12 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
             assert system[metric]["buckets"][2:] == [None] * 5
 
 
-def test_dropped_words_agree_with_worst(models, aligner, files):
+def test_dropped_words_agree_with_analyze_errors(models, aligner, files):
     found = figures(models[:1], files, "--aligner", aligner)["systems"]["soft"]["drop"]
     options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    run("analyse", models[0], "--worst", *options, "--aligner", aligner, "--json", files / "worst.json")
-    worst = json.loads((files / "worst.json").read_text(encoding="utf-8"))
-    assert found["all"]["value"] == pytest.approx(worst["drop"])
+    run("analyze", "errors", models[0], *options, "--aligner", aligner, "--json", files / "errors.json")
+    errors = json.loads((files / "errors.json").read_text(encoding="utf-8"))
+    assert found["all"]["value"] == pytest.approx(errors["drop"])
 
 
 def test_translation_files_are_scored_like_their_model(models, aligner, files):
@@ -165,9 +165,6 @@ def test_terminal_output_has_a_table(models, files, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--gold-links", "g"], UsageError, "--gold-links cannot be used with --by-length, only with --attention"),
-        (["--num-sentences", 2], UsageError, "--num-sentences cannot be used with --by-length, only with --worst"),
-        (["--worst"], UsageError, "only one analysis"),
         (["--names", "a,b"], UsageError, "2 names but there are 1 models"),
         (["--tokenize", "moses"], UsageError, "--tokenize 'moses'"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
@@ -177,6 +174,26 @@ def test_terminal_output_has_a_table(models, files, monkeypatch):
 def test_invalid_arguments_are_reported(models, files, arguments, error, message):
     with pytest.raises(error, match=message):
         run_analysis(models[:1], files, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--gold-links", "g"),
+        ("--prior", None),
+        ("--bin-width", 0.5),
+        ("--line", 1),
+        ("--layer", 0),
+        ("--num-sentences", 2),
+        ("--reference-links", "l"),
+        ("--worst", None),
+    ],
+)
+def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
+    arguments = [option] if value is None else [option, value]
+    texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
+    result = run("analyze", "length", models[0], *texts, *arguments)
+    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
 
 
 def test_invalid_systems_are_reported(models, files):

@@ -1,4 +1,4 @@
-"""Tests of `regard analyse --attention`: its output agrees with `score` and `evaluate`; figures are files."""
+"""Tests of `regard analyze attention`: its output agrees with `score` and `evaluate`; figures are files."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -71,8 +71,8 @@ def subword_model(directory):
 
 
 def run_analysis(models, files, *arguments):
-    options = ("--attention", "--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    result = run("analyse", *models, *options, *arguments)
+    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
+    result = run("analyze", "attention", *models, *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
 
@@ -132,12 +132,12 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
 def test_totals_equal_the_sums_over_sentences(models, files):
     (found,) = figures(models[:1], files)["models"].values()
     assert [line["line"] for line in found["lines"]] == [1, 2, 4, 5, 6]
-    right = [value for line in found["lines"] for value in line["right"]]
+    right = [value for line in found["lines"] for value in line["correct"]]
     entropies = [value for line in found["lines"] for value in line["entropy"]]
     assert found["steps"] == len(right) == sum(found["entropies"]["counts"])
     assert found["accuracy"] == pytest.approx(sum(right) / len(right))
     assert found["entropy"] == pytest.approx(sum(entropies) / len(entropies), abs=1e-5)
-    assert sum(found["entropies"]["right"]) == sum(right)
+    assert sum(found["entropies"]["num_correct"]) == sum(right)
     assert found["coverage"] == pytest.approx(sum(x["coverage"] for x in found["lines"]) / 5, abs=1e-5)
 
 
@@ -250,10 +250,6 @@ def test_terminal_output_has_tables(models, files, monkeypatch):
         (["--line", 7], "--line 7: .*in.txt has only 6 lines"),
         (["--names", "a,b"], "2 names but there are 1 models"),
         (["--names", ""], "names of the models must be different"),
-        (["--num-sentences", 2], "--num-sentences cannot be used with --attention, only with --worst"),
-        (["--bucket-width", 2], "--bucket-width cannot be used with --attention, only with --by-length"),
-        (["--lowercase"], "--lowercase cannot be used with --attention, only with --worst"),
-        (["--worst"], "only one analysis"),
     ],
 )
 def test_inconsistent_options_are_reported(models, files, arguments, message):
@@ -261,10 +257,24 @@ def test_inconsistent_options_are_reported(models, files, arguments, message):
         run_analysis(models[:1], files, *arguments)
 
 
-def test_attention_options_are_rejected_with_worst(models, files):
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--num-sentences", 2),
+        ("--reference-links", "l"),
+        ("--bucket-width", 2),
+        ("--tokenize", "none"),
+        ("--lowercase", None),
+        ("--aligner", "a"),
+        ("--beam-size", 2),
+        ("--worst", None),
+    ],
+)
+def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
+    arguments = [option] if value is None else [option, value]
     texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
-    with pytest.raises(UsageError, match="--gold-links cannot be used with --worst, only with --attention"):
-        run("analyse", models[0], "--worst", *texts, "--gold-links", "g")
+    result = run("analyze", "attention", models[0], *texts, *arguments)
+    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
 
 
 def test_mismatched_gold_links_are_reported(models, files):
@@ -290,7 +300,7 @@ def test_figures_command_equals_analysis_plots(models, files):
     found = {}
     for directory in models[:2]:
         path = files / f"{directory.name}.json"
-        found[directory.name] = ("--from", path)
+        found[directory.name] = ("--input", path)
         run_analysis([directory], files, "--json", path)
     run_analysis(models[:2], files, "--figures-dir", files / "plotted")
     plots = files / "again"
@@ -302,17 +312,17 @@ def test_figures_command_equals_analysis_plots(models, files):
 
 
 def test_invalid_input_of_figures_is_reported(models, files):
-    with pytest.raises(UsageError, match="--from"):
+    with pytest.raises(UsageError, match="--input"):
         run("figures", "attention", "-o", files / "out")
     with pytest.raises(UsageError, match="simplex"):
         run("figures", "simplex", "-o", files / "out", "--input", files / "gold.talp")
     with pytest.raises(DataError, match=r"gold\.talp"):
-        run("figures", "attention", "-o", files / "out", "--from", files / "gold.talp")
+        run("figures", "attention", "-o", files / "out", "--input", files / "gold.talp")
     (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')
     with pytest.raises(DataError, match=r"a\.json"):
-        run("figures", "attention", "-o", files / "out", "--from", files / "a.json")
+        run("figures", "attention", "-o", files / "out", "--input", files / "a.json")
     run_analysis(models[:1], files, "--json", files / "a.json")
-    twice = ("--from", files / "a.json")
+    twice = ("--input", files / "a.json")
     with pytest.raises(DataError, match="'soft' occurs twice"):
         run("figures", "attention", "-o", files / "out", *twice, *twice)
     assert not (files / "out").exists()

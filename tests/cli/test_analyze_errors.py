@@ -1,4 +1,4 @@
-"""Tests of `regard analyse --worst`: its output agrees with `translate`, `align` and `evaluate`."""
+"""Tests of `regard analyze errors`: its output agrees with `translate`, `align` and `evaluate`."""
 
 import json
 import re
@@ -53,8 +53,8 @@ def files(tmp_path):
 
 
 def run_analysis(model, files, *arguments):
-    options = ("--worst", "--source", files[0], "--reference", files[1], "--num-threads", 1)
-    result = run("analyse", *(model if isinstance(model, list) else [model]), *options, *arguments)
+    options = ("--source", files[0], "--reference", files[1], "--num-threads", 1)
+    result = run("analyze", "errors", *(model if isinstance(model, list) else [model]), *options, *arguments)
     assert result.exit_code == 0, result.output
     return result
 
@@ -69,7 +69,7 @@ def figures(model, files, tmp_path, *arguments):
 def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files, tmp_path, which):
     found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam-size", 2, "--batch-size", 2)
     out, weights = tmp_path / "out.txt", tmp_path / "weights.jsonl"
-    options = ("--output", out, "--attention", weights, "--beam-size", 2)
+    options = ("--output", out, "--attention-output", weights, "--beam-size", 2)
     run("translate", models[which], "--input", files[0], *options)
     by_line = sorted(found["sentences"], key=lambda sentence: sentence["line"])
     assert [" ".join(sentence["source"]) for sentence in by_line] == SOURCE
@@ -96,7 +96,7 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
         assert by_line[line]["links_output"] == links
     links = ("--reference-links", tmp_path / "r.links", "--hypothesis-links", tmp_path / "o.links")
     scores = tmp_path / "scores.json"
-    options = ("--metric", "rep,drop", "--tokenize", "none", "--num-bootstrap-samples", 2, "--json", scores)
+    options = ("--metrics", "rep,drop", "--tokenize", "none", "--num-bootstrap-samples", 2, "--json", scores)
     run("evaluate", tmp_path / "o", tmp_path / "r", *options, *links)
     assert len(kept) == len(SOURCE) - 1
     expected = json.loads(scores.read_text())
@@ -258,13 +258,35 @@ def test_mismatched_links_and_invalid_aligners_are_reported(models, aligner, fil
         run_analysis(models[0], files, "--aligner", models[0])
 
 
-def test_missing_analysis_option_is_reported(models, files):
-    with pytest.raises(UsageError, match="--worst"):
-        run("analyse", models[0], "--source", files[0], "--reference", files[1])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--gold-links", "g"),
+        ("--prior", None),
+        ("--bin-width", 0.5),
+        ("--bucket-width", 2),
+        ("--tokenize", "none"),
+        ("--figures-dir", "f"),
+        ("--names", "a"),
+        ("--worst", None),
+    ],
+)
+def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
+    arguments = [option] if value is None else [option, value]
+    texts = ("--source", files[0], "--reference", files[1])
+    result = run("analyze", "errors", models[0], *texts, *arguments)
+    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
+
+
+def test_missing_analysis_is_a_usage_error(models, files):
+    result = run("analyze")
+    assert result.exit_code == 2 and all(name in result.output for name in ("errors", "attention", "length"))
+    result = run("analyze", models[0], "--source", files[0], "--reference", files[1])
+    assert result.exit_code == 2 and "No such command" in result.stderr
 
 
 def test_importing_the_command_is_fast():
     heavy = ("torch", "pydantic", "numpy", "rich.console")
-    code = f"import regard.cli.analyse, sys; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import regard.cli.analyze, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
