@@ -361,7 +361,7 @@ class Attention(nn.Module, ABC):
 
 
 STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
-"""The tensor fields of a Reading that every mechanism sets."""
+"""The tensor fields of an AttentionStep that every mechanism sets."""
 
 
 def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:
