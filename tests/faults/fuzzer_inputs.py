@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
-_ANALYZE = "analyse model --source corpus/test.de --reference corpus/test.en --num-threads 1"
+_ANALYZED = "model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
     "phrasebook corpus --num-train 60 --num-valid 8 --num-test 4",
     "prepare lstm.toml",
@@ -17,8 +17,8 @@ MAKES = (
     "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "lm corpus/train.en --order 2 -o lm.arpa",
     "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt --num-threads 1",
-    f"{_ANALYZE} --attention --json figures.json",
-    f"{_ANALYZE} --by-length --json length.json",
+    f"analyze attention {_ANALYZED} --json figures.json",
+    f"analyze length {_ANALYZED} --json length.json",
 )
 """The commands that create the base, in order."""
 
@@ -62,10 +62,10 @@ TARGETS = (
     Target("terms", "terms.txt", _TRANSLATE.format("model") + " --required-terms terms.txt"),
     Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefixes prefix.txt"),
     Target("fertilities", "fertility.txt", _TRANSLATE.format("model") + " --fertilities fertility.txt"),
-    Target("attention", "attention.jsonl", "figures translations --from attention.jsonl -o pictures"),
-    Target("analysis", "figures.json", "figures attention --from figures.json -o pictures"),
-    Target("lengths", "length.json", "figures by-length --from length.json -o pictures"),
-    Target("record", "model/record.jsonl", "figures training --from model -o pictures"),
+    Target("attention", "attention.jsonl", "figures translations --input attention.jsonl -o pictures"),
+    Target("analysis", "figures.json", "figures attention --input figures.json -o pictures"),
+    Target("lengths", "length.json", "figures length --input length.json -o pictures"),
+    Target("record", "model/record.jsonl", "figures training --input model -o pictures"),
     Target("model", "model/[mst]*", _TRANSLATE.format("model"), sealed=True),
     Target("model's config", "model/config.toml", _TRANSLATE.format("model")),
     Target("phrase table", "phrased/phrase/*", _TRANSLATE.format("phrased"), sealed=True),

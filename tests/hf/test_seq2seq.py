@@ -197,7 +197,7 @@ def test_steps_of_selected_rows_equal_teacher_forcing(name: str, model_dir: Mode
             tokens = data.target.tokens[order, t]
             picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
             assert torch.allclose(picked, forced.log_likelihood[order, t], atol=1e-4)
-            for reading, weights in zip(prediction.attention_steps, forced.weights, strict=True):
+            for reading, weights in zip(prediction.attention_steps, forced.cross_attentions, strict=True):
                 assert torch.allclose(reading.weights, weights[order, t], atol=1e-5)
             state = one.model.update(prediction, torch.arange(4), tokens)
 
@@ -224,7 +224,7 @@ def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, mo
     one = loaded(model_dir(name))
     model = rebuilt(one, model_dir(name), SoftAttentionConfig(normalizer="sparsemax"), attention_layers=(1,))
     data = batch(one, targets=TARGETS)
-    weights = model(data).weights
+    weights = model(data).cross_attentions
     longest = int(data.source.lengths.argmax())
     assert [bool((layer[longest, 0] == 0).any()) for layer in weights] == [False, True]
     assert torch.allclose(weights[1].sum(-1)[data.target.mask], torch.ones(()), atol=1e-5)
@@ -249,7 +249,7 @@ def test_constrained_attention_respects_fertilities(model_dir: ModelDir) -> None
     config = ConstrainedAttentionConfig(normalizer="sparsemax")
     model = rebuilt(one, model_dir("bart"), config).train()
     data = batch(one, targets=TARGETS)
-    real = model(data).weights[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
+    real = model(data).cross_attentions[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
     words = data.source.word_mask[:, None].expand(-1, 4, -1)
     assert (real.sum(1)[words] <= 1 + 1e-4).all()
     model.eval()
@@ -330,7 +330,7 @@ def test_languages_of_multilingual_model_can_be_set(
     assert german in own.text.source.tokenizer.special_tokens[0]
     assert own.model.start[:-1] == other.model.start[:-1] == (2,)
     assert german in library(model_dir(name))[1].convert_ids_to_tokens(other.model.start[-1])
-    with pytest.raises(UsageError, match="no language 'xx'"):
+    with pytest.raises(UsageError, match="does not support the language 'xx'"):
         load_model(model_dir(name), "cpu", overrides=["data.source_tokenizer.language=xx"])
     # Neither the files of the tokenizer nor those of the model specify the target language.
     copy = Path(shutil.copytree(model_dir(name), tmp_path / name))
