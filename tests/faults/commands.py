@@ -91,7 +91,7 @@ BASE = (
     "lm corpus/train.en --order 2 -o old.arpa",
     "lm corpus/train.en --order 2 -o old.arpa.gz",
     "translate model --input corpus/test.de --output out.txt --num-threads 1",
-    "report model --test corpus/test.de corpus/test.en --lines 2 --no-meteor -o page.html",
+    "report model --test corpus/test.de corpus/test.en --max-lines 2 --no-meteor -o page.html",
 )
 """The commands that create the base, in order."""
 

@@ -15,7 +15,7 @@ import signal
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +107,22 @@ def _timed(line: Sequence[str]) -> tuple[str, str]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _commands(named: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the commands, and those of groups, each with the words that select it."""
+    for name, command in named.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command.commands, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
 def command_line(rng: random.Random) -> list[str]:
     """Return a random command line: a command with some options and arguments of usual or odd values."""
     group = typer.main.get_command(app)
     assert isinstance(group, click.Group) or hasattr(group, "commands")
-    commands: dict[str, Any] = group.commands  # type: ignore[union-attr]
+    commands = dict(_commands(group.commands))  # type: ignore[union-attr]
     name = rng.choice(sorted(commands))
-    command, line, words = commands[name], [name], random_words(rng)
+    command, line, words = commands[name], name.split(), random_words(rng)
     options = [one for one in command.params if one.param_type_name == "option"]
     for option in rng.sample(options, min(len(options), rng.randrange(5))):
         line.append(rng.choice(option.opts))
