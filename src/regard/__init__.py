@@ -7,6 +7,8 @@ not the rest of the toolkit.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.version import __version__
+
 if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
@@ -25,8 +27,6 @@ __all__ = [
     "load_model",
     "train",
 ]
-
-from regard.version import __version__
 
 _HOMES = {
     "RunConfig": "regard.experiment",
