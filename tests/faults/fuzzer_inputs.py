@@ -16,7 +16,8 @@ MAKES = (
     "train phrase.toml --output-dir phrased",
     "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "lm corpus/train.en --order 2 -o lm.arpa",
-    "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt --num-threads 1",
+    "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt "
+    "--num-threads 1",
     f"analyze attention {_ANALYZED} --json figures.json",
     f"analyze length {_ANALYZED} --json length.json",
 )

@@ -10,7 +10,7 @@ import typer
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 
 if TYPE_CHECKING:
-    from regard.cli.drawing.figure import FigureInput, PlottedFigure
+    from regard.cli.plotting.figure import FigureInput, PlottedFigure
 
 __all__ = ["figures"]
 
@@ -24,7 +24,7 @@ class _FigureKind:
     Attributes:
         description: Content of the figure and the paper that it comes from.
         inputs: Models or files that the figure is plotted from.
-        function: Module in `regard.cli.drawing` and function that plot the figure. The module is imported
+        function: Module in `regard.cli.plotting` and function that plot the figure. The module is imported
             only
             when it is needed.
     """
@@ -38,7 +38,7 @@ class _FigureKind:
 
         module, function = self.function
         make: Callable[[FigureInput], PlottedFigure] = getattr(
-            import_module(f"regard.cli.drawing.{module}"), function
+            import_module(f"regard.cli.plotting.{module}"), function
         )
         return make(given)
 
@@ -164,8 +164,8 @@ def figures(
 
     Two systems: regard figures translations --input runs/soft --input runs/sparse --source test.de --png
     """
-    from regard.cli.drawing.figure import AttentionSelection, FigureInput
     from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.plotting.figure import AttentionSelection, FigureInput
     from regard.errors import UsageError
 
     if name is None:

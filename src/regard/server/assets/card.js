@@ -122,11 +122,11 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     detail.append(make("div", {}, make("h3", {}, "Attention"), mapBox));
   } else {
     const why = translation.attention === null ? "This model has no attention." : "The translation is empty.";
-    detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "told" }, why)));
+    detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "note-text" }, why)));
   }
   detail.append(make("div", {}, make("h3", {}, "Translations, best first"), ranking(answer, pick, choose)));
   const element = make("article", { class: "card", "aria-label": model.name }, head);
-  element.append(make("p", { class: "told" }, levels
+  element.append(make("p", { class: "note-text" }, levels
     ? "Drag the handle of a source word, or use the arrow keys, to adjust the attention that the word receives."
     : "The attention of this model cannot be adjusted: it was trained without fertilities."));
   element.append(woven.element, reading, detail);
@@ -147,7 +147,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     /** Return the scroll position and focus for the next card of the same sentence. */
     held() {
       const active = focusable().find((one) => one === document.activeElement);
-      const kinds = [".handle", ".row:not(.said) .name", ".said .name", ".best button", ".regard-map"];
+      const kinds = [".handle", ".row:not(.output) .name", ".output .name", ".best button", ".regard-map"];
       const kind = active && kinds.find((one) => active.matches(one));
       const checked = kind === ".best button";
       return {

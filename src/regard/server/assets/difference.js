@@ -24,7 +24,7 @@ export function drawDifference(cards, names) {
   const title = names.join(" − ");
   const element = make("article", { class: "card difference", "aria-label": `Difference: ${title}` },
     make("div", { class: "card-head" }, make("b", {}, title)));
-  const say = (text) => element.append(make("p", { class: "told" }, make("bdi", {}, text)));
+  const say = (text) => element.append(make("p", { class: "note-text" }, make("bdi", {}, text)));
   const maps = cards.map(({ answer, pick }) => mapOf(answer, answer.translations[pick]));
   const without = names.filter((_, side) => maps[side] === null);
   if (without.length) {

@@ -26,8 +26,8 @@ export function readState(fragment) {
   const state = emptyState();
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   state.text = given.get("text") || "";
-  state.models = [given.get("model"), given.get("beside")];
-  state.compare = given.has("beside");
+  state.models = [given.get("model"), given.get("second")];
+  state.compare = given.has("second");
   state.sentence = Math.max(0, (small(given.get("sentence") || "") || 1) - 1);
   for (const field of (given.get("bent") || "").split("_")) {
     const [side, sentence, word, code] = field.split(".");
@@ -49,7 +49,7 @@ export function writeState(state) {
   const given = new URLSearchParams();
   if (state.text) given.set("text", state.text);
   if (state.models[0]) given.set("model", state.models[0]);
-  if (state.compare && state.models[1]) given.set("beside", state.models[1]);
+  if (state.compare && state.models[1]) given.set("second", state.models[1]);
   if (state.sentence) given.set("sentence", state.sentence + 1);
   const bent = state.bent.flatMap((sentences, side) => [...sentences].flatMap(([sentence, words]) =>
     [...words].map(([word, level]) => [side, sentence, word, LEVELS[level].code].join("."))));

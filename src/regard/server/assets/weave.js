@@ -26,7 +26,7 @@ function word(text, label) {
  * `own` describes the model's own bound.
  */
 function handle(text, level, own, bend) {
-  const caption = make("span", { class: "says" });
+  const caption = make("span", { class: "caption" });
   const track = make("span", { class: "track" });
   const knob = make("span", { class: "knob" });
   const last = LEVELS.length - 1;

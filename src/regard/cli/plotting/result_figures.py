@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import FigureInput, PlottedFigure, format_value, read_results
-from regard.cli.drawing.schemas import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
+from regard.cli.plotting.figure import FigureInput, PlottedFigure, format_value, read_results
+from regard.cli.plotting.schemas import AttentionResults, LengthResults, PaperTableResults, ScoreEntry
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import FigureInput, PlottedFigure, format_value
-from regard.cli.drawing.schemas import TranslationEntry
+from regard.cli.plotting.figure import FigureInput, PlottedFigure, format_value
+from regard.cli.plotting.schemas import TranslationEntry
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 
