@@ -71,8 +71,8 @@ def test_typed_sentences_are_translated_and_have_maps(page, served):
     assert all(text.strip() for text in page.locator("#output-0 .sentence").all_inner_texts())
     expect(page.locator("#look-title")).to_have_text("Sentence 1 of 2")
     # The training text is tokenized: five words, a punctuation mark, and the sink.
-    expect(page.locator(".row:not(.output) .word")).to_have_count(7)
-    words = page.locator(".row.output .word").count()
+    expect(page.locator(".row:not(.target-row) .word")).to_have_count(7)
+    words = page.locator(".row.target-row .word").count()
     assert page.locator(".regard-map rect[data-row]").count() == 7 * words
 
 
@@ -84,11 +84,11 @@ def test_hovering_shows_the_weight_of_a_cell(page, served):
 
 def test_selected_word_shows_its_attention_in_either_direction(page, served):
     visit(page, served)
-    word = page.locator(".row:not(.output) .name").nth(1)
+    word = page.locator(".row:not(.target-row) .name").nth(1)
     word.click()
     expect(word).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".reading")).to_have_text(re.compile("^b → .*received"))
-    page.locator(".row.output .name").first.click()
+    page.locator(".row.target-row .name").first.click()
     expect(page.locator(".reading")).to_have_text(re.compile("^[A-G<].* ← "))
     expect(word).to_have_attribute("aria-pressed", "false")
 
@@ -159,7 +159,7 @@ def test_both_sides_always_show_different_models(page, served):
     assert chosen(page) == ["bounded", "plain"]
     # Also with a link that names one model twice, as older versions could create.
     page.goto("about:blank")
-    page.goto(f"{served}#text=a+b&model=plain&beside=plain")
+    page.goto(f"{served}#text=a+b&model=plain&second=plain")
     expect(page.locator("#cards .card")).to_have_count(2)
     assert chosen(page) == ["plain", "bounded"]
 
@@ -169,7 +169,7 @@ def test_nothing_is_clipped_with_two_models_side_by_side(opened, served):
     page.locator("#compare").click()
     expect(page.locator(".card .regard-map")).to_have_count(2)
     edge = page.locator(".card").first.bounding_box()
-    for sink in (".row:not(.output) .sink .name", ".column-label >> nth=-1"):
+    for sink in (".row:not(.target-row) .sink .name", ".column-label >> nth=-1"):
         box = page.locator(".card").first.locator(sink).bounding_box()
         assert box["x"] >= edge["x"] and box["x"] + box["width"] <= edge["x"] + edge["width"]
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"
@@ -230,9 +230,9 @@ def test_markup_in_text_is_displayed_as_text(page, served):
     odd = "<img src=x onerror=alert(1)> \u202bab\u202c 👩‍👩‍👧‍👦 e\u0301"
     page.goto(served)
     page.locator("#text").fill(odd)
-    expect(page.locator(".row:not(.output) .word")).to_have_count(len(odd.split()) + 1)
+    expect(page.locator(".row:not(.target-row) .word")).to_have_count(len(odd.split()) + 1)
     assert page.locator("main img").count() == 0
-    names = page.locator(".row:not(.output) .name bdi").all_text_contents()
+    names = page.locator(".row:not(.target-row) .name bdi").all_text_contents()
     assert names[:-1] == odd.split()
 
 
@@ -253,7 +253,7 @@ def test_dark_and_light_mode_have_sufficient_contrast(opened, served):
 def test_page_on_a_phone_needs_no_horizontal_scrolling(phone, served):
     visit(phone, served, "a b c d e f g a b c d e f g! A b c")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
-    phone.locator(".row:not(.output) .name").first.tap()
+    phone.locator(".row:not(.target-row) .name").first.tap()
     expect(phone.locator(".reading")).not_to_be_empty()
 
 

@@ -147,7 +147,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     /** Return the scroll position and focus for the next card of the same sentence. */
     held() {
       const active = focusable().find((one) => one === document.activeElement);
-      const kinds = [".handle", ".row:not(.output) .name", ".output .name", ".best button", ".regard-map"];
+      const kinds = [".handle", ".row:not(.target-row) .name", ".target-row .name", ".best button", ".regard-map"];
       const kind = active && kinds.find((one) => active.matches(one));
       const checked = kind === ".best button";
       return {

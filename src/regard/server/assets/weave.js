@@ -96,7 +96,7 @@ export function weave({ answer, translation, levels, bend, chosen }) {
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
   const weights = translation.attention;
   const source = make("div", { class: "row", role: "group", "aria-label": "Source words" });
-  const target = make("div", { class: "row said", role: "group", "aria-label": "Target words" });
+  const target = make("div", { class: "row target-row", role: "group", "aria-label": "Target words" });
   const threads = document.createElementNS(SVG, "svg");
   threads.setAttribute("class", "threads");
   threads.setAttribute("aria-hidden", "true");
