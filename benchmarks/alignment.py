@@ -130,7 +130,7 @@ class Runner:
         ways = {"fast_align": self.fast_align, "eflomal": self.eflomal}
         found = ways[system](outputs, seed) if system in ways else self.ours(system, outputs, seed)
         seconds, memory = zip(*found, strict=True)
-        figures = {"system": system, "request_timeout": list(seconds), "total": sum(seconds), "mib": max(memory)}
+        figures = {"system": system, "seconds": list(seconds), "total": sum(seconds), "mib": max(memory)}
         return figures | self.errors(outputs)
 
     def ours(self, model: str, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
@@ -139,7 +139,7 @@ class Runner:
         for name, output in outputs.items():
             command = [sys.executable, "-m", "regard", "align", str(self.source), str(self.target)]
             command += ["--model", model, "--symmetrize", name, "-o", str(output), "--seed", str(seed)]
-            found.append(measured([*command, "--threads", str(self.args.threads)]))
+            found.append(measured([*command, "--num-threads", str(self.args.threads)]))
         return found
 
     def fast_align(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:

@@ -106,7 +106,7 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
     for name in runs[0]:
         seconds = statistics.median(run[name] for run in runs)
         ratio = statistics.median(run[name] / run["softmax"] for run in runs)
-        found[name] = {"request_timeout": seconds, "ratio": ratio}
+        found[name] = {"seconds": seconds, "ratio": ratio}
         print(f"{title:12} {name:28} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
     return found
 
@@ -119,9 +119,9 @@ class Looking(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, average: bool = False, look: OutputAttentions = "source") -> ForwardOutput:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
-        return self.model(batch, mean_log_probs=average, output_attentions="source")
+        return self.model(batch, mean_log_probs=mean_log_probs, output_attentions="source")
 
 
 class Trained:
@@ -243,7 +243,7 @@ def main() -> None:
             {name: timed(lambda run=run: run.decode(tests)) for name, run in runs.items()}
             for _ in range(args.rounds)
         ]
-        record["generation"] = report("search", times)
+        record["search"] = report("search", times)
     if args.json:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
