@@ -1,8 +1,8 @@
-"""The interface of an attention mechanism: Memory, State, Reading, and the methods that connect them.
+"""The interface of an attention mechanism: Memory, State, AttentionStep, and the methods that connect them.
 
 At each time step a decoder asks the mechanism for K context vectors and their log-weights, computes the
 distribution of the next token under each context, and passes the likelihood of the chosen token back to the
-mechanism (`observe`). Models, search and training depend only on this interface. To add a mechanism, add one
+mechanism (`update`). Models, search and training depend only on this interface. To add a mechanism, add one
 file, one line in the registry and one test.
 
 Dimensions: B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be
@@ -195,7 +195,7 @@ class Attention(nn.Module, ABC):
     """Base class of all attention mechanisms.
 
     Attributes:
-        observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `observe` ignores
+        observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update` ignores
             the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
             likelihoods of all time steps at the end.
         uses_reference: Whether `start` uses the reference in training.
@@ -354,7 +354,7 @@ class Attention(nn.Module, ABC):
 
 
 STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
-"""The tensor fields of a Reading that every mechanism sets."""
+"""The tensor fields of an AttentionStep that every mechanism sets."""
 
 
 def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:

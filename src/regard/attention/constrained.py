@@ -9,12 +9,12 @@ The exhaustion term c u_t is only added where f is finite, and has no gradient. 
 beta. The map is constrained softmax (Martins & Kreutzer, 2017) or constrained sparsemax.
 
 A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d max(0, L - beta_{t-1}) is added
-to the score of a token, where d is `demand`, and a hypothesis may not end while a token has received less
+to the score of a token, where d is `lower_bound_bonus`, and a hypothesis may not end while a token has received less
 than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must end. The step of its end
 symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues beyond this
 point, `InfeasibleBoundsError` is raised, in training and in evaluation.
 
-In multi-head attention, each head has its own budget per token, or (`budget = "per_layer"`) the heads of a layer
+In multi-head attention, each head has its own budget per token, or (`fertility_sharing = "per_layer"`) the heads of a layer
 share one: beta is then the mean over heads.
 """
 
@@ -89,7 +89,7 @@ class ConstrainedState(CoverageState):
     """A state with the received attention and the real target positions ahead.
 
     Attributes:
-        remaining_target_mask: [B, T], True at future time steps that are real; see `Memory.steps`.
+        remaining_target_mask: [B, T], True at future time steps that are real; see `Memory.target_mask`.
     """
 
     remaining_target_mask: Bool[Tensor, "B T"] | None = None

@@ -11,7 +11,7 @@ rank the selected tokens.
 
 At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the
 highest probability is selected. Eq. 3 has no factor 1 / sqrt(d). At the paper's widths most probabilities
-would then start below 0.01 or above 0.99. Set `scale = 1` for Eq. 3 as printed.
+would then start below 0.01 or above 0.99. Set `score_scale = 1` for Eq. 3 as printed.
 
 The selection is not differentiable. It is trained with REINFORCE from a reward of the translation (`Reward`).
 The loss is -(J1 + w (J2 + lambda H)), where J1 is the log-likelihood under the sampled selection, J2 the

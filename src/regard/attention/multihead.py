@@ -163,7 +163,7 @@ class MultiHeadAttention(Attention):
     def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
-        """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.glance`."""
+        """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.fast_context`."""
         assert isinstance(state, MultiHeadState)
         found = self.mechanism.fast_context(self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded)
         return None if found is None else self._join_heads(found)

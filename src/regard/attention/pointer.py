@@ -5,7 +5,7 @@ In Aharoni & Goldberg (2017), Section 2, the target is a sequence of actions: ch
 pointer position is a function of the actions alone. Training on actions derived from alignments
 (`regard.alignment.pointer_actions`) is therefore plain maximum likelihood, and search is a search over actions. Their
 decoder receives the context as input and predicts from its state: `query = "previous"` and
-`feed = "context"`.
+`input_feeding = "context"`.
 """
 
 from dataclasses import dataclass, replace

@@ -88,7 +88,7 @@ class VariationalAttentionConfig:
                 )
         if self.inference_hidden_size is not None and self.inference_hidden_size % 2:
             raise ValueError(
-                "inference must be even, because each direction of the LSTM has half of it; "
+                "inference_hidden_size must be even, because each direction of the LSTM has half of it; "
                 f"got {self.inference_hidden_size}"
             )
 

@@ -135,6 +135,6 @@ def write_byte_rows(table: int, offset: int, rows: int, size: int, found: int) -
 
 @njit
 def set_failed(block: int, rows: Any) -> None:
-    """Set the flag `DECLINED` if any of these rows is infeasible or its threshold was not found."""
+    """Set the flag `FAILED` if any of these rows is infeasible or its threshold was not found."""
     if any_lane(rows):
         write_int(block + 8 * FAILED, 1)

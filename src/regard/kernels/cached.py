@@ -16,7 +16,7 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["gather_slots", "supports_attention", "slot_attention", "source_attention"]
 
-_MIN_PARALLEL_SIZE = 1 << 12  # work below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 12  # work below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernel's argument block: indices into an array of int64.
 ATTN_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

@@ -11,7 +11,7 @@ from regard.types import Tensor
 
 __all__ = ["KernelFallbackError", "backward", "broadcast_rows", "forward", "scan_backward", "scan_forward"]
 
-_MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run_kernel`
 
 _Block = ctypes.c_int64 * places.NUM_ARGS
 
@@ -92,7 +92,7 @@ def forward(
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
     Args:
-        name: The normalizer; a key of `places.MAPS`.
+        name: The normalizer; a key of `places.NORMALIZERS`.
         scores: [..., S], float32 or float64.
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.

@@ -19,14 +19,14 @@ from regard.types import Tensor
 __all__ = ["fused_dropout", "supports_dropout"]
 
 DROPOUT_RESOLUTION = 1 << 16
-_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernel's argument block: indices into an array of int64.
 DROPOUT_TICKET = 0  # counter of the shares of chunks that have been claimed; see `pool`
 DROPOUT_COUNT = 1  # number of elements
 DROPOUT_CHUNKS_PER_TICKET = 2  # number of chunks per ticket
 DROPOUT_SEED = 3
-DROPOUT_THRESHOLD = 4  # threshold, from 0 to LEVELS - 1
+DROPOUT_THRESHOLD = 4  # threshold, from 0 to DROPOUT_RESOLUTION - 1
 DROPOUT_RELU = 5  # whether ReLU is applied before dropout
 DROPOUT_INPUT, DROPOUT_OUTPUT = 6, 7  # addresses of input and output
 DROPOUT_RESIDUAL = 8  # address of a tensor to add to the result, in the precision of the output; 0 for none

@@ -81,7 +81,7 @@ def forward(
     The arguments and results are those of `cpu.forward`, except for the treatment of infeasible rows.
 
     Args:
-        name: The normalizer; a key of `places.MAPS`.
+        name: The normalizer; a key of `places.NORMALIZERS`.
         scores: [..., S], float32 or float64.
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.

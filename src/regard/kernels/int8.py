@@ -25,7 +25,7 @@ from regard.types import Float, Int, Tensor
 __all__ = ["check_int8", "quantized_matrix", "int8_matmul", "is_int8_registered", "register_int8"]
 
 INT8_MAX = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
-_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 14  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernels' argument block: indices into an array of int64.
 INT8_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

@@ -10,7 +10,7 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["supports_topk", "topk"]
 
-_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernel's argument block: indices into an array of int64.
 TOPK_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

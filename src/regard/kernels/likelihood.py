@@ -10,7 +10,7 @@ from regard.types import Tensor
 
 __all__ = ["exp_logits", "supports_softmax", "log_softmax", "nll_gradient"]
 
-_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernels' argument block: indices into an array of int64.
 SOFTMAX_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

@@ -13,7 +13,7 @@ from regard.types import Tensor
 
 __all__ = ["lstm_backward", "lstm_forward", "supports_lstm"]
 
-_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run`
+_MIN_PARALLEL_SIZE = 1 << 13  # elements below which a single thread is faster; see `run_kernel`
 
 # Layout of the kernels' argument block: indices into an array of int64.
 LSTM_TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`

@@ -58,7 +58,7 @@ __all__ = ["backward_kernel", "forward_kernel"]
 
 @cfunc(types.void(types.int64), cache=True)
 def forward_kernel(block: int) -> None:
-    """Write the weights and, for normalizers with bounds, the status of all rows; see `cpu.forward_kernel`."""
+    """Write the weights and, for normalizers with bounds, the status of all rows; see `cpu.forward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     # A vector of eight doubles has 64 bytes. The number of positions is padded to an even number for the
@@ -122,7 +122,7 @@ def forward_kernel(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def backward_kernel(block: int) -> None:
-    """Write the gradients of the scores and, on request, of the bounds; see `cpu.backward_kernel`."""
+    """Write the gradients of the scores and, on request, of the bounds; see `cpu.backward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)

@@ -66,7 +66,7 @@ def add_exhaustion(size: int, scores: int, fertility: int, spent: int, exhaustio
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_forward_kernel(block: int) -> None:
-    """Write the weights and the status of all sentences and steps; see `cpu.scan_forward_kernel`."""
+    """Write the weights and the status of all sentences and steps; see `cpu.scan_forward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     steps, exhaustion = read_int(block + 8 * STEPS), read_double(block + 8 * EXHAUSTION)
@@ -126,7 +126,7 @@ def scan_forward_kernel(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_backward_kernel(block: int) -> None:
-    """Write the gradients of the scores and of the fertility; see `cpu.scan_backward_kernel`."""
+    """Write the gradients of the scores and of the fertility; see `cpu.scan_backward`."""
     kind, wide = read_int(block + 8 * NORMALIZER), read_int(block + 8 * IS_FLOAT64)
     rows, count, steps = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * STEPS)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)

@@ -4,7 +4,7 @@ The weight w of an output is stored as a direction v and a length g, Salimans & 
 
     w = g v / |v|
 
-A convolution with kernel size k applies the same linear layer to each window of k concatenated tokens. `open`
+A convolution with kernel size k applies the same linear layer to each window of k concatenated tokens. `prepare`
 computes w once for a forward pass or a search.
 """
 

@@ -50,7 +50,7 @@ class RecurrentWeights(nn.Module):
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
 
     def prepare_inputs(self, start: int, width: int) -> StepLinear:
-        """Prepare the inputs `start` to `start + hidden_size - 1` that are only known step by step."""
+        """Prepare the inputs `start` to `start + width - 1` that are only known step by step."""
         return StepLinear.prepare(self.input_weight[start : start + width])
 
     def prepare_hidden(self) -> StepLinear:

@@ -1,7 +1,7 @@
 """The interface of a translation model, as training and search use it.
 
-Training calls the model with a batch (teacher forcing) and receives an `ForwardOutput`. Search calls `begin` once,
-then alternates between `step`, which predicts the next token, and `observe`, which updates the state
+Training calls the model with a batch (teacher forcing) and receives a `ForwardOutput`. Search calls `begin` once,
+then alternates between `step`, which predicts the next token, and `update`, which updates the state
 with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
 mechanism can be combined with any model.
 """

@@ -180,7 +180,7 @@ class ConvModel(TranslationModel):
         for layer in self.encoder:
             x = layer(x, mask)
         keys = self.encoder_output_proj(x)
-        # Each layer that attends adds to this gradient; see `shared_gradient` (Section 3.3).
+        # Each layer that attends adds to this gradient; see `scale_encoder_gradient` (Section 3.3).
         if self.config.scale_encoder_gradient:
             keys = scale_gradient(keys, 1 / (2 * self.config.decoder.num_layers))
         values = (keys + embedded) * SQRT_HALF

@@ -15,7 +15,7 @@ With p_tjv = exp(g_jv + h_tv) / sum and c_tj the gradient of log p, the gradient
     d h_tv = sum_j c_tj (1(v = y_t) - p_tjv),   d g_jv = sum_t c_tj (1(v = y_t) - p_tjv),
 
 which are matrix multiplications too. The gradient of g is computed after the backward pass has visited all
-time steps, as for weights in `layers.steps`.
+time steps, as for weights in `layers.step_linear`.
 
 Search needs the probabilities of all tokens. With u_tv = exp(h_tv - max_v h_tv), the mixture over source
 positions is also a matrix multiplication:

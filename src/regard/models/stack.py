@@ -161,11 +161,11 @@ class DecoderStack:
             memories: Each layer's memory, not prepared.
             half: A function that computes the first half of a layer.
             batch: Sources and targets.
-            average: Whether to compute `Outcome.average`.
+            average: Whether to compute `ForwardOutput.mean_log_probs`.
             output_attentions: The attention weights to return.
-            top_tokens: Whether to compute `Outcome.top_tokens`.
+            top_tokens: Whether to compute `ForwardOutput.top_tokens`.
             reference: The target embeddings, for mechanisms with an inference network.
-            encoder: `Outcome.encoder`.
+            encoder: `ForwardOutput.encoder_attentions`.
 
         Raises:
             InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the sentence.

@@ -62,7 +62,7 @@ class FertilityTagger(nn.Module):
         """Build the layers."""
         super().__init__()
         self.config, self.num_classes = config, classes
-        # `width` of a bidirectional encoder is the sum over both directions.
+        # `hidden_size` of a bidirectional encoder is the sum over both directions.
         encoder = RnnEncoderConfig(num_layers=config.num_layers, hidden_size=2 * config.hidden_size)
         self.embedding = nn.Embedding(vocabulary, config.embedding_size, padding_idx=PAD)
         self.encoder = RecurrentEncoder(encoder, config.embedding_size, config.dropout)
@@ -82,13 +82,13 @@ class FertilityTagger(nn.Module):
     def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
-        The loss is -w log p(k), where w is `weight_one` for k = 1 and 1 otherwise. The difference to -log
+        The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference to -log
         p(k) is returned as `penalty`.
 
         Args:
             batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
                 it.
-            mean_log_probs: Whether to compute `Outcome.mean_log_probs`.
+            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
             output_attentions: Ignored: the tagger has no attention.
         """
         assert batch.target is not None

@@ -27,7 +27,7 @@ __all__ = [
     "Sparsemax",
 ]
 
-ALPHA_LIMIT = 4.0  # alpha lies in (1, GREATEST]
+ALPHA_LIMIT = 4.0  # alpha lies in (1, ALPHA_LIMIT]
 MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 

@@ -41,25 +41,25 @@ class HfEncoder(SourceEncoder):
 
     @property
     def max_length(self) -> int | None:
-        """Maximum number of tokens, given by the position embeddings; see `Reader.max_length`."""
+        """Maximum number of tokens, given by the position embeddings; see `SourceEncoder.max_length`."""
         found = max_positions(self.model)
         # `max_length` includes one sink or end symbol; the other special symbols take positions too.
         return None if found is None else found - max(0, self.layout.num_special - 1)
 
     def forward(self, source: PaddedSequences, output_attentions: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """Return the states in the order of our tokens; see `Reader.forward`."""
+        """Return the states in the order of our tokens; see `SourceEncoder.forward`."""
         session = AttentionSession([], source.mask, output_attentions="all" if output_attentions else "nothing")
         with use_session(session):
             states = self.layout.encode(self.model, source)
         return self.output_proj(states), [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
 
     def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Return the multiply-adds of the encoder and the projection; see `Reader.count_multiply_adds`."""
+        """Return the multiply-adds of the encoder and the projection; see `SourceEncoder.count_multiply_adds`."""
         bridge = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
         return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the encoder's parameters by layer; see `Reader.pretrained_layers`."""
+        """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""
         return layer_groups(self, [self.model], ["output_proj."])
 
 

@@ -1,6 +1,6 @@
 """Hugging Face language models in the trainer's interface: masked (BERT) and causal (GPT-2).
 
-The trainer uses only a model's objective, its `Outcome` and its floating-point operations. Token ids are
+The trainer uses only a model's objective, its `ForwardOutput` and its floating-point operations. Token ids are
 those of transformers.
 """
 
@@ -40,7 +40,7 @@ class HfLanguageModel(nn.Module):
         Args:
             batch: For a causal model, sources that begin with a start symbol, and targets of the same length
                 that end with an end symbol.
-            mean_log_probs: Whether to compute `Outcome.mean_log_probs`.
+            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
             output_attentions: Ignored: there is no cross-attention.
         """
         assert batch.target is not None
