@@ -111,9 +111,9 @@ def run_program(tmp_path, *references):
 @pytest.mark.slow
 def test_corpus_and_sentence_scores_equal_the_program(counts, tmp_path):
     each, total = run_program(tmp_path, REFERENCES, SECOND)
-    assert counts.total().score == pytest.approx(100 * total, abs=1e-9)
-    np.testing.assert_allclose(counts.each(), 100 * each, atol=1e-9)
-    assert counts.total().name == "METEOR"
+    assert counts.corpus_score().score == pytest.approx(100 * total, abs=1e-9)
+    np.testing.assert_allclose(counts.sentence_scores(), 100 * each, atol=1e-9)
+    assert counts.corpus_score().name == "METEOR"
     assert counts.signature == "nrefs:2|lang:en|norm:yes|task:rank|version:1.5"
 
 
@@ -127,8 +127,8 @@ def test_every_matcher_contributes(counts):
 @needs_meteor
 @pytest.mark.slow
 def test_identical_sentence_scores_100_and_empty_sentence_0(counts):
-    assert counts.each()[5] == pytest.approx(100)
-    assert counts.each()[4] == 0
+    assert counts.sentence_scores()[5] == pytest.approx(100)
+    assert counts.sentence_scores()[4] == 0
 
 
 @needs_meteor
@@ -138,7 +138,7 @@ def test_paired_bootstrap_accepts_the_counts(counts):
     lower[:, 4:20] /= 2
     result = paired_bootstrap(lower, counts.rows, counts.aggregate, resamples=100)
     assert result.difference.low > 0 and result.p_value < 0.05
-    assert result.other.value == pytest.approx(counts.total().score)
+    assert result.other.value == pytest.approx(counts.corpus_score().score)
 
 
 @needs_meteor
