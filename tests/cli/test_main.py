@@ -14,9 +14,19 @@ def run(*arguments: str, **settings) -> subprocess.CompletedProcess:
 
 
 def commands() -> list[str]:
+    """Return all commands with their subcommands, such as "translate" and "analyze errors"."""
+    from typer.main import get_command
+
     from regard.cli.main import app
 
-    return [command.callback.__name__ for command in app.registered_commands if command.callback]
+    def names(command, path: tuple[str, ...]):
+        parts = getattr(command, "commands", {})
+        for name, part in parts.items():
+            yield from names(part, (*path, name))
+        if not parts:
+            yield " ".join(path)
+
+    return list(names(get_command(app), ()))
 
 
 def imported_by(module: str) -> set[str]:
@@ -41,7 +51,7 @@ def test_every_command_has_help_with_an_example() -> None:
 
     assert len(commands()) >= 9
     for name in commands():
-        shown = CliRunner().invoke(app, [name, "--help"])
+        shown = CliRunner().invoke(app, [*name.split(), "--help"])
         assert shown.exit_code == 0 and f"Example: regard {name}" in " ".join(shown.output.split()), name
 
 
@@ -74,7 +84,7 @@ def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
 
 def test_config_prints_all_options_and_complete_runs(tmp_path) -> None:
     shown = run("config", "--find", "attention")
-    assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  map = " in shown.stdout
+    assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  normalizer = " in shown.stdout
     path = tmp_path / "run.toml"
     path.write_text("[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n")
     full = run("config", str(path), "seed=7")

@@ -154,5 +154,5 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([models[0]], files, "--gold-links", files / "beyond.talp")
     with pytest.raises(UsageError, match="no such model directory or file"):
         report([files / "nothing"], files)
-    with pytest.raises(UsageError, match="give --test"):
+    with pytest.raises(UsageError, match="Give --test"):
         run("report", files / "short.txt", "--config-test")

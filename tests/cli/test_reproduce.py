@@ -78,7 +78,7 @@ def test_table_is_trained_once_and_reused_after_a_move(
 
 @pytest.mark.slow
 def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: Path) -> None:
-    settings = [part for setting in SMALL if "search" not in setting for part in ("--set", setting)]
+    settings = [part for setting in SMALL if "generation" not in setting for part in ("--set", setting)]
     settings += ["--set", "generation.beam_size=1", "--set", "generation.max_length_ratio=1"]
     figures = tmp_path / "figures.json"
     arguments = ("sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", "--num-jobs", "3", *settings)
@@ -96,7 +96,7 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
 def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None:
     """Table 1 and Figure 2 of Indurthi et al. (2019) share the rows of soft and hard attention."""
     sizes = ["model.d_model=8", "model.num_heads=1", "model.feed_forward.ffn_size=8", "training.max_epochs=1"]
-    words = [setting for setting in SMALL if "tokenizer" in setting or "search" in setting]
+    words = [setting for setting in SMALL if "tokenizer" in setting or "generation" in setting]
     settings = [part for setting in [*sizes, *words] for part in ("--set", setting)]
     out, figures = tmp_path / "out", tmp_path / "figures.json"
 

@@ -63,7 +63,7 @@ def test_mbr_selects_among_samples(model):
         (["--mbr", "ter"], ConfigError, "utility"),
         (["--mbr-candidates", 4], UsageError, "--mbr"),
         (["--mbr-weighting", "uniform"], UsageError, "--mbr"),
-        (["--mbr", "bleu", "--beam-size", 2, "--mbr-candidates", 4], UsageError, "beam of 2"),
+        (["--mbr", "bleu", "--beam-size", 2, "--mbr-candidates", 4], UsageError, "beam of at least 4, not 2"),
     ],
 )
 def test_inconsistent_options_are_reported(model, options, error, message):

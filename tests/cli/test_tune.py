@@ -69,7 +69,7 @@ def test_ties_are_won_by_the_smallest_penalties(model, files):
         (["--coverage-penalties", "-1"], UsageError, "--coverage-penalties '-1'"),
         (["--coverage-penalties", ""], UsageError, "--coverage-penalties ''"),
         (["--tokenize", "words"], UsageError, "--tokenize 'words'"),
-        (["--coverage-epsilon", "0"], ConfigError, "floor"),
+        (["--coverage-epsilon", "0"], ConfigError, "epsilon"),
         (["--reference", "nowhere"], DataError, "nowhere"),
     ],
 )

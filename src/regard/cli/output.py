@@ -66,7 +66,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
     """Open a file or standard output for results.
 
     Args:
-        path: File name, see `regard.data.files.open_whole`. None means standard output.
+        path: File name, see `regard.data.files.open_atomic`. None means standard output.
 
     Raises:
         DataError: If the file cannot be written (missing directory, no permission, full disk).
@@ -84,7 +84,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
         output = Output(stream, str(path))
         yield output
         output.flush()
-        # Reached only without an error. After an error, `open_whole` closes the file and discards the rest.
+        # Reached only without an error. After an error, `open_atomic` closes the file and discards the rest.
         stream.detach()
 
 

@@ -99,7 +99,7 @@ def _show(figures: dict[str, Any]) -> None:
             stop["label"],
             *("–" if score is None else f"{score['value']:.1f}" for score in scores),
             f"{costs['megabytes']:.1f}",
-            "–" if costs["seconds"] is None else f"{costs['training_seconds'] / 60:.1f}",
+            "–" if costs["training_seconds"] is None else f"{costs['training_seconds'] / 60:.1f}",
             "–" if costs["flops"] is None else f"{costs['flops']:.1e}",
             f"{costs['sentences_per_second']:.0f}",
         )
