@@ -94,7 +94,7 @@ class Surface:
 
     Attributes:
         name: Name of the transformation.
-        max_score: The two free scores range from -reach to reach.
+        max_score: The two free scores range from -max_score to max_score.
         coarse: Weights on a square grid for the perspective view; rows vary the second score, columns the
             first.
         fine: Weights on a finer grid for the view from above; non-decreasing in the first score.
@@ -238,7 +238,7 @@ def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
     """Return the regions of the scores (z1, z2, 0) in which sparsemax has the same support.
 
     Args:
-        reach: Both scores range from -reach to reach.
+        reach: Both scores range from -max_score to max_score.
 
     Returns:
         The corners of each region, by its support (positions counted from 1, as z1 and p1 are).

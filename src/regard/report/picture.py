@@ -34,7 +34,7 @@ class Figure:
         """Write the picture to a file.
 
         Args:
-            path: Path that ends in `.svg` or `.render_png`.
+            path: Path that ends in `.svg` or `.png`.
             dpi: Resolution of a PNG file in dots per inch.
 
         Returns:

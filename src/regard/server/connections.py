@@ -89,7 +89,7 @@ class ConnectionLimiter:
     """The open connections, and those among them that are idle.
 
     Args:
-        max_connections: Maximum number of connections.
+        most: Maximum number of connections.
         seconds: Maximum time in seconds to receive the head of a request, and for a client to read an answer.
     """
 

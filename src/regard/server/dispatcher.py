@@ -67,7 +67,7 @@ class Dispatcher:
             name: Name of the model. None for the first model.
 
         Raises:
-            Refusal: if there is no model of this name.
+            RequestError: if there is no model of this name.
         """
         if name is None:
             return next(iter(self.engines.values()))
@@ -82,7 +82,7 @@ class Dispatcher:
         """Put the sentences of a request into the queue of a model, and return their futures.
 
         Raises:
-            Refusal: if the queue has no room, or the server is shutting down.
+            RequestError: if the queue has no room, or the server is shutting down.
         """
         try:
             return self.queues[engine.name].submit(jobs, settings, lengths)
@@ -96,7 +96,7 @@ async def gather_answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     """Return all answers; cancel the remaining ones if the caller is canceled.
 
     Raises:
-        Refusal: for the first sentence with a user error, with the number of the sentence.
+        RequestError: for the first sentence with a user error, with the number of the sentence.
     """
     try:
         found = await asyncio.gather(*futures, return_exceptions=True)
@@ -123,7 +123,7 @@ async def wait_for_answer(request: Request, work: Awaitable[T], seconds: float) 
         seconds: Time limit in seconds.
 
     Raises:
-        Refusal: if the time limit is exceeded.
+        RequestError: if the time limit is exceeded.
         ClientDisconnected: if the client disconnects.
     """
     task = asyncio.ensure_future(work)
@@ -153,7 +153,7 @@ async def stream_answers(
     """Yield answers, or errors, with their indices as soon as they are available.
 
     If the client disconnects, the generator ends and cancels the remaining answers. If the time limit is
-    exceeded, it yields a `Refusal` for each missing answer.
+    exceeded, it yields a `RequestError` for each missing answer.
 
     Args:
         request: The request of the client.

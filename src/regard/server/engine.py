@@ -45,7 +45,7 @@ class ModelServer:
         model: The model; a phrase-based model cannot score given translations.
         text: Tokenizers and vocabularies of both sides.
         search: Default search settings.
-        properties: Properties of the model for `GET /models`, in addition to its name.
+        facts: Properties of the model for `GET /models`, in addition to its name.
         batch: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
     """

@@ -85,7 +85,7 @@ class RequestMiddleware:
         """Return the whole body, or None if the client disconnects before it is complete.
 
         Raises:
-            Refusal: if the body is too large, arrives too slowly, or has another content type than JSON.
+            RequestError: if the body is too large, arrives too slowly, or has another content type than JSON.
         """
         headers = {name.lower(): value for name, value in scope["headers"]}
         # An unknown path or method gets its own error from the application, so only known ones are checked.

@@ -50,7 +50,7 @@ def split_texts(texts: Sequence[str], split: bool, config: ServeConfig, language
         language: Language code of the texts. None if unknown.
 
     Raises:
-        Refusal: if a limit is exceeded.
+        RequestError: if a limit is exceeded.
     """
     check_texts(texts, config)
     sentences = [
@@ -69,7 +69,7 @@ def check_texts(texts: Sequence[str], config: ServeConfig) -> None:
     """Check the number of characters, and that the texts are valid Unicode.
 
     Raises:
-        Refusal: if there are too many characters, or a lone surrogate.
+        RequestError: if there are too many characters, or a lone surrogate.
     """
     total = sum(map(len, texts))
     if total > config.max_characters:
@@ -82,7 +82,7 @@ def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
     """Check the number of characters of all lines and the number of words of each line.
 
     Raises:
-        Refusal: if a limit is exceeded.
+        RequestError: if a limit is exceeded.
     """
     check_texts(lines, config)
     for number, line in enumerate(lines, 1):
@@ -99,7 +99,7 @@ def check_search(nbest: int, beam: int | None, config: ServeConfig) -> None:
     """Check the number of translations and the beam size.
 
     Raises:
-        Refusal: if one of them exceeds the limit.
+        RequestError: if one of them exceeds the limit.
     """
     for name, value in (("nbest", nbest), ("beam", beam or 1)):
         if value > config.max_beam_size:
