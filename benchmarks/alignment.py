@@ -139,7 +139,7 @@ class Runner:
         for name, output in outputs.items():
             command = [sys.executable, "-m", "regard", "align", str(self.source), str(self.target)]
             command += ["--model", model, "--symmetrize", name, "-o", str(output), "--seed", str(seed)]
-            found.append(measured([*command, "--threads", str(self.args.threads)]))
+            found.append(measured([*command, "--num-threads", str(self.args.threads)]))
         return found
 
     def fast_align(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:

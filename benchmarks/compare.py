@@ -50,9 +50,9 @@ data:
                    --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16|int8
 
 `train` makes W + N steps on `Multi30k.train_batches(W + N)`, saves the model in DIR if given, and
-computes the perplexity on `length_sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test",
-batch, sentences)` and writes the words to FILE in the order of the test set. The last line on standard output
-is one JSON object (`measure.report`):
+computes the perplexity on `sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test", batch,
+sentences)` and writes the words to FILE in the order of the test set. The last line on standard output is
+one JSON object (`measure.report`):
 
     both    system, mode, version, torch, seconds, peak_gib, cpus
     train   tokens_per_s, valid_ppl, updates, tokens, parameters
@@ -195,7 +195,7 @@ def summary(runs: list[dict[str, Any]], failures: dict[str, str], args: argparse
         systems[system] = {
             **figures,
             "ratios": {name: statistics.median(found) for name, found in ratios.items() if found},
-            "num_rounds": len(own),
+            "rounds": len(own),
             "version": own[0]["version"],
             "torch": own[0]["torch"],
         }

@@ -179,8 +179,8 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         "BLEU": round(score.score, 2),
         "signature": score.signature,
         "validation perplexity": result.progress.best_score,
-        "max_steps": result.progress.step,
-        "max_epochs": result.progress.epoch - 1,
+        "updates": result.progress.step,
+        "epochs": result.progress.epoch - 1,
         "training seconds": round(spent, 1),
     }
 

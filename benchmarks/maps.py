@@ -200,7 +200,7 @@ def main() -> None:
     shapes = CUDA_SHAPES if args.device == "cuda" else SHAPES
     if args.only:
         shapes = [tuple(int(n) for n in shape.split("x")) for shape in args.only.split(",")]
-    record: dict[str, Any] = {"torch": torch.__version__, "num_threads": args.threads, "device": args.device}
+    record: dict[str, Any] = {"torch": torch.__version__, "threads": args.threads, "device": args.device}
     for shape in shapes:
         record[str(list(shape))] = found = maps(shape, args)
         baseline = yardstick(args)

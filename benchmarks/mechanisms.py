@@ -121,9 +121,7 @@ class Looking(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(
-        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
-    ) -> ForwardOutput:
+    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
         return self.model(batch, mean_log_probs=mean_log_probs, output_attentions="source")
 
@@ -247,7 +245,7 @@ def main() -> None:
             {name: timed(lambda run=run: run.decode(tests)) for name, run in runs.items()}
             for _ in range(args.rounds)
         ]
-        record["generation"] = report("search", times)
+        record["search"] = report("search", times)
     if args.json:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -215,7 +215,7 @@ def decode(args: argparse.Namespace) -> None:
     load_model(model, str(args.model / MODEL_FILE))
     name = args.precision
     set_precision(model.eval(), parse_precision(PRECISIONS[name] if name in PRECISIONS else name))
-    config = replace(SEARCH, beam=args.beam)
+    config = replace(SEARCH, beam_size=args.beam)
     raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in raw_batches]
     beam_search(model, made[0].source, config)  # warm-up

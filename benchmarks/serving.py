@@ -44,9 +44,7 @@ def main() -> None:
     with_batches = ["--set", "batch_size=32"]
     for users in (1, 8, 32):
         found[f"{users} users"] = measure(options, texts, users, with_batches)
-    found["32 users, one at a time"] = measure(
-        options, texts, 32, ["--set", "batch_size=1", "--set", "batch_window=0"]
-    )
+    found["32 users, one at a time"] = measure(options, texts, 32, ["--set", "batch_size=1", "--set", "batch_window=0"])
     found["gain"] = found["32 users"]["per second"] / found["32 users, one at a time"]["per second"]
     print(f"{'':26}{'median, ms':>12}{'99 %, ms':>12}{'sentences/s':>14}{'answers':>10}")
     for name, row in found.items():
@@ -77,7 +75,7 @@ def sentences(model: Path, path: Path | None) -> list[str]:
 def measure(options: argparse.Namespace, texts: list[str], users: int, settings: list[str]) -> dict[str, Any]:
     """Start a server, measure it under load from `users` users, and stop it."""
     command = [sys.executable, "-m", "regard", "serve", str(options.model), "--port", "0"]
-    command += ["--threads", str(options.threads), *settings]
+    command += ["--num-threads", str(options.threads), *settings]
     server = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -118,7 +116,7 @@ async def crowd(address: str, texts: list[str], users: int, options: argparse.Na
         "median": float(middle),
         "99 %": float(late),
         "per second": len(times) / took,
-        "num_candidates": len(times),
+        "count": len(times),
     }
 
 

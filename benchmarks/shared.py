@@ -7,7 +7,7 @@ A policy is a set of environment variables (`POLICIES`). Each policy has its own
 everything in advance and sleeps until its turn. In each round every policy runs every task for some
 seconds, one after the other, in a different order each round, while `--busy` other processes compute
 continuously. The output is the medians over the rounds and their ratio to that of the best policy. The last
-lines give the worst ratio of each policy over tasks and loads, by which `regard.cpu_threads.SPINS` was
+lines give the worst ratio of each policy over tasks and loads, by which `regard.cpu_threads.SPIN_COUNT` was
 chosen. Run the script on an otherwise idle machine; it prints the load at the start.
 
 Tasks: training the quickstart's recurrent model and a small Transformer (target tokens per second), beam
@@ -149,9 +149,9 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     model: Any = build_for_text(config.model, data.text, None)
     parameters = [*model.parameters()]
     optimizer = build_optimizer(config.training.optimizer, parameters)
-    state = TrainingState(model, optimizer, build_lr_scheduler(config.training.schedule), TrainingProgress())
+    state = TrainingState(model, optimizer, build_lr_scheduler(config.training.lr_scheduler), TrainingProgress())
     updater = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
-    order = split.batches(config.training.batch, 1, 1)
+    order = split.batches(config.training, 1, 1)
 
     def update() -> int:
         state.progress.step += 1
@@ -203,7 +203,7 @@ def work(folder: Path) -> None:
     tasks = {
         "lstm": train,
         "transformer": training(folder, "transformer")[0],
-        "generation": searching(folder, model),
+        "search": searching(folder, model),
         "align": aligning(folder),
     }
     for task in tasks.values():

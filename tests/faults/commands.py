@@ -39,8 +39,8 @@ train = [{{ source = "corpus/train.de", target = "corpus/train.en" }}]
 valid = {{ source = "corpus/valid.de", target = "corpus/valid.en" }}
 {more}
 [training]
- batch_size = 16
- max_epochs = 2
+batch_size = 16
+max_epochs = 2
 logging = {{ every_steps = 2 }}
 checkpoint = {{ keep_last_epochs = 2, every_steps = 3 }}
 """

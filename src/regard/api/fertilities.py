@@ -18,7 +18,7 @@ WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | Non
 
 
 def format_fertilities(text: str, side: TextSide, fertilities: WordFertilities | None) -> str:
-    """Return a line with the fertilities of each token of a text; see `parse_fertilities`.
+    """Return a line with the fertilities of each token of a text; see `parse_user_fertilities`.
 
     Args:
         text: The text.

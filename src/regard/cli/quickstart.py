@@ -39,11 +39,11 @@ dropout = 0.1
 init_range = 0.1
 
 [training]
- batch_size = 64
+batch_size = 64
 batch_unit = "sentences"
 optimizer = {{ kind = "adam", learning_rate = 3e-3, max_grad_norm = 1.0 }}
 lr_scheduler = {{ kind = "plateau", patience = 1 }}
- max_epochs = {epochs}}
+max_epochs = {epochs}
 
 [generation]
 beam_size = 5
