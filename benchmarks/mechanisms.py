@@ -121,7 +121,9 @@ class Looking(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source") -> ForwardOutput:
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
         """Run the model with teacher forcing and compute the attention weights."""
         return self.model(batch, mean_log_probs=mean_log_probs, output_attentions="source")
 

@@ -44,7 +44,9 @@ def main() -> None:
     with_batches = ["--set", "batch_size=32"]
     for users in (1, 8, 32):
         found[f"{users} users"] = measure(options, texts, users, with_batches)
-    found["32 users, one at a time"] = measure(options, texts, 32, ["--set", "batch_size=1", "--set", "batch_window=0"])
+    found["32 users, one at a time"] = measure(
+        options, texts, 32, ["--set", "batch_size=1", "--set", "batch_window=0"]
+    )
     found["gain"] = found["32 users"]["per second"] / found["32 users, one at a time"]["per second"]
     print(f"{'':26}{'median, ms':>12}{'99 %, ms':>12}{'sentences/s':>14}{'answers':>10}")
     for name, row in found.items():

@@ -149,7 +149,9 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     model: Any = build_for_text(config.model, data.text, None)
     parameters = [*model.parameters()]
     optimizer = build_optimizer(config.training.optimizer, parameters)
-    state = TrainingState(model, optimizer, build_lr_scheduler(config.training.lr_scheduler), TrainingProgress())
+    state = TrainingState(
+        model, optimizer, build_lr_scheduler(config.training.lr_scheduler), TrainingProgress()
+    )
     updater = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
     order = split.batches(config.training, 1, 1)
 
