@@ -57,17 +57,17 @@ _FIGURES = {
     "difference": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 2 and 5: attention maps of a reference, and their difference",
         "model directories, --source and --reference",
-        ("attention_figures", "plot_difference"),
+        ("attention_figures", "difference_figure"),
     ),
     "attention": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
         "files of `regard analyze attention --json`",
-        ("result_figures", "plot_attention"),
+        ("result_figures", "attention_statistics_figure"),
     ),
     "by-length": _FigureKind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
-        ("result_figures", "plot_by_length"),
+        ("result_figures", "length_figure"),
     ),
     "history": _FigureKind(
         "Martins (2020): attention history of a translation, one step per target word",
@@ -77,12 +77,12 @@ _FIGURES = {
     "self-attention": _FigureKind(
         "Martins (2020): self-attention of one word, for all heads of an encoder layer",
         "the directory of a Transformer and --source",
-        ("attention_figures", "plot_self_attention"),
+        ("attention_figures", "self_attention_figure"),
     ),
     "training": _FigureKind(
         "training curves of one or more runs",
         "model directories, or their record.jsonl files",
-        ("result_figures", "plot_training"),
+        ("result_figures", "training_figure"),
     ),
 }
 
