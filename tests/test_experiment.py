@@ -210,7 +210,7 @@ def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: P
     assert 0 <= read_metrics(tmp_path / "model")[-1][metric] <= 100
 
 
-RUN = "import typer; from regard.cli.train import train; typer.run(train)"
+RUN = "import typer; from regard.cli.train import train_command; typer.run(train_command)"
 
 
 def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:

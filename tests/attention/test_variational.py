@@ -96,7 +96,7 @@ def test_bound_and_marginal_match_enumeration() -> None:
             bound = bound + log_proposal.exp() * (joint - log_proposal)
             paths.append(joint)
         marginal = marginal + torch.stack(paths).logsumexp(0)
-    loss = get_objective("elbo")(proposed, 0.0).total
+    loss = get_objective("bound")(proposed, 0.0).total
     torch.testing.assert_close(-loss, bound, rtol=0, atol=1e-9)
     torch.testing.assert_close(exact.log_likelihood.sum(), marginal, rtol=0, atol=1e-9)
     assert bound < marginal
@@ -112,7 +112,7 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     posterior = (reading.log_weights + found).log_softmax(-1)
     for log_q, equal in ((posterior, True), (reading.log_weights, False)):
         state = VariationalState(start.weights, start.context, (log_q,))
-        loss = get_objective("elbo")(outcome(mechanism.read(query, prepared, state), found), 0.0)
+        loss = get_objective("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
         difference = float((marginal.sum() + loss.total).detach())
         assert difference == pytest.approx(0, abs=1e-12) if equal else difference > 1e-3
 
@@ -171,7 +171,7 @@ def sample(estimator: str, **settings) -> tuple[AttentionStep, torch.Tensor, tor
 
 def gradients(estimator: str, **settings) -> torch.Tensor:
     reading, states, _ = sample(estimator, **settings)
-    objective = "reinforce" if estimator == "reinforce" else "elbo"
+    objective = "reinforce" if estimator == "reinforce" else "bound"
     get_objective(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
     return states.grad.flatten(1)
@@ -225,7 +225,7 @@ def test_every_parameter_receives_a_gradient(estimator) -> None:
 
 
 def test_objective_of_each_estimator() -> None:
-    assert [model(name).objective for name in ESTIMATORS] == ["elbo", "reinforce", "elbo"]
+    assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce", "bound"]
 
 
 def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> None:
@@ -255,7 +255,7 @@ def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> No
 def test_loss_is_batch_invariant(contexts, training) -> None:
     made = model(top_k=contexts).train(training)
     together = made(batch())
-    objective = get_objective("elbo" if training else "marginal")
+    objective = get_objective("bound" if training else "marginal")
     alone = [made(batch([row])) for row in range(3)]
     torch.testing.assert_close(
         objective(together, 0.0).total, torch.stack([objective(one, 0.0).total for one in alone]).sum()

@@ -40,7 +40,7 @@ FIGURES = {
     "length_penalty": 0.0,
     "coverage_penalty": 0.0,
     "validation_perplexity": 2.5,
-    "updates": 3000,
+    "steps": 3000,
     "training_seconds": 60.0,
     "search_seconds": 1.0,
     "tuned": [],

@@ -74,7 +74,7 @@ def _two_contexts(penalty: float = 0.5):
 
 
 def test_bound_averages_log_probabilities_and_adds_unmasked_penalties() -> None:
-    loss = get_objective("elbo")(_two_contexts(), 0.0)
+    loss = get_objective("bound")(_two_contexts(), 0.0)
     expected = -(0.25 * math.log(0.5) + 0.75 * math.log(0.1)) + 0.5
     assert float(loss.total) == pytest.approx(expected)
     outcome = _two_contexts()
@@ -84,7 +84,7 @@ def test_bound_averages_log_probabilities_and_adds_unmasked_penalties() -> None:
 
 
 def test_bound_smooths_each_context_separately() -> None:
-    loss = get_objective("elbo")(_two_contexts(0.0), 0.1)
+    loss = get_objective("bound")(_two_contexts(0.0), 0.1)
     losses = [
         F.cross_entropy(_log(*p).unsqueeze(0), torch.tensor([0]), label_smoothing=0.1)
         for p in ((0.5, 0.5), (0.1, 0.9))
@@ -92,7 +92,7 @@ def test_bound_smooths_each_context_separately() -> None:
     torch.testing.assert_close(loss.total, 0.25 * losses[0] + 0.75 * losses[1])
 
 
-@pytest.mark.parametrize("name", ["elbo", "reinforce"])
+@pytest.mark.parametrize("name", ["bound", "reinforce"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_all_objectives_equal_the_marginal_without_sampling(name, smoothing) -> None:
     logits = torch.randn(3, 5, 1, 11, dtype=torch.float64)

@@ -36,7 +36,7 @@ __all__ = [
     "stack_steps",
 ]
 
-Objective = Literal["marginal", "elbo", "reinforce"]
+Objective = Literal["marginal", "bound", "reinforce"]
 Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
 
 

@@ -161,7 +161,7 @@ class VariationalAttention(Attention):
         super().__init__()
         self.config = config
         self.memory_size = memory_size
-        self.objective = "reinforce" if config.estimator == "reinforce" else "elbo"
+        self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
         self.attends_to_single_positions = config.estimator == "enumerate"
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Each direction of the LSTM has half of the width, which must be even.

@@ -142,7 +142,7 @@ def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any
     """Return the training statistics; for an ensemble: the time of all, the rest of the first member."""
     best = [entry for entry in read_metrics(job.member_dirs[0]) if entry.get("best")]
     return {
-        "updates": results[0].progress.step,
+        "steps": results[0].progress.step,
         "training_seconds": round(sum(result.progress.seconds for result in results), 1),
         "validation_perplexity": best[-1]["perplexity"] if best else None,
     }

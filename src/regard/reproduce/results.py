@@ -269,7 +269,7 @@ def _details(table: Table, result: RowResult) -> list[str]:
     if _has_tuned_rows(table):
         cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
-    cells.append(" / ".join(dict.fromkeys(f"{run['updates']:,}" for run in runs)))
+    cells.append(" / ".join(dict.fromkeys(f"{run['steps']:,}" for run in runs)))
     cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
     cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")
     return cells

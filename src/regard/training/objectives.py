@@ -110,7 +110,7 @@ def _smoothed(outcome: ForwardOutput, smoothing: float) -> Float[Tensor, "B T K"
 
 OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
     "marginal": marginal,
-    "elbo": bound,
+    "bound": bound,
     "reinforce": reinforce_loss,
 }
 
