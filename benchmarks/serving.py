@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=10.0, help="Seconds before each measurement.")
     parser.add_argument("--seconds", type=float, default=8.0, help="Seconds of each measurement.")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--nbest", type=int, default=5)
+    parser.add_argument("--num-return", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     texts = sentences(options.model, options.sentences)
@@ -105,7 +105,8 @@ async def crowd(address: str, texts: list[str], users: int, options: argparse.Na
             while time.monotonic() < begin + options.seconds:
                 asked = time.monotonic()
                 answer = await client.post(
-                    "/translate", json={"text": next(pending), "nbest": options.nbest, "split": False}
+                    "/translate",
+                    json={"text": next(pending), "num_return": options.num_return, "split": False},
                 )
                 answer.raise_for_status()
                 if asked >= begin:

@@ -40,7 +40,8 @@ def test_old_option_is_an_error_with_the_new_name(options, expected) -> None:
 
 
 def test_unknown_option_that_was_never_known_has_no_new_name() -> None:
-    assert new_key(["training", "optimizer", "rates"]) is None
+    assert new_key(["training", "optimizer", "rates"], ["learning_rate"]) is None
+    assert new_key(["training", "optimizer", "rate"], ["momentum"]) is None
     assert new_value("kind", "oak") is None and new_value("kind", 3) is None
     assert new_flag("translate", "--oak") is None
 
@@ -49,10 +50,13 @@ def test_every_new_key_is_an_option() -> None:
     import dataclasses
     import typing
 
+    from regard.alignment.registry import AlignerConfig
     from regard.pretrain import PretrainConfig
+    from regard.server.config import ServeConfig
 
     tables: dict[str, set[str]] = {}
-    todo: list[tuple[str, type]] = [("", RunConfig), ("", PretrainConfig)]
+    roots = (RunConfig, PretrainConfig, ServeConfig, *config_classes(AlignerConfig))
+    todo: list[tuple[str, type]] = [("", cls) for cls in roots]
     seen = set()
     while todo:
         name, cls = todo.pop()

@@ -263,8 +263,8 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
         known, names = _resolve_path(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            renamed = new_key([*names, path[-1]])
-            if renamed is not None and path[-1] not in known:
+            renamed = new_key([*names, path[-1]], known)
+            if renamed is not None:
                 yield f"unknown key {shown!r}: it is now called {renamed}"
                 continue
             # The key may belong to another kind of the union. Suggesting it again would not help.

@@ -3,7 +3,7 @@
 Messages about unknown names use these tables. They are kept for one release.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 __all__ = ["FLAGS", "KEYS", "VALUES", "new_flag", "new_key", "new_value"]
 
@@ -54,6 +54,24 @@ KEYS: dict[str, dict[str, str]] = {
         "sequence": "sequence_loss",
         "finetune": "fine_tuning",
         "search": "generation",
+        # Settings of `regard serve --set` and `regard align --set`.
+        "origins": "allow_origins",
+        "hosts": "allow_hosts",
+        "connections": "max_connections",
+        "head": "header_timeout",
+        "window": "batch_window",
+        "batch": "batch_size",
+        "queue": "max_queued_sentences",
+        "seconds": "request_timeout",
+        "body": "max_request_bytes",
+        "characters": "max_characters",
+        "sentences": "max_sentences",
+        "words": "max_words",
+        "beam": "max_beam_size",
+        "model1_iterations": "ibm1_iterations",
+        "chains": "num_chains",
+        "samples": "num_samples",
+        "null": "null_probability (of ibm1: null_word)",
     },
     "data": {
         "folder": "cache_dir",
@@ -274,15 +292,18 @@ FLAGS: dict[str, dict[str, str]] = {
 """For each command, the old flags and the flags that replaced them, in addition to those of all commands."""
 
 
-def new_key(path: Sequence[str]) -> str | None:
+def new_key(path: Sequence[str], known: Collection[str]) -> str | None:
     """Return the path that replaced an old option, or None if the option was never known.
 
     Args:
         path: The parts of the path of the unknown key. The tables above it have their new names.
+        known: The keys that exist in its table. Tables of the same name may have different keys.
     """
     *tables, key = path
     found = KEYS.get(tables[-1] if tables else "", {}).get(key)
-    return None if found is None else ".".join([*tables, found])
+    if found is None or key in known or found.split()[0].rstrip(",") not in known:
+        return None
+    return ".".join([*tables, found])
 
 
 def new_value(key: str, value: object) -> str | None:

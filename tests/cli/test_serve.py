@@ -1,14 +1,18 @@
 """Tests of the command line of `regard serve`; tests/server contains the tests of the server itself."""
 
+import dataclasses
 import importlib.util
 import os
+import re
 import socket
 
 import pytest
 from typer.testing import CliRunner
 
 from regard.cli.main import app
+from regard.cli.serve import serve as serve_command
 from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.server.config import ServeConfig
 from server.served import save_model
 
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
@@ -31,15 +35,42 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--set", "windw=3"], "window"),
-        (["--port", "70000"], "port"),
-        (["--set", "batch=0"], "batch"),
-        (["--set", "queue=10"], "queue"),
+        (["--set", "batch_windw=3"], "nearest known key is 'batch_window'"),
+        (["--port", "70000"], "port: input should be less than"),
+        (["--set", "batch_size=0"], "batch_size: input should be greater"),
+        (["--set", "max_queued_sentences=10"], "max_queued_sentences = 10"),
+        (["--set", "queue=10"], "unknown key 'queue': it is now called max_queued_sentences"),
+        (["--allow-host", "no name"], "allow_hosts"),
     ],
 )
 def test_invalid_settings_are_reported(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):
         serve(tmp_path, *arguments)
+
+
+def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
+    found = []
+
+    def stop(engines, config):
+        found.append(config)
+        raise UsageError("stopped here")
+
+    monkeypatch.setattr("regard.server.engine.load_engines", lambda *arguments, **limits: [])
+    monkeypatch.setattr("regard.server.app.create_app", stop)
+    options = ("--allow-origin", "https://a.example", "--allow-host", "b.example", "--set", "batch_size=7")
+    with pytest.raises(UsageError, match="stopped here"):
+        serve(tmp_path, *options, "--port", 0)
+    (config,) = found
+    assert config.allow_origins == ("https://a.example",) and config.allow_hosts == ("b.example",)
+    assert (config.batch_size, config.port) == (7, 0)
+
+
+def test_help_names_existing_settings():
+    text = " ".join(
+        (serve_command.__doc__ or "").partition("Settings of --set:")[2].partition("Example")[0].split()
+    )
+    names = set(re.findall(r"\b[a-z]+_[a-z_]+\b", text))
+    assert len(names) > 8 and names <= {field.name for field in dataclasses.fields(ServeConfig)}
 
 
 def test_directory_without_a_model_is_reported(tmp_path):

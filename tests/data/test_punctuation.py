@@ -130,4 +130,4 @@ def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
     text.save(tmp_path / "again")
     assert TextProcessor.load(tmp_path / "again").source.text_format == GERMAN
     about = json.loads((tmp_path / "again" / "text.json").read_text())
-    assert about["source_form"] == {"tokenized": True, "escaped": False, "language": "de"}
+    assert about["source_format"] == {"tokenized": True, "escaped": False, "language": "de"}

@@ -75,8 +75,8 @@ class Crowd:
     async def _ask(self, rng: random.Random) -> str:
         """Send a request; disconnect, or read and check the answer."""
         text = " ".join(rng.choices(self.words, k=rng.randint(1, WORDS)))
-        nbest = rng.randint(1, 5)
-        fields = {"text": text, "nbest": nbest, "model": rng.choice(self.models), "split": False}
+        num_return = rng.randint(1, 5)
+        fields = {"text": text, "num_return": num_return, "model": rng.choice(self.models), "split": False}
         body = json.dumps({**fields, "stream": rng.random() < 0.2, "tokens": rng.random() < 0.2}).encode()
         head = f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nConnection: close\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -92,9 +92,9 @@ class Crowd:
             answer = await reader.read()
         finally:
             writer.transport.abort() if leaves else writer.close()
-        return self._check(answer, text, nbest)
+        return self._check(answer, text, num_return)
 
-    def _check(self, answer: bytes, text: str, nbest: int) -> str:
+    def _check(self, answer: bytes, text: str, num_return: int) -> str:
         head, _, body = answer.partition(b"\r\n\r\n")
         status = head.split(b" ", 2)[1].decode()
         if status == "429":  # the queue is full, which is not an error
@@ -106,7 +106,7 @@ class Crowd:
             found = json.loads(body.splitlines()[0])
         else:
             (found,) = json.loads(body)["sentences"]
-        if found["source"] != text or not 1 <= len(found["translations"]) <= nbest:
+        if found["source"] != text or not 1 <= len(found["translations"]) <= num_return:
             raise ValueError(f"the answer belongs to another request: {text!r}, {found['source']!r}")
         return status
 

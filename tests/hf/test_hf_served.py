@@ -19,7 +19,7 @@ def test_hugging_face_model_is_served_with_attention(name: str, model_dir: Model
 
     async def work(one):
         response = await one.post(
-            "/translate", json={"text": line, "tokens": True, "split": False, "beam": 2}
+            "/translate", json={"text": line, "tokens": True, "split": False, "beam_size": 2}
         )
         assert response.status_code == 200, response.text
         (sentence,) = response.json()["sentences"]

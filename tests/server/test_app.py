@@ -47,11 +47,13 @@ def alone(engine, line, **changes):
 
 def test_translation_does_not_depend_on_the_batch(engines):
     async def work(one):
-        requests = [one.post("/translate", json={"text": line, "nbest": 2, "split": False}) for line in LINES]
+        requests = [
+            one.post("/translate", json={"text": line, "num_return": 2, "split": False}) for line in LINES
+        ]
         return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*requests)]
 
     for line, found in zip(LINES, ask(engines, work, batch_window=50.0), strict=True):
-        expected = alone(engines[0], line, nbest=2)
+        expected = alone(engines[0], line, num_return=2)
         assert [one["text"] for one in found] == [one.text for one in expected]
         assert np.allclose([one["score"] for one in found], [one.score for one in expected], atol=1e-4)
         for one, other in zip(found, expected, strict=True):
@@ -68,7 +70,7 @@ def test_text_is_split_into_sentences_and_line_breaks_are_kept(engines):
 
 
 def test_streamed_response_equals_single_response(engines):
-    payload = {"texts": LINES, "split": False, "nbest": 2}
+    payload = {"texts": LINES, "split": False, "num_return": 2}
     whole = post(engines, "/translate", payload).json()
     stream = post(engines, "/translate", {**payload, "stream": True})
     assert stream.headers["content-type"].startswith("application/x-ndjson")
@@ -145,10 +147,10 @@ INVALID_REQUESTS = [
     ("POST", "/translate", b'{"text": 1}', 422),
     ("POST", "/translate", b'{"text": "a", "texts": ["a"]}', 422),
     ("POST", "/translate", b'{"text": "a", "beams": 2}', 422),
-    ("POST", "/translate", b'{"text": "a", "nbest": 0}', 422),
-    ("POST", "/translate", b'{"text": "a", "nbest": 11}', 422),
-    ("POST", "/translate", b'{"text": "a", "beam": 1000000}', 422),
-    ("POST", "/translate", b'{"text": "a", "nbest": true}', 422),
+    ("POST", "/translate", b'{"text": "a", "num_return": 0}', 422),
+    ("POST", "/translate", b'{"text": "a", "num_return": 11}', 422),
+    ("POST", "/translate", b'{"text": "a", "beam_size": 1000000}', 422),
+    ("POST", "/translate", b'{"text": "a", "num_return": true}', 422),
     ("POST", "/translate", b'{"text": "\\ud800"}', 422),
     ("POST", "/translate", b'{"text": "a", "model": "\\ud800"}', 422),
     ("POST", "/translate", b'{"text": "a", "model": "other"}', 404),
@@ -249,10 +251,10 @@ def test_integral_json_numbers_are_accepted_in_any_notation(engines):
     async def work(one):
         bounds_json = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "most": 2}]'
         bodies = (
-            b'{"text": "a b", "model": "bounded", "nbest": 2.0, "beam": 3e0, %s}' % bounds_json,
-            b'{"text": "a b", "nbest": 2.5}',
-            b'{"text": "a b", "nbest": 1e400}',
-            b'{"text": "a b", "beam": false}',
+            b'{"text": "a b", "model": "bounded", "num_return": 2.0, "beam_size": 3e0, %s}' % bounds_json,
+            b'{"text": "a b", "num_return": 2.5}',
+            b'{"text": "a b", "num_return": 1e400}',
+            b'{"text": "a b", "beam_size": false}',
         )
         header = {"content-type": "application/json"}
         return [await one.post("/translate", content=body, headers=header) for body in bodies]
@@ -453,7 +455,8 @@ def test_concurrent_clients_get_their_own_results(engines):
     async def work(one):
         requests = [
             one.post(
-                "/translate", json={"text": line, "nbest": 1 + i % 3, "model": ["plain", "bounded"][i % 2]}
+                "/translate",
+                json={"text": line, "num_return": 1 + i % 3, "model": ["plain", "bounded"][i % 2]},
             )
             for i, line in enumerate(LINES * 2)
         ]
@@ -462,7 +465,7 @@ def test_concurrent_clients_get_their_own_results(engines):
     for i, found in enumerate(ask(engines, work)):
         (sentence,) = found.json()["sentences"]
         line = (LINES * 2)[i]
-        expected = alone(engines[i % 2], line, nbest=1 + i % 3)
+        expected = alone(engines[i % 2], line, num_return=1 + i % 3)
         assert sentence["source"] == line
         assert [one["text"] for one in sentence["translations"]] == [one.text for one in expected]
 

@@ -23,9 +23,9 @@ def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path: Path, caplog) -
         .replace("beam_size = 3\n", "beam_size = 300\n")
         .replace("num_return = 1\n", "num_return = 200\n")
     )
-    (engine,) = load_engines([directory], "cpu", beam=4)
-    assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam"]) == (4, 4, 4)
+    (engine,) = load_engines([directory], "cpu", max_beam_size=4)
+    assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam_size"]) == (4, 4, 4)
     assert engine.beam_size(SearchSettings()) == 4
     assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
-    (engine,) = load_engines([directory], "cpu", beam=300)
+    (engine,) = load_engines([directory], "cpu", max_beam_size=300)
     assert engine.search.beam_size == 300

@@ -82,4 +82,4 @@ def test_limits_and_error_responses_are_described(described):
     for path in ("/translate", "/score"):
         assert {"405", "413", "422", "429", "503", "504"} <= set(paths[path]["post"]["responses"])
     fields = described.raw_schema["components"]["schemas"]["TranslateRequest"]["properties"]
-    assert fields["nbest"]["maximum"] == ServeConfig().max_beam_size
+    assert fields["num_return"]["maximum"] == ServeConfig().max_beam_size

@@ -124,11 +124,11 @@ def _warn_unknown(symbol: str) -> None:
 class _TextConfig:
     """The content of `text.json`."""
 
-    source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
-    target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
-    tags: tuple[str, ...] = option(default=(), help="Tags of source sentences.")
-    source_form: TextFormat = option(default=TextFormat, help="Format of the source training text.")
-    target_form: TextFormat = option(default=TextFormat, help="Format of the target training text.")
+    source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
+    target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
+    source_prefixes: tuple[str, ...] = option(default=(), help="Prefix tokens of source sentences.")
+    source_format: TextFormat = option(default=TextFormat, help="Format of the source training text.")
+    target_format: TextFormat = option(default=TextFormat, help="Format of the target training text.")
     fertility: FertilityConfig | None = option(default=None, help="Fertility of the source tokens.")
     sha256: dict[str, str] = option(default=dict, help="SHA-256 checksums of the other files.")
 
@@ -217,11 +217,11 @@ class TextProcessor:
         if self.budget is not None and isinstance(self.budget.config, GuidedFertilityConfig):
             self.budget.save(directory / "source.fertility", self.source.vocabulary)
         content = _TextConfig(
-            source=_config_of(self.source.tokenizer),
-            target=_config_of(self.target.tokenizer),
-            tags=self.source.source_prefixes,
-            source_form=self.source.text_format,
-            target_form=self.target.text_format,
+            source_tokenizer=_config_of(self.source.tokenizer),
+            target_tokenizer=_config_of(self.target.tokenizer),
+            source_prefixes=self.source.source_prefixes,
+            source_format=self.source.text_format,
+            target_format=self.target.text_format,
             fertility=None if self.budget is None else self.budget.config,
             sha256=compute_checksums(directory, _files(directory)),
         )
@@ -247,12 +247,12 @@ class TextProcessor:
             TextSide(
                 load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary")
             )
-            for name, config in (("source", settings.source), ("target", settings.target))
+            for name, config in (("source", settings.source_tokenizer), ("target", settings.target_tokenizer))
         ]
         source = dataclasses.replace(
-            sides[0], source_prefixes=settings.tags, text_format=settings.source_form
+            sides[0], source_prefixes=settings.source_prefixes, text_format=settings.source_format
         )
-        target = dataclasses.replace(sides[1], text_format=settings.target_form)
+        target = dataclasses.replace(sides[1], text_format=settings.target_format)
         return cls(source, target, _budget(settings.fertility, directory, source.vocabulary))
 
 

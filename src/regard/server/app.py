@@ -157,7 +157,7 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         """
         # Check all limits before the first sentence enters the queue.
         engine = desk.engine(asked.model)
-        check_search(asked.nbest, asked.beam, config)
+        check_search(asked.num_return, asked.beam_size, config)
         texts = split_texts(
             [asked.text or ""] if asked.texts is None else asked.texts,
             asked.split,
@@ -167,7 +167,9 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         jobs = _jobs(asked, texts, engine)
         # Lengths in words are sufficient to sort a batch; tokenization takes place in the engine's thread.
         lengths = [len(split_whitespace(job.text)) for job in jobs]
-        futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam, asked.tokenized), jobs, lengths)
+        futures = desk.submit(
+            engine, SearchSettings(asked.num_return, asked.beam_size, asked.tokenized), jobs, lengths
+        )
         if asked.stream:
             lines = _lines(request, futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})

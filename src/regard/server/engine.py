@@ -51,7 +51,7 @@ class ModelServer:
         text: Tokenizers and vocabularies of both sides.
         search: Default search settings.
         facts: Properties of the model for `GET /models`, in addition to its name.
-        batch: Maximum number of sentences in a batch.
+        batch_size: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
     """
 
@@ -83,7 +83,7 @@ class ModelServer:
 
     def beam_size(self, settings: SearchSettings) -> int:
         """Return the beam size for some settings; at least the number of requested translations."""
-        return max(settings.beam or self.search.beam_size, settings.nbest)
+        return max(settings.beam_size or self.search.beam_size, settings.num_return)
 
     def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
         """Return the answers, or errors, of a batch; the `process_batch` function of a `Batcher`.
@@ -100,7 +100,7 @@ class ModelServer:
         return _isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
-        search = replace(self.search, beam_size=self.beam_size(settings), num_return=settings.nbest)
+        search = replace(self.search, beam_size=self.beam_size(settings), num_return=settings.num_return)
         text = self._text(settings)
         if isinstance(self.model, PhraseModel):
             # One thread: the batcher already runs the engine in a thread of its own.
@@ -200,9 +200,9 @@ def load_engines(
     precision: str = "float32",
     output_attention: Mapping[str, Any] | None = None,
     *,
-    batch: int = 32,
-    words: int = 150,
-    beam: int = 10,
+    batch_size: int = 32,
+    max_words: int = 150,
+    max_beam_size: int = 10,
 ) -> list[ModelServer]:
     """Load trained models from their folders.
 
@@ -213,9 +213,9 @@ def load_engines(
         output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None
             stands for the
             value with which the model computes word links.
-        batch: Maximum number of sentences in a batch.
-        words: Maximum number of words in a sentence.
-        beam: Maximum beam size and number of translations, which also limits the config of a model.
+        batch_size: Maximum number of sentences in a batch.
+        max_words: Maximum number of words in a sentence.
+        max_beam_size: Maximum beam size and number of translations, which also limits the config of a model.
 
     Raises:
         CheckpointError: if a model folder is missing or damaged.
@@ -239,9 +239,9 @@ def load_engines(
             model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
             search = search_settings(config.generation, output_attention or {})
-        search = _limit_search(search, beam, name)
-        facts = {**_model_properties(config, text, size), "beam": search.beam_size}
-        engine = ModelServer(name, model, text, search, facts, batch, 4 * words)
+        search = _limit_search(search, max_beam_size, name)
+        facts = {**_model_properties(config, text, size), "beam_size": search.beam_size}
+        engine = ModelServer(name, model, text, search, facts, batch_size, 4 * max_words)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
         # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
@@ -252,9 +252,9 @@ def load_engines(
     return engines
 
 
-def _limit_search(search: GenerationConfig, beam: int, name: str) -> GenerationConfig:
+def _limit_search(search: GenerationConfig, max_beam_size: int, name: str) -> GenerationConfig:
     """Limit the search settings of a model to those of the server: a model must not decide about its cost."""
-    if max(search.beam_size, search.num_return) <= beam:
+    if max(search.beam_size, search.num_return) <= max_beam_size:
         return search
     _log.warning(
         "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
@@ -262,9 +262,13 @@ def _limit_search(search: GenerationConfig, beam: int, name: str) -> GenerationC
         name,
         search.beam_size,
         search.num_return,
-        beam,
+        max_beam_size,
     )
-    return replace(search, beam_size=min(search.beam_size, beam), num_return=min(search.num_return, beam))
+    return replace(
+        search,
+        beam_size=min(search.beam_size, max_beam_size),
+        num_return=min(search.num_return, max_beam_size),
+    )
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -289,7 +293,7 @@ def _model_properties(config: "RunConfig", text: TextProcessor, size: int) -> di
         "map": getattr(attention, "normalizer", None),
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink_tokens),
-        "beam": config.generation.beam_size,
+        "beam_size": config.generation.beam_size,
         "parameters": size,
         "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
         "languages": [

@@ -10,13 +10,13 @@ class SearchSettings:
     """The settings common to the translations of a batch.
 
     Attributes:
-        nbest: Number of translations per sentence.
-        beam: Beam size. Default: the model's own.
+        num_return: Number of translations per sentence.
+        beam_size: Beam size. Default: the model's own.
         tokenized: Whether the text is already tokenized and must not be changed.
     """
 
-    nbest: int = 1
-    beam: int | None = None
+    num_return: int = 1
+    beam_size: int | None = None
     tokenized: bool = False
 
 

@@ -72,7 +72,7 @@ class TranslateRequest(BaseModel):
                 {"required": ["text"], "properties": {"text": {"type": "string"}, "texts": {"type": "null"}}},
                 {"required": ["texts"], "properties": {"texts": {"type": "array"}, "text": {"type": "null"}}},
             ],
-            "example": {"text": "Ein Hund läuft über die Wiese.", "nbest": 3},
+            "example": {"text": "Ein Hund läuft über die Wiese.", "num_return": 3},
         },
     )
     model: str | None = Field(
@@ -90,9 +90,11 @@ class TranslateRequest(BaseModel):
         "end a sentence). Default: the source language of the model if known, otherwise English.",
         pattern="^[a-z]{2,3}$",
     )
-    nbest: Integer = Field(1, ge=1, description="Number of translations per sentence.")
-    beam: Integer | None = Field(
-        None, ge=1, description="Beam size; at least `nbest` is used. Default: the beam size of the model."
+    num_return: Integer = Field(1, ge=1, description="Number of translations per sentence.")
+    beam_size: Integer | None = Field(
+        None,
+        ge=1,
+        description="Beam size; at least `num_return` is used. Default: that of the model.",
     )
     fertilities: list[WordFertility] = Field(
         [],
@@ -275,7 +277,7 @@ class ModelAnswer(BaseModel):
         description="Kind of the fertility predictor; `null` for a model without fertilities."
     )
     sink: bool
-    beam: int = Field(description="Default beam size.")
+    beam_size: int = Field(description="Default beam size.")
     parameters: int = Field(
         description="Number of parameters; for a phrase-based model, number of phrase pairs."
     )
@@ -323,8 +325,8 @@ def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
     _any(asked["text"])["maxLength"] = config.max_characters
     _any(asked["texts"])["maxItems"] = config.max_sentences
     _any(asked["texts"])["items"]["maxLength"] = config.max_characters
-    asked["nbest"]["maximum"] = config.max_beam_size
-    _any(asked["beam"])["maximum"] = config.max_beam_size
+    asked["num_return"]["maximum"] = config.max_beam_size
+    _any(asked["beam_size"])["maximum"] = config.max_beam_size
     schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = config.max_sentences
     schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
     for side in ("source", "target"):

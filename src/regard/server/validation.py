@@ -99,12 +99,12 @@ def _check_words(text: str, name: str, config: ServeConfig) -> None:
         raise RequestError(422, f"{name} has {count} words: a sentence may have at most {config.max_words}")
 
 
-def check_search(nbest: int, beam: int | None, config: ServeConfig) -> None:
+def check_search(num_return: int, beam_size: int | None, config: ServeConfig) -> None:
     """Check the number of translations and the beam size.
 
     Raises:
         RequestError: if one of them exceeds the limit.
     """
-    for name, value in (("nbest", nbest), ("beam", beam or 1)):
+    for name, value in (("num_return", num_return), ("beam_size", beam_size or 1)):
         if value > config.max_beam_size:
             raise RequestError(422, f"{name} = {value}: expected at most {config.max_beam_size}")

@@ -49,8 +49,8 @@ export async function split(text, language, signal) {
  * Translate sentences; `each(number, answer)` is called for each sentence as soon as it is translated.
  * `fertilities` are `{sentence, word, least, most}`.
  */
-export async function translate({ model, texts, nbest, fertilities, signal, each }) {
-  const asked = { model, texts, nbest, fertilities, split: false, stream: true };
+export async function translate({ model, texts, num_return, fertilities, signal, each }) {
+  const asked = { model, texts, num_return, fertilities, split: false, stream: true };
   const response = await post("/translate", asked, signal);
   const reader = response.body.getReader();
   const decoder = new TextDecoder();

@@ -88,7 +88,7 @@ async function ask(side) {
   const began = performance.now();
   try {
     await translate({
-      model: state.models[side], texts: places.map((place) => sentences[place].text), nbest: Math.min(NBEST, limits.max_beam_size || 1), fertilities,
+      model: state.models[side], texts: places.map((place) => sentences[place].text), num_return: Math.min(NBEST, limits.max_beam_size || 1), fertilities,
       signal: controller.signal,
       each: (number, answer) => {
         if (controller.signal.aborted) return;
