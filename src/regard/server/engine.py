@@ -50,7 +50,7 @@ class ModelServer:
         model: The model; a phrase-based model cannot score given translations.
         text: Tokenizers and vocabularies of both sides.
         search: Default search settings.
-        facts: Properties of the model for `GET /models`, in addition to its name.
+        properties: Properties of the model for `GET /models`, in addition to its name.
         batch_size: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
     """
@@ -61,14 +61,14 @@ class ModelServer:
         model: TranslationModel | PhraseModel,
         text: TextProcessor,
         search: GenerationConfig,
-        facts: dict[str, Any],
-        batch: int,
+        properties: dict[str, Any],
+        batch_size: int,
         max_source_length: int,
     ) -> None:
         """Store the model; no computation takes place."""
-        self.name, self.model, self.text, self.properties = name, model, text, facts
+        self.name, self.model, self.text, self.properties = name, model, text, properties
         self.search = replace(
-            search, batch_size=batch, max_source_length=min(search.max_source_length, max_source_length)
+            search, batch_size=batch_size, max_source_length=min(search.max_source_length, max_source_length)
         )
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
