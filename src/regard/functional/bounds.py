@@ -122,7 +122,7 @@ class BoundedProblem:
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         invalid = ~self.feasible | ~torch.isfinite(total)
         value = value.masked_fill(invalid, torch.nan)
-        # The value is that of `whole`, the gradient that of `closed_form`.
+        # The result has the value of `value` and the gradient of `closed_form`.
         return (closed_form + (value - closed_form).detach()).masked_fill(~self.usable, 0)
 
 
