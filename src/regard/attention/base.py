@@ -3,7 +3,7 @@
 At each time step a decoder asks the mechanism for K context vectors and their log-weights, computes the
 distribution of the next token under each context, and passes the likelihood of the chosen token back to the
 mechanism (`update`). Models, search and training depend only on this interface. To add a mechanism, add one
-file, one line in the registry and one test.
+file, two entries in the registry and one test.
 
 Dimensions: B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be
 attended.
@@ -144,11 +144,11 @@ class EosConstraint(BatchedState):
         The end symbol is required if one mechanism requires it. It is allowed if it is required or if all
         mechanisms allow it.
         """
-        found = [ending for ending in constraints if ending is not None]
-        if not found:
+        given = [constraint for constraint in constraints if constraint is not None]
+        if not given:
             return None
-        must = torch.stack([ending.required for ending in found]).any(0)
-        return cls(must, torch.stack([ending.allowed for ending in found]).all(0) | must)
+        required = torch.stack([constraint.required for constraint in given]).any(0)
+        return cls(required, torch.stack([constraint.allowed for constraint in given]).all(0) | required)
 
 
 @dataclass(frozen=True)
@@ -197,13 +197,11 @@ class Attention(nn.Module, ABC):
 
     Attributes:
         observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update`
-            ignores
-            the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
+            ignores the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
             likelihoods of all time steps at the end.
         uses_reference: Whether `start` uses the reference in training.
         attends_to_single_positions: Whether the contexts, or at least the first ones, are the states of
-            single source
-            positions, which are listed in `AttentionStep.positions`.
+            single source positions, which are listed in `AttentionStep.positions`.
         has_projections: Whether the mechanism has its own projections of queries and memory. If so, it is not
             wrapped in multi-head attention.
         needs_advance: Whether `advance` must be called before each step. This requires a recurrent decoder.
@@ -338,11 +336,11 @@ class Attention(nn.Module, ABC):
         Raises:
             TypeError: The mechanism observes tokens, but `likelihood` is not given.
         """
-        readings: list[AttentionStep] = []
+        steps: list[AttentionStep] = []
         posteriors: list[Tensor] = []
         for t in range(queries.shape[1]):
-            reading = self.read(queries[:, t], memory, state)
-            state = reading.state
+            step = self.read(queries[:, t], memory, state)
+            state = step.state
             if self.observes_tokens:
                 # The next step depends on this token, so its likelihood is needed now.
                 if likelihood is None:
@@ -350,11 +348,11 @@ class Attention(nn.Module, ABC):
                         f"{type(self).__name__}.read_all needs the argument likelihood(contexts, t): "
                         "this mechanism observes tokens"
                     )
-                state = reading.update(likelihood(reading.contexts, t))
+                state = step.update(likelihood(step.contexts, t))
             if self.has_posterior:
                 posteriors.append(state.posteriors)
-            readings.append(reading)
-        stacked = stack_steps(readings, state)
+            steps.append(step)
+        stacked = stack_steps(steps, state)
         return (
             dataclasses.replace(stacked, posteriors=torch.stack(posteriors, dim=1)) if posteriors else stacked
         )
@@ -365,14 +363,16 @@ STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
 
 
 def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:
-    """Stack the readings of T steps along a new axis T after B; `state` is the state after the last step."""
-    stacked = {name: torch.stack([getattr(r, name) for r in steps], dim=1) for name in STEP_FIELDS}
-    expected = [reading.baseline for reading in steps if reading.baseline is not None]
-    return AttentionStep(**stacked, state=state, baseline=torch.stack(expected, dim=1) if expected else None)
+    """Stack T attention steps along a new axis T after B; `state` is the state after the last step."""
+    stacked = {name: torch.stack([getattr(step, name) for step in steps], dim=1) for name in STEP_FIELDS}
+    baselines = [step.baseline for step in steps if step.baseline is not None]
+    return AttentionStep(
+        **stacked, state=state, baseline=torch.stack(baselines, dim=1) if baselines else None
+    )
 
 
 def squeeze_step(step: AttentionStep) -> AttentionStep:
-    """Remove the axis T from the reading of a single step."""
+    """Remove the axis T, of length 1, from an attention step."""
     parts = {name: getattr(step, name)[:, 0] for name in STEP_FIELDS}
-    expected = None if step.baseline is None else step.baseline[:, 0]
-    return AttentionStep(**parts, state=step.state, baseline=expected)
+    baseline = None if step.baseline is None else step.baseline[:, 0]
+    return AttentionStep(**parts, state=step.state, baseline=baseline)

@@ -3,10 +3,10 @@
 With f the fertility of each source token (`Memory.upper`, infinite at the sink), beta_{t-1} the attention
 received before step t and z_t the scores (Eq. 5 and Section 4),
 
-    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t.
+    u_t = max(0, f - beta_{t-1}),   a_t = normalizer(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t.
 
 The exhaustion term c u_t is only added where f is finite, and has no gradient. The gradient flows through
-beta. The map is constrained softmax (Martins & Kreutzer, 2017) or constrained sparsemax.
+beta. The normalizer is constrained softmax (Martins & Kreutzer, 2017) or constrained sparsemax.
 
 A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d max(0, L - beta_{t-1}) is added
 to the score of a token, where d is `lower_bound_bonus`, and a hypothesis may not end while a token has
@@ -15,8 +15,7 @@ of its end symbol then distributes the remaining attention, rescaled to sum to 1
 beyond this point, `InfeasibleBoundsError` is raised, in training and in evaluation.
 
 In multi-head attention, each head has its own budget per token, or (`fertility_sharing = "per_layer"`) the
-heads of a layer
-share one: beta is then the mean over heads.
+heads of a layer share one: beta is then the mean over heads.
 """
 
 from dataclasses import dataclass
@@ -156,8 +155,8 @@ class ConstrainedAttention(Attention):
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Return the initial state, in which no token has received attention."""
-        none = initial_coverage(super().start(memory))
-        return ConstrainedState(none.weights, none.context, none.coverage, memory.target_mask)
+        first = initial_coverage(super().start(memory))
+        return ConstrainedState(first.weights, first.context, first.coverage, memory.target_mask)
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and a weighted sum of the states for each step."""
@@ -166,18 +165,18 @@ class ConstrainedAttention(Attention):
     def eos_constraint(self, memory: Memory, state: State) -> EosConstraint:
         """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
         assert isinstance(state, CoverageState) and memory.upper is not None
-        must = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT
-        may = torch.ones_like(must)
+        required = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT
+        allowed = torch.ones_like(required)
         if memory.lower is not None:
-            may = ~((state.coverage < memory.lower - LOWER_BOUND_TOLERANCE) & memory.mask).any(-1)
-        return EosConstraint(must, may | must)
+            allowed = ~((state.coverage < memory.lower - LOWER_BOUND_TOLERANCE) & memory.mask).any(-1)
+        return EosConstraint(required, allowed | required)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step; padded steps after the end of the target get zero weights."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
-        mask, ahead = memory.mask, state.remaining_target_mask
-        if ahead is not None:
-            mask, ahead = mask & ahead[:, :1], ahead[:, 1:]
+        mask, later_mask = memory.mask, state.remaining_target_mask
+        if later_mask is not None:
+            mask, later_mask = mask & later_mask[:, :1], later_mask[:, 1:]
         scores = self._scores(query.unsqueeze(1), memory)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
@@ -187,14 +186,15 @@ class ConstrainedAttention(Attention):
         if not self.training:
             # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
             # then rescaled to sum to 1.
-            left = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
+            remaining = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
             if state.remaining_target_mask is not None and state.remaining_target_mask.shape[1] > 1:
-                self._check_budget(left, state.remaining_target_mask[:, 1])
-            shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
-            bound = torch.where(left < MIN_ATTENTION_LEFT, shared, bound)
+                self._check_budget(remaining, state.remaining_target_mask[:, 1])
+            finite = torch.where(torch.isfinite(bound), bound, 0)
+            rescaled = finite / remaining.clamp_min(1e-6) + (remaining <= 1e-6)
+            bound = torch.where(remaining < MIN_ATTENTION_LEFT, rescaled, bound)
         weights = self.normalizer(add_exhaustion(scores, bound, self.config.exhaustion), bound, mask=mask)
         received = state.coverage + mean_over_heads(weights, self.heads_per_budget)
-        return squeeze_step(self._reading(weights.unsqueeze(1), memory, received, ahead))
+        return squeeze_step(self._make_step(weights.unsqueeze(1), memory, received, later_mask))
 
     def read_all(
         self,
@@ -208,32 +208,32 @@ class ConstrainedAttention(Attention):
         # The scan supports neither lower bounds nor the rescaling of the last step in evaluation.
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
-        usable, ahead = memory.mask.unsqueeze(1), state.remaining_target_mask
-        if ahead is not None:
+        step_mask, later_mask = memory.mask.unsqueeze(1), state.remaining_target_mask
+        if later_mask is not None:
             count = queries.shape[1]
-            usable, ahead = usable & ahead[:, :count].unsqueeze(2), ahead[:, count:]
+            step_mask, later_mask = step_mask & later_mask[:, :count].unsqueeze(2), later_mask[:, count:]
         scores = self._scores(queries, memory)
         left = memory.upper.to(scores.dtype) - state.coverage
         # [B, H, ...] if the heads share a budget, otherwise [B H, 1, ...]
         grouped, bounds, mask = (
-            x.reshape(-1, self.heads_per_budget, *x.shape[1:]) for x in (scores, left, usable)
+            x.reshape(-1, self.heads_per_budget, *x.shape[1:]) for x in (scores, left, step_mask)
         )
         scanned = self.scan(
             grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, share_fertility=True
         )
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.coverage + mean_over_heads(weights.sum(1), self.heads_per_budget)
-        return self._reading(weights, memory, received, ahead)
+        return self._make_step(weights, memory, received, later_mask)
 
-    def _check_budget(self, left: Float[Tensor, "B 1"], continues: Bool[Tensor, "B"]) -> None:
+    def _check_budget(self, remaining: Float[Tensor, "B 1"], continues: Bool[Tensor, "B"]) -> None:
         """Reject a given target that continues although no attention is left, as search would have ended it.
 
         Raises:
             InfeasibleBoundsError: The message names the first such row.
         """
-        short = (left.squeeze(1) < MIN_ATTENTION_LEFT) & continues
-        if bool(short.any()):
-            row = int(short.nonzero()[0])
+        exhausted = (remaining.squeeze(1) < MIN_ATTENTION_LEFT) & continues
+        if bool(exhausted.any()):
+            row = int(exhausted.nonzero()[0])
             raise InfeasibleBoundsError(
                 f"row {row}: less than one unit of attention is left, but the target continues", (row,)
             )
@@ -249,14 +249,14 @@ class ConstrainedAttention(Attention):
         assert memory.upper is not None
         return (memory.upper - state.coverage).clamp_min(0).masked_fill(~memory.mask, 0)
 
-    def _reading(
+    def _make_step(
         self,
         weights: Float[Tensor, "B N S"],
         memory: Memory,
         received: Float[Tensor, "B S"],
-        ahead: Bool[Tensor, "B T"] | None,
+        later_mask: Bool[Tensor, "B T"] | None,
     ) -> AttentionStep:
-        """Return the expectation of the memory under the weights as a reading."""
+        """Return an attention step with the expectation of the memory under the weights."""
         return expected_context(
-            weights, memory, lambda last, context: ConstrainedState(last, context, received, ahead)
+            weights, memory, lambda last, context: ConstrainedState(last, context, received, later_mask)
         )

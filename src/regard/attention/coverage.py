@@ -4,7 +4,7 @@ The score of a source token depends on the attention it has already received. Wi
 an encoder state and beta_{t-1,j} the attention received before step t, the scores follow Malaviya et al.
 (2018), Section 5, for bilinear attention:
 
-    z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0.
+    z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = normalizer(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0.
 
 This is the linguistic coverage of Tu et al. (2016) without their fertility model. With `scaled_bilinear`,
 z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreases with the attention it has
@@ -102,8 +102,8 @@ class CoverageAttention(Attention):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
-        made = self.scorer.count_multiply_adds(source, target, pairs)
-        return made + target * self.coverage_weight.numel() + pairs * self.memory_size
+        count = self.scorer.count_multiply_adds(source, target, pairs)
+        return count + target * self.coverage_weight.numel() + pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -111,14 +111,15 @@ class CoverageAttention(Attention):
         assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
         scores = self.scorer(query.unsqueeze(1), keys.keys)[:, 0]
         dtype = accumulation_dtype(scores.dtype)
-        felt = self.scale * keys.coverage_weight(query).to(dtype)  # (B, heads)
+        sensitivity = self.scale * keys.coverage_weight(query).to(dtype)  # (B, heads)
         if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
-            felt = felt.view(-1, felt.shape[1], felt.shape[1]).diagonal(dim1=1, dim2=2).reshape(-1, 1)
-        scores = scores.to(dtype) + felt * state.coverage
+            heads = sensitivity.shape[1]
+            sensitivity = sensitivity.view(-1, heads, heads).diagonal(dim1=1, dim2=2).reshape(-1, 1)
+        scores = scores.to(dtype) + sensitivity * state.coverage
         weights = self.normalizer(scores, mask=memory.mask)  # (B, S)
         received = state.coverage + weights
-        reading = expected_context(
+        step = expected_context(
             weights.unsqueeze(1), memory, lambda last, context: CoverageState(last, context, received)
         )
-        return squeeze_step(reading)
+        return squeeze_step(step)

@@ -30,7 +30,7 @@ def initial_coverage(state: State) -> CoverageState:
 def expected_context(
     weights: Float[Tensor, "B T S"], memory: Memory, make_state: Callable[[Tensor, Tensor], State] = State
 ) -> AttentionStep:
-    """Return a reading with an axis T and one context per step, c_t = sum_j a_tj h_j, for one head.
+    """Return an attention step with an axis T and one context per step, c_t = sum_j a_tj h_j, for one head.
 
     Args:
         weights: Attention weights.

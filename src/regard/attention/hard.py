@@ -5,13 +5,13 @@ With Y the decoder state before attention and Z the encoder states (Eq. 3 to 6),
     Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with its own weights    (Z^: Eq. 5)
     S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j.
 
-The attention weights of a step are the selection, 0 or 1 for each source token. For analysis
-and word alignment, `State.posteriors` holds the probabilities sigmoid(S) instead, because the selection does
-not rank the selected tokens.
+The attention weights of a step are the selection, 0 or 1 for each source token. For analysis and word
+alignment, `State.posteriors` holds the probabilities sigmoid(S) instead, because the selection does not rank
+the selected tokens.
 
-At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the
-highest probability is selected. Eq. 3 has no factor 1 / sqrt(d). At the paper's widths most probabilities
-would then start below 0.01 or above 0.99. Set `score_scale = 1` for Eq. 3 as printed.
+At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the highest
+probability is selected. Eq. 3 has no factor 1 / sqrt(d). At the paper's widths most probabilities would then
+start below 0.01 or above 0.99. Set `score_scale = 1` for Eq. 3 as printed.
 
 The selection is not differentiable. It is trained with REINFORCE from a reward of the translation (`Reward`).
 The loss is -(J1 + w (J2 + lambda H)), where J1 is the log-likelihood under the sampled selection, J2 the
@@ -122,7 +122,7 @@ class HardAttention(Attention):
     """Hard attention.
 
     Args:
-        config: The scale, the entropy weight and the baseline.
+        config: The scale of the scores, the weights of the reward and of the entropy, and the baseline.
         query_size: Width of the decoder state.
         memory_size: Width of the memory's states, and of the contexts.
     """
@@ -151,16 +151,16 @@ class HardAttention(Attention):
     def prepare(self, memory: Memory) -> Memory:
         """Compute Z~ and Z^ and prepare them for the time steps."""
         # J2 and H must not train the encoder, so the keys get detached states; the values do not.
-        offered = self.key_proj(memory.states.detach()) * self.scale
-        keys = HardKeys(StepLinear.prepare(offered.transpose(1, 2)))
+        scaled_keys = self.key_proj(memory.states.detach()) * self.scale
+        keys = HardKeys(StepLinear.prepare(scaled_keys.transpose(1, 2)))
         return memory.with_projections(keys, StepLinear.prepare(self.value_proj(memory.states)))
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, the scores, and the sum of the selected values."""
-        made = 0
+        total = 0
         for part, count in ((self.query_proj, target), (self.key_proj, source), (self.value_proj, source)):
-            made += count * (part.first.weight.numel() + part.second.weight.numel())
-        return made + pairs * self.total_size
+            total += count * (part.first.weight.numel() + part.second.weight.numel())
+        return total + pairs * self.total_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -175,8 +175,8 @@ class HardAttention(Attention):
     ) -> AttentionStep:
         """Attend for all steps in parallel; the selection is sampled in training and greedy otherwise."""
         assert isinstance(memory.keys, HardKeys) and memory.values is not None
-        fixed = queries.detach()
-        scores = memory.keys.keys(self.query_proj(fixed))
+        inputs = queries.detach()
+        scores = memory.keys.keys(self.query_proj(inputs))
         scores = scores.to(accumulation_dtype(scores.dtype))
         mask = memory.mask.unsqueeze(1)
         if self.training:
@@ -194,7 +194,7 @@ class HardAttention(Attention):
             selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)
             penalty = log_policy.squeeze(-1)
-        weights, likely = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
+        weights, probabilities = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
         contexts = memory.values(weights)
         return AttentionStep(
             contexts=contexts.unsqueeze(2),
@@ -202,9 +202,9 @@ class HardAttention(Attention):
             weights=weights.unsqueeze(2),
             log_policy=log_policy,
             penalty=penalty,
-            state=HardState(weights[:, -1:], contexts[:, -1], likely[:, -1]),
-            posteriors=likely.unsqueeze(2),
-            baseline=self.baseline_proj(fixed).squeeze(-1) if self.training and self.baseline_proj else None,
+            state=HardState(weights[:, -1:], contexts[:, -1], probabilities[:, -1]),
+            posteriors=probabilities.unsqueeze(2),
+            baseline=self.baseline_proj(inputs).squeeze(-1) if self.training and self.baseline_proj else None,
         )
 
 
@@ -212,5 +212,5 @@ def _select_greedily(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"
     """Select the tokens with probability at least 0.5, or the top-scoring token if there are none."""
     selected = (scores >= 0) & mask
     best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
-    alone = torch.zeros_like(selected).scatter(-1, best, True) & mask
-    return torch.where(selected.any(-1, keepdim=True), selected, alone)
+    best_only = torch.zeros_like(selected).scatter(-1, best, True) & mask
+    return torch.where(selected.any(-1, keepdim=True), selected, best_only)

@@ -82,8 +82,8 @@ class KVCache(BatchedState):
             # Compact: copy only the slots that some hypothesis still uses, and renumber them.
             held = torch.zeros(store.used, dtype=torch.bool, device=slots.device)
             held[slots] = True
-            found, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
-            kept = store.entries.index_select(0, found)
+            used_slots, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
+            kept = store.entries.index_select(0, used_slots)
             if recorded:
                 store, first = KVStore(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
             else:

@@ -11,8 +11,8 @@ __all__ = ["gather_states", "masked_log_softmax", "posterior_over_positions", "t
 
 def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
     """Compute the log of a masked softmax, in float32 or better; -inf where masked."""
-    hidden = mask_scores(scores.to(accumulation_dtype(scores.dtype)), mask)
-    return torch.log_softmax(hidden, dim=-1).masked_fill(~mask, -torch.inf)
+    masked = mask_scores(scores.to(accumulation_dtype(scores.dtype)), mask)
+    return torch.log_softmax(masked, dim=-1).masked_fill(~mask, -torch.inf)
 
 
 def top_k_positions(
@@ -26,9 +26,9 @@ def top_k_positions(
         log_probs: Log-probabilities, -inf where masked.
         k: K; 0 returns all positions.
     """
-    words = log_probs.shape[1]
-    found, positions = log_probs.topk(min(k or words, words), dim=-1)
-    return found, positions.masked_fill(torch.isneginf(found), 0)
+    num_positions = log_probs.shape[1]
+    top_log_probs, positions = log_probs.topk(min(k or num_positions, num_positions), dim=-1)
+    return top_log_probs, positions.masked_fill(torch.isneginf(top_log_probs), 0)
 
 
 def gather_states(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
@@ -51,8 +51,7 @@ def posterior_over_positions(
         positions: Source position of each of the first K contexts.
         num_positions: S.
         tail_weights: The share of each position in the last context, a mean of positions. None if there is no
-            such
-            context.
+            such context.
     """
     posterior = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
     # scatter_add: masked positions all have index 0, but a posterior of zero.

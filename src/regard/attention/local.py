@@ -103,8 +103,8 @@ class LocalAttention(Attention):
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        place = None if self.position_weight is None else StepLinear.prepare(self.position_weight)
-        keys = LocalKeys(self.scorer.compute_keys(memory.key_inputs), place)
+        position_weight = None if self.position_weight is None else StepLinear.prepare(self.position_weight)
+        keys = LocalKeys(self.scorer.compute_keys(memory.key_inputs), position_weight)
         return memory.with_projections(keys, StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> LocalState:
@@ -115,13 +115,15 @@ class LocalAttention(Attention):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, the prediction of the center, and a weighted sum for each step."""
-        place = (
+        per_query = (
             0
             if self.position_weight is None or self.position_vector is None
             else self.position_weight.numel() + self.position_vector.numel()
         )
         return (
-            self.scorer.count_multiply_adds(source, target, pairs) + target * place + pairs * self.memory_size
+            self.scorer.count_multiply_adds(source, target, pairs)
+            + target * per_query
+            + pairs * self.memory_size
         )
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
@@ -140,9 +142,9 @@ class LocalAttention(Attention):
         assert isinstance(state, LocalState) and isinstance(keys, LocalKeys)
         scores = self.scorer(queries, keys.keys)
         scores = scores.to(accumulation_dtype(scores.dtype))
-        middle = self._window_centers(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
+        center = self._window_centers(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
         positions = torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
-        distance = positions - middle.unsqueeze(-1)  # (B, T, S)
+        distance = positions - center.unsqueeze(-1)  # (B, T, S)
         inside = (distance.abs() <= self.window) & memory.mask.unsqueeze(1)
         weights = self.normalizer(scores, mask=inside)
         if self.position_weight is not None:
@@ -154,13 +156,13 @@ class LocalAttention(Attention):
         self, queries: Float[Tensor, "B T Q"], memory: Memory, keys: LocalKeys, step: Int[Tensor, "B"]
     ) -> Tensor:
         """Return the center p_t of each window: [B, T]."""
-        words = memory.mask.sum(-1, keepdim=True)
+        lengths = memory.mask.sum(-1, keepdim=True)
         if keys.position_weight is not None and self.position_vector is not None:
             hidden = torch.tanh(keys.position_weight(queries))
             exact = hidden.to(accumulation_dtype(hidden.dtype))
             # Half precision cannot represent long positions exactly: p_t would move in jumps.
             with torch.autocast(exact.device.type, enabled=False):
-                return words * torch.sigmoid(exact @ self.position_vector.to(exact.dtype))
+                return lengths * torch.sigmoid(exact @ self.position_vector.to(exact.dtype))
         steps = step.unsqueeze(1) + torch.arange(queries.shape[1], device=queries.device)
         # Further to the right, the window would contain no position of the sentence.
-        return torch.minimum(steps, words - 1 + self.window)
+        return torch.minimum(steps, lengths - 1 + self.window)

@@ -47,8 +47,8 @@ class Localness(nn.Module):
             lengths: I of each query.
             num_positions: S.
         """
-        found = self.center_window_proj(torch.tanh(self.hidden_proj(queries)))
-        found = torch.sigmoid(found.to(accumulation_dtype(found.dtype))) * lengths.unsqueeze(-1)
-        center, window = found.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
-        places = torch.arange(num_positions, dtype=found.dtype, device=found.device)
-        return -((places - center) ** 2) / (2 * (window.clamp_min(MIN_WINDOW) / 2) ** 2)
+        predicted = self.center_window_proj(torch.tanh(self.hidden_proj(queries)))
+        predicted = torch.sigmoid(predicted.to(accumulation_dtype(predicted.dtype))) * lengths.unsqueeze(-1)
+        center, window = predicted.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
+        positions = torch.arange(num_positions, dtype=predicted.dtype, device=predicted.device)
+        return -((positions - center) ** 2) / (2 * (window.clamp_min(MIN_WINDOW) / 2) ** 2)

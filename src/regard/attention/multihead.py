@@ -65,10 +65,10 @@ class MultiHeadState(State):
 
 @dataclass(frozen=True)
 class MultiHeadStep(AttentionStep):
-    """The reading of a mechanism with one head, whose state still depends on the token.
+    """The attention step of a mechanism with one head, whose state still depends on the token.
 
     Attributes:
-        mechanism_step: The reading of the mechanism.
+        mechanism_step: The attention step of the mechanism.
         out_proj: W^O.
     """
 
@@ -86,7 +86,7 @@ class MultiHeadAttention(Attention):
 
     Args:
         config: The config of the mechanism.
-        query_proj: Width of the decoder state, and of the contexts.
+        query_size: Width of the decoder state, and of the contexts.
         memory_size: Width of the memory's states.
         num_heads: H; ignored for mechanisms with several contexts, which get one head.
         target_size: Width of the target embeddings.
@@ -102,8 +102,8 @@ class MultiHeadAttention(Attention):
         if getattr(config, "score_function", "none") is None:
             # Heads have their own projections, so the scorer needs no matrix W.
             config = dataclasses.replace(config, score_function="scaled_dot")
-        each = query_size // self.num_heads
-        self.mechanism = build_attention(config, each, each, target_size, self.num_heads)
+        head_size = query_size // self.num_heads
+        self.mechanism = build_attention(config, head_size, head_size, target_size, self.num_heads)
         self.observes_tokens = self.mechanism.observes_tokens
         self.uses_reference = self.mechanism.uses_reference
         self.attends_to_single_positions = self.mechanism.attends_to_single_positions
@@ -120,9 +120,9 @@ class MultiHeadAttention(Attention):
     def _split_heads(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
         """Split the last axis into parts, and fold the heads of each part into the batch axis."""
         batch, steps, width = x.shape
-        each = width // parts // self.num_heads
-        split = x.view(batch, steps, parts, self.num_heads, each).permute(2, 0, 3, 1, 4)
-        return split.reshape(parts, batch * self.num_heads, steps, each)
+        head_size = width // parts // self.num_heads
+        split = x.view(batch, steps, parts, self.num_heads, head_size).permute(2, 0, 3, 1, 4)
+        return split.reshape(parts, batch * self.num_heads, steps, head_size)
 
     def _join_heads(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
         """Concatenate the contexts of the heads and apply W^O."""
@@ -130,7 +130,7 @@ class MultiHeadAttention(Attention):
 
     @contextmanager
     def _map_error_rows(self) -> Generator[None]:
-        """Convert the row of a head in an `InfeasibleBoundsError` error to the row of its sentence."""
+        """Convert the row of a head in an `InfeasibleBoundsError` to the row of its sentence."""
         try:
             yield
         except InfeasibleBoundsError as error:
@@ -140,20 +140,22 @@ class MultiHeadAttention(Attention):
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and values of every head and prepare the mechanism's memory."""
         keys, values = self._split_heads(self.key_value_proj(memory.states), parts=2)
-        mask, upper, lower, steps = (
+        mask, upper, lower, target_mask = (
             None if x is None else x.repeat_interleave(self.num_heads, dim=0)
             for x in (memory.mask, memory.upper, memory.lower, memory.target_mask)
         )
         assert mask is not None
-        inner = self.mechanism.prepare(Memory(values, mask, upper, lower, key_states=keys, target_mask=steps))
+        inner = self.mechanism.prepare(
+            Memory(values, mask, upper, lower, key_states=keys, target_mask=target_mask)
+        )
         return dataclasses.replace(memory, keys=FoldedHeads(inner, self.num_heads))
 
     def start(self, memory: Memory, target: Reference | None = None) -> MultiHeadState:
         """Return the initial state of every head."""
         first = self.mechanism.start(_mechanism_memory(memory), target)
-        exact = first.weights.new_zeros(len(memory.states), self.num_heads, memory.states.shape[1])
+        weights = first.weights.new_zeros(len(memory.states), self.num_heads, memory.states.shape[1])
         context = memory.states.new_zeros(len(memory.states), self.out_proj.weight.shape[1])
-        return MultiHeadState(exact, context, FoldedHeads(first, self.num_heads))
+        return MultiHeadState(weights, context, FoldedHeads(first, self.num_heads))
 
     def eos_constraint(self, memory: Memory, state: State) -> EosConstraint | None:
         """Require the end if one head requires it; otherwise allow it if all heads allow it."""
@@ -161,14 +163,14 @@ class MultiHeadAttention(Attention):
         found = self.mechanism.eos_constraint(_mechanism_memory(memory), state.heads.folded)
         if found is None:
             return None
-        must, may = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
-        return EosConstraint(must.any(1), may.all(1) | must.any(1))
+        required, allowed = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
+        return EosConstraint(required.any(1), allowed.all(1) | required.any(1))
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the projections, and the mechanism in each head."""
-        made = source * self.key_value_proj.weight.numel()
-        made += target * (self.query_proj.weight.numel() + self.out_proj.weight.numel())
-        return made + self.num_heads * self.mechanism.count_multiply_adds(source, target, pairs)
+        count = source * self.key_value_proj.weight.numel()
+        count += target * (self.query_proj.weight.numel() + self.out_proj.weight.numel())
+        return count + self.num_heads * self.mechanism.count_multiply_adds(source, target, pairs)
 
     def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
@@ -183,19 +185,23 @@ class MultiHeadAttention(Attention):
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         assert isinstance(state, MultiHeadState)
-        asked = self.query_proj(query).reshape(len(query) * self.num_heads, -1)  # (B H, E)
+        head_queries = self.query_proj(query).reshape(len(query) * self.num_heads, -1)  # (B H, E)
         with self._map_error_rows():
-            found = self.mechanism.read(asked, _mechanism_memory(memory), state.heads.folded)
+            inner = self.mechanism.read(head_queries, _mechanism_memory(memory), state.heads.folded)
         if self.observes_tokens:  # one head, several contexts
-            parts = _step_fields(found, self.out_proj(found.contexts))
+            fields = _step_fields(inner, self.out_proj(inner.contexts))
             return MultiHeadStep(
-                **parts, state=state, positions=found.positions, mechanism_step=found, out_proj=self.out_proj
+                **fields,
+                state=state,
+                positions=inner.positions,
+                mechanism_step=inner,
+                out_proj=self.out_proj,
             )
-        context = self._join_heads(found.contexts)  # (B, 1, D)
-        weights = _unfold_heads(found.weights.squeeze(1), self.num_heads)
-        after = MultiHeadState(weights, context[:, 0], FoldedHeads(found.state, self.num_heads))
+        context = self._join_heads(inner.contexts)  # (B, 1, D)
+        weights = _unfold_heads(inner.weights.squeeze(1), self.num_heads)
+        after = MultiHeadState(weights, context[:, 0], FoldedHeads(inner.state, self.num_heads))
         return _single_context_step(
-            context, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), after
+            context, weights, _unfold_heads(inner.penalty, self.num_heads).sum(1), after
         )
 
     def read_all(
@@ -213,29 +219,29 @@ class MultiHeadAttention(Attention):
             assert likelihood is not None
             return likelihood(self.out_proj(contexts), t)
 
-        asked = self._split_heads(self.query_proj(queries))[0]
+        head_queries = self._split_heads(self.query_proj(queries))[0]
         with self._map_error_rows():
-            found = self.mechanism.read_all(
-                asked,
+            inner = self.mechanism.read_all(
+                head_queries,
                 _mechanism_memory(memory),
                 state.heads.folded,
                 None if likelihood is None else of_contexts,
             )
-        after = FoldedHeads(found.state, self.num_heads)
+        after = FoldedHeads(inner.state, self.num_heads)
         if self.observes_tokens:
-            last = MultiHeadState(found.state.weights, self.out_proj(found.state.context), after)
-            parts = _step_fields(found, self.out_proj(found.contexts))
-            return AttentionStep(**parts, state=last, positions=found.positions, posteriors=found.posteriors)
-        contexts = self._join_heads(found.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
-        weights = _unfold_heads(found.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
+            last = MultiHeadState(inner.state.weights, self.out_proj(inner.state.context), after)
+            fields = _step_fields(inner, self.out_proj(inner.contexts))
+            return AttentionStep(**fields, state=last, positions=inner.positions, posteriors=inner.posteriors)
+        contexts = self._join_heads(inner.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
+        weights = _unfold_heads(inner.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
         last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], after)
-        alone = _single_context_step(
-            contexts, weights, _unfold_heads(found.penalty, self.num_heads).sum(1), last
+        step = _single_context_step(
+            contexts, weights, _unfold_heads(inner.penalty, self.num_heads).sum(1), last
         )
-        if found.posteriors is None:
-            return alone
-        posteriors = _unfold_heads(found.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
-        return dataclasses.replace(alone, posteriors=posteriors)
+        if inner.posteriors is None:
+            return step
+        posteriors = _unfold_heads(inner.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
+        return dataclasses.replace(step, posteriors=posteriors)
 
 
 def _mechanism_memory(memory: Memory) -> Memory:
@@ -250,7 +256,7 @@ def _unfold_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def _step_fields(found: AttentionStep, contexts: Tensor) -> dict[str, Tensor]:
-    """Return the tensor fields of a reading with one head, with its contexts replaced."""
+    """Return the tensor fields of an attention step with one head, with its contexts replaced."""
     return {
         "contexts": contexts,
         "log_weights": found.log_weights,
@@ -261,6 +267,6 @@ def _step_fields(found: AttentionStep, contexts: Tensor) -> dict[str, Tensor]:
 
 
 def _single_context_step(contexts: Tensor, weights: Tensor, penalty: Tensor, state: State) -> AttentionStep:
-    """Build a reading with one context per step."""
+    """Build an attention step with one context per time step."""
     zeros = weights.new_zeros(contexts.shape[:-1])
     return AttentionStep(contexts, zeros, weights, zeros, penalty, state)

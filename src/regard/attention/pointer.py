@@ -4,8 +4,7 @@ In Aharoni & Goldberg (2017), Section 2, the target is a sequence of actions: ch
 `step`, which moves the pointer to the next source token. The context is the encoder state at the pointer. The
 pointer position is a function of the actions alone. Training on actions derived from alignments
 (`regard.alignment.pointer_actions`) is therefore plain maximum likelihood, and search is a search over
-actions. Their
-decoder receives the context as input and predicts from its state: `query = "previous"` and
+actions. Their decoder receives the context as input and predicts from its state: `query = "previous"` and
 `input_feeding = "context"`.
 """
 
@@ -82,9 +81,9 @@ class PointerAttention(Attention):
         """Attend to the source position of the pointer, for one time step."""
         assert isinstance(state, PointerState)
         last = memory.mask.sum(1) - 1
-        place = torch.minimum(state.position, last).unsqueeze(1)  # (B, 1)
-        weights = torch.zeros_like(state.weights[:, 0]).scatter(1, place, 1.0).unsqueeze(1)
-        contexts = memory.states.gather(1, place.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
+        position = torch.minimum(state.position, last).unsqueeze(1)  # (B, 1)
+        weights = torch.zeros_like(state.weights[:, 0]).scatter(1, position, 1.0).unsqueeze(1)
+        contexts = memory.states.gather(1, position.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
         zeros = torch.zeros_like(weights[:, :, 0])
         after = PointerState(weights, contexts[:, 0], state.position)
         return AttentionStep(contexts, zeros, weights, zeros, zeros[:, 0], after)

@@ -131,12 +131,11 @@ class PosteriorState(State):
 
 @dataclass(frozen=True)
 class PosteriorStep(AttentionStep):
-    """The reading of one step, before its token is known.
+    """The attention step of one time step, before its token is known.
 
     Attributes:
         tail_weights: [B, S], the share of each position in the additional mean context. None if there is no
-            such
-            context.
+            such context.
         values: The states, prepared for weighted sums.
         posterior_weight: m. None if the prior is passed on.
     """
@@ -154,9 +153,9 @@ class PosteriorStep(AttentionStep):
         posterior = posterior_over_positions(
             self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights
         )
-        passed = torch.lerp(prior, posterior, self.posterior_weight)
-        weights = passed.unsqueeze(1)
-        return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
+        carried = torch.lerp(prior, posterior, self.posterior_weight)
+        weights = carried.unsqueeze(1)
+        return PosteriorState(weights, self.values(weights)[:, 0], carried, posterior)
 
 
 class PosteriorAttention(Attention):
@@ -202,11 +201,11 @@ class PosteriorAttention(Attention):
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
         log_prior = self._log_prior(scores, memory.mask, state.carried)
-        log_weights, positions, others = self._select_contexts(log_prior)
+        log_weights, positions, tail_weights = self._select_contexts(log_prior)
         zeros = torch.zeros_like(log_weights)
         contexts = gather_states(memory, positions)
-        if others is not None:
-            mean = memory.values(others.unsqueeze(1))
+        if tail_weights is not None:
+            mean = memory.values(tail_weights.unsqueeze(1))
             contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=1)
         return PosteriorStep(
             contexts=contexts,
@@ -216,7 +215,7 @@ class PosteriorAttention(Attention):
             penalty=zeros[:, 0],
             state=state,
             positions=positions,
-            tail_weights=others,
+            tail_weights=tail_weights,
             values=memory.values,
             posterior_weight=self.config.posterior_weight
             if self.config.state_attention == "posterior"
@@ -236,11 +235,11 @@ class PosteriorAttention(Attention):
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(queries, memory.keys), memory.mask.unsqueeze(1))
-        log_weights, positions, others = self._select_contexts(log_prior.flatten(0, 1))
+        log_weights, positions, tail_weights = self._select_contexts(log_prior.flatten(0, 1))
         log_weights, positions = (x.view(*queries.shape[:2], -1) for x in (log_weights, positions))
         contexts = gather_states(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
-        if others is not None:
-            mean = memory.values(others.view_as(log_prior)).unsqueeze(2)
+        if tail_weights is not None:
+            mean = memory.values(tail_weights.view_as(log_prior)).unsqueeze(2)
             contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=2)
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
@@ -257,11 +256,15 @@ class PosteriorAttention(Attention):
         if self.config.tail != "mean" or not self.config.top_k:
             return log_weights, positions, None
         # The mass of the other positions is summed directly, as 1 minus the top-K sum would cancel.
-        others = log_prior.exp().scatter(1, positions, 0.0)
-        mass = others.sum(-1, keepdim=True)
+        tail = log_prior.exp().scatter(1, positions, 0.0)
+        mass = tail.sum(-1, keepdim=True)
         present = mass > MIN_TAIL_MASS
         log_mass = torch.where(present, mass, torch.ones_like(mass)).log().masked_fill(~present, -torch.inf)
-        return torch.cat([log_weights, log_mass], dim=-1), positions, others / mass.clamp_min(MIN_TAIL_MASS)
+        return (
+            torch.cat([log_weights, log_mass], dim=-1),
+            positions,
+            tail / mass.clamp_min(MIN_TAIL_MASS),
+        )
 
     def _log_prior(
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], carried: Float[Tensor, "B S"] | None
@@ -280,15 +283,15 @@ class PosteriorAttention(Attention):
         Args:
             size: S.
         """
-        places = torch.arange(size, device=None if self.coupling is None else self.coupling.device)
-        distance = places.unsqueeze(1) - places
+        positions = torch.arange(size, device=None if self.coupling is None else self.coupling.device)
+        distance = positions.unsqueeze(1) - positions
         if self.coupling is None:
             return torch.zeros(size, size).to(distance.device)
         if self.config.coupling == "proximity":
-            inner = distance.abs() < PROXIMITY_RADIUS
-            chosen = self.coupling[(distance + PROXIMITY_RADIUS - 1).clamp(0, 2 * PROXIMITY_RADIUS - 2)]
-            return torch.where(inner, chosen, torch.zeros_like(chosen))
-        onward = distance >= 1
+            near = distance.abs() < PROXIMITY_RADIUS
+            bias = self.coupling[(distance + PROXIMITY_RADIUS - 1).clamp(0, 2 * PROXIMITY_RADIUS - 2)]
+            return torch.where(near, bias, torch.zeros_like(bias))
+        after = distance >= 1
         delta = torch.sigmoid(self.coupling)
         powers = delta ** (distance - 1).clamp_min(0).to(delta.dtype)
-        return torch.where(onward, powers, torch.zeros_like(powers))
+        return torch.where(after, powers, torch.zeros_like(powers))

@@ -171,8 +171,8 @@ class AdditiveScorer(AttentionScorer):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
-        made = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
-        return made + pairs * self.vector.numel()
+        count = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
+        return count + pairs * self.vector.numel()
 
 
 def build_scorer(
@@ -193,8 +193,7 @@ def build_scorer(
         if query_size != memory_size:
             raise ConfigError(
                 f"score_function {kind!r} requires queries and memory of the same width, but their widths "
-                "are "
-                f"{query_size} and {memory_size}: use scaled_bilinear"
+                f"are {query_size} and {memory_size}: use scaled_bilinear"
             )
         return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
     if kind == "additive":

@@ -70,28 +70,30 @@ class SelfAttention(nn.Module):
             count = torch.arange(1, x.shape[1] + 1, device=x.device).unsqueeze(0)
             lengths = count if mask is None else mask.sum(-1, keepdim=True)
             bias = self._localness_bias(queries, lengths, x.shape[1])
-        before = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        seen = before if mask is None else mask[:, None, None]  # (B, 1, 1, T)
+        causal_mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        allowed = causal_mask if mask is None else mask[:, None, None]  # (B, 1, 1, T)
         weights = None
         if return_weights:  # explicit computation, because the fused operator does not return the weights
             scores = (queries @ keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
             scores = scores.to(accumulation_dtype(scores.dtype))
             scores = scores if bias is None else scores + bias
-            weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+            weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
             found = weights.to(values.dtype) @ values
         elif bias is not None:
-            added = bias.masked_fill(~seen, -torch.inf).to(queries.dtype)
+            added = bias.masked_fill(~allowed, -torch.inf).to(queries.dtype)
             found = fused_attention(queries, keys, values, added)
         else:
             found = fused_attention(
-                queries, keys, values, None if mask is None else seen, causal=mask is None
+                queries, keys, values, None if mask is None else allowed, causal=mask is None
             )
         return self.out_proj(found.transpose(1, 2).flatten(2)), weights
 
-    def _localness_bias(self, queries: Float[Tensor, "B H T E"], lengths: Tensor, words: int) -> Tensor:
+    def _localness_bias(
+        self, queries: Float[Tensor, "B H T E"], lengths: Tensor, num_positions: int
+    ) -> Tensor:
         """Compute the bias toward nearby positions: [B, H, T, S]."""
         assert self.localness is not None
-        return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), words)
+        return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), num_positions)
 
     def empty_cache(self, batch: int, like: Tensor) -> KVCache:
         """Return an empty cache.
@@ -111,8 +113,8 @@ class SelfAttention(nn.Module):
             found = slot_attention(query, cache.store.entries, cache.slots, self.num_heads)
             return self.out_proj(found), cache
         keys, values = cache.keys_and_values(self.num_heads)
-        asked = query.view(len(x), self.num_heads, 1, -1)
+        queries = query.view(len(x), self.num_heads, 1, -1)
         length = torch.full((1, 1), cache.length, device=x.device)
-        bias = self._localness_bias(asked, length, cache.length).to(query.dtype)
-        found = fused_attention(asked, keys, values, bias)
+        bias = self._localness_bias(queries, length, cache.length).to(query.dtype)
+        found = fused_attention(queries, keys, values, bias)
         return self.out_proj(found.flatten(1)), cache

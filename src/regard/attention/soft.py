@@ -1,9 +1,9 @@
 """Soft attention: the context is the expectation of the encoder states under the attention weights.
 
-    a_t = map(z_t),   c_t = sum_j a_tj h_j      Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
+    a_t = normalizer(z_t),  c_t = sum_j a_tj h_j  Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
 
-The map transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which gives
-most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae &
+The normalizer transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which
+gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae &
 Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
 """
 
@@ -59,8 +59,7 @@ class SoftAttentionConfig:
         if self.fusedmax_strength != DEFAULT_FUSEDMAX_STRENGTH and self.normalizer != "fusedmax":
             raise ValueError(
                 f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the "
-                "normalizer is "
-                f"'{self.normalizer}': change normalizer or remove fusedmax_strength"
+                f"normalizer is '{self.normalizer}': change normalizer or remove fusedmax_strength"
             )
 
 
@@ -111,12 +110,12 @@ class SoftAttention(Attention):
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step, with a fused kernel if it supports the tensors."""
         # The kernel indexes the sentences' memory, so that it is not copied for every hypothesis.
-        whole, rows = memory.base_and_index()
-        if self.fused and isinstance(whole.keys, StepLinear) and whole.values is not None:
-            keys, values = whole.keys.weight.transpose(1, 2), whole.values.weight
+        base, rows = memory.base_and_index()
+        if self.fused and isinstance(base.keys, StepLinear) and base.values is not None:
+            keys, values = base.keys.weight.transpose(1, 2), base.values.weight
             query = query.to(keys.dtype)
             if supports_attention(query, keys, values):
-                return _single_context_step(*source_attention(query, keys, values, whole.mask, rows))
+                return _single_context_step(*source_attention(query, keys, values, base.mask, rows))
         return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
@@ -134,7 +133,7 @@ class SoftAttention(Attention):
 
 
 def _single_context_step(context: Float[Tensor, "B D"], weights: Float[Tensor, "B S"]) -> AttentionStep:
-    """Build the reading of one step from its context and weights."""
+    """Build the attention step of one time step from its context and weights."""
     zeros = weights.new_zeros(len(weights), 1)
     after = State(weights.unsqueeze(1), context)
     return AttentionStep(context.unsqueeze(1), zeros, weights.unsqueeze(1), zeros, zeros[:, 0], after)

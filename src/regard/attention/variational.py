@@ -91,8 +91,8 @@ class VariationalAttentionConfig:
 
     def __post_init__(self) -> None:
         """Reject an odd width of the inference network, and settings of relaxed samples without them."""
-        for name, plain in (("straight_through", False), ("temperature", 1.0)):
-            if self.estimator != "gumbel" and (value := getattr(self, name)) != plain:
+        for name, default in (("straight_through", False), ("temperature", 1.0)):
+            if self.estimator != "gumbel" and (value := getattr(self, name)) != default:
                 raise ValueError(
                     f"{name} = {str(value).lower()} requires estimator = 'gumbel': "
                     "it is a setting of relaxed samples"
@@ -126,7 +126,7 @@ class VariationalState(State):
 
 @dataclass(frozen=True)
 class VariationalStep(AttentionStep):
-    """The reading of one step; its token determines the posterior."""
+    """The attention step of one time step; its token determines the posterior."""
 
     def update(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """Apply Bayes' rule to the K positions, for analysis; in training the posterior is already q."""
@@ -165,13 +165,13 @@ class VariationalAttention(Attention):
         self.attends_to_single_positions = config.estimator == "enumerate"
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Each direction of the LSTM has half of the width, which must be even.
-        inner = (
+        hidden_size = (
             memory_size + memory_size % 2
             if config.inference_hidden_size is None
             else config.inference_hidden_size
         )
-        self.inference_lstm = RecurrentLayer("lstm", target_size, inner, "bidirectional")
-        self.inference_scorer = BilinearScorer(inner, memory_size)
+        self.inference_lstm = RecurrentLayer("lstm", target_size, hidden_size, "bidirectional")
+        self.inference_scorer = BilinearScorer(hidden_size, memory_size)
 
     @classmethod
     def build(
@@ -204,14 +204,14 @@ class VariationalAttention(Attention):
             memory: The memory that is attended.
             target: The reference.
         """
-        read, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
-        scores = self.inference_scorer(read, self.inference_scorer.compute_keys(memory.states))
+        target_states, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
+        scores = self.inference_scorer(target_states, self.inference_scorer.compute_keys(memory.states))
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count both scorers, the inference network, and a weighted sum of the states for each step."""
-        cell = self.inference_lstm.recurrence
-        network = target * (cell.input_weight.numel() + cell.hidden_weight.numel())
+        weights = self.inference_lstm.recurrence
+        network = target * (weights.input_weight.numel() + weights.hidden_weight.numel())
         scorers = (self.scorer, self.inference_scorer)
         return (
             network
@@ -246,12 +246,12 @@ class VariationalAttention(Attention):
     def _mixture(
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
     ) -> VariationalStep:
-        """Build a reading of all positions, or of the top K with their weights renormalized."""
+        """Build an attention step over all positions, or over the top K with their weights renormalized."""
         penalty = log_prior.new_zeros(len(log_prior))
         if not self.config.top_k:
             return _step_of_all_positions(memory, log_prior, penalty, after)
-        found, positions = top_k_positions(log_prior, self.config.top_k)
-        log_weights = found - found.logsumexp(-1, keepdim=True)
+        top_log_probs, positions = top_k_positions(log_prior, self.config.top_k)
+        log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
         return _step_of_positions(gather_states(memory, positions), positions, log_weights, penalty, after)
 
 
@@ -274,7 +274,7 @@ def _step_of_positions(
     penalty: Float[Tensor, "B"],
     state: VariationalState,
 ) -> VariationalStep:
-    """Build a reading in which each context is a source position."""
+    """Build an attention step in which each context is a source position."""
     zeros = torch.zeros_like(log_weights)
     return VariationalStep(contexts, log_weights, state.weights, zeros, penalty, state, positions=positions)
 
@@ -282,9 +282,9 @@ def _step_of_positions(
 def _step_of_all_positions(
     memory: Memory, log_weights: Float[Tensor, "B S"], penalty: Float[Tensor, "B"], state: VariationalState
 ) -> VariationalStep:
-    """Build a reading of all positions, in order."""
-    places = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
-    return _step_of_positions(memory.states, places, log_weights, penalty, state)
+    """Build an attention step over all positions, in order."""
+    positions = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
+    return _step_of_positions(memory.states, positions, log_weights, penalty, state)
 
 
 def _step_of_sample(
@@ -294,10 +294,10 @@ def _step_of_sample(
     penalty: Float[Tensor, "B"],
     state: VariationalState,
 ) -> VariationalStep:
-    """Build a reading of one sampled position; the prior's expectation is a second context, the baseline."""
+    """Build an attention step with one sampled position; the prior's mean is a second context (baseline)."""
     sample = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
-    word = gather_states(memory, sample)
-    contexts = torch.cat([word, expected.unsqueeze(1).to(word.dtype)], dim=1)
+    state_context = gather_states(memory, sample)
+    contexts = torch.cat([state_context, expected.unsqueeze(1).to(state_context.dtype)], dim=1)
     log_policy = log_proposal.gather(1, sample)
     zero = torch.zeros_like(log_policy)
     # With log-weight -inf the second context has no share in the mixture.

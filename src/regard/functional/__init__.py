@@ -1,7 +1,7 @@
 """Transformations of scores into probability distributions, as pure functions with exact gradients.
 
-Each function takes scores of any shape, a boolean mask (True = may be attended) and the dimension along which
-the result sums to 1.
+Each transformation takes scores of any shape, a boolean mask (True = may be attended) and the dimension along
+which the result sums to 1. The package also contains losses and the log-likelihood of a linear output layer.
 """
 
 from regard.functional.bounds import check_bounds

@@ -77,35 +77,35 @@ class BoundedProblem:
 
         Raises:
             InfeasibleBoundsError: No distribution satisfies the bounds of a row. Only raised on a CPU outside
-                of
-                compiled code and `torch.func`; elsewhere `feasible` is False.
+                of compiled code and `torch.func`; elsewhere `feasible` is False.
         """
         exact = scores.dtype if scores.device.type == "mps" else torch.float64
         usable = usable_positions(scores, mask)
         z = scores.to(exact).masked_fill(~usable, 0)
         u = upper.to(exact).expand_as(z).clamp_max(1).masked_fill(~usable, 0)
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)
-        room = sum_tolerance(scores.dtype)
-        most, least = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
-        wrong = ((u < 0) | (low < 0) | (low > u + tie_tolerance(scores.dtype))).any(-1, keepdim=True)
+        slack = sum_tolerance(scores.dtype)
+        upper_sum, lower_sum = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
+        invalid = ((u < 0) | (low < 0) | (low > u + tie_tolerance(scores.dtype))).any(-1, keepdim=True)
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
-        fits = ~(wrong | (most < 1 - room) | (least > 1 + room)) | ~usable.any(-1, keepdim=True)
-        found = cls(z, u, low, usable, fits, most <= 1, tie_tolerance(scores.dtype))
+        invalid = invalid | (upper_sum < 1 - slack) | (lower_sum > 1 + slack)
+        feasible = ~invalid | ~usable.any(-1, keepdim=True)
+        problem = cls(z, u, low, usable, feasible, upper_sum <= 1, tie_tolerance(scores.dtype))
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
-            found.raise_for_bounds()
-        return found
+            problem.raise_for_bounds()
+        return problem
 
     def raise_for_bounds(self) -> None:
         """Raise `InfeasibleBoundsError` for the first row in which no distribution fits."""
         if bool(self.feasible.all()):
             return
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
-        most, least = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
+        upper_sum, lower_sum = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
-        if most < 1 and least <= most:
-            why = f"its usable upper bounds sum to {most:.6g}, but must sum to at least 1"
-        elif least > 1:
-            why = f"its lower bounds sum to {least:.6g}, but must sum to at most 1"
+        if upper_sum < 1 and lower_sum <= upper_sum:
+            why = f"its usable upper bounds sum to {upper_sum:.6g}, but must sum to at least 1"
+        elif lower_sum > 1:
+            why = f"its lower bounds sum to {lower_sum:.6g}, but must sum to at most 1"
         else:
             why = "a bound is negative, or a lower bound exceeds its upper bound"
         raise InfeasibleBoundsError(f"no distribution satisfies the bounds of {where}: {why}", row)
@@ -117,13 +117,13 @@ class BoundedProblem:
         becomes NaN.
         """
         total = self.upper.sum(-1, keepdim=True)
-        whole = torch.where(self.upper_is_solution & (total > 0), self.upper / total, solution)
+        value = torch.where(self.upper_is_solution & (total > 0), self.upper / total, solution)
         # Add terms that are NaN if a score or lower bound is; 0 times a score, as their sum may overflow.
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
-        broken = ~self.feasible | ~torch.isfinite(total)
-        whole = whole.masked_fill(broken, torch.nan)
-        # The value is that of `whole`, the gradient that of `closed_form`.
-        return (closed_form + (whole - closed_form).detach()).masked_fill(~self.usable, 0)
+        invalid = ~self.feasible | ~torch.isfinite(total)
+        value = value.masked_fill(invalid, torch.nan)
+        # The result has the value of `value` and the gradient of `closed_form`.
+        return (closed_form + (value - closed_form).detach()).masked_fill(~self.usable, 0)
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,13 @@ def _first_sum_above_one(
 def center_scores(
     problem: BoundedProblem, total: Callable[[Tensor], Tensor], max_distance: float, *, above: bool
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
-    """Return the score next to the threshold, and the scores relative to it, clipped to +-reach.
+    """Return the score next to the threshold, and the scores relative to it, clipped.
 
     Args:
         problem: The problem.
         total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
-        max_distance: Distance from the threshold beyond which every position is at a bound.
+        max_distance: Distance from the threshold beyond which every position is at a bound. The relative
+            scores are clipped to +-max_distance.
         above: Whether to return the next score above the threshold instead of the next one below.
     """
     ordered = problem.scores.sort(-1, descending=True).values

@@ -35,10 +35,8 @@ from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax"]
 
-
-MAX_LOG_DISTANCE = (
-    4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
-)
+# At this distance from the score next to log Z, every exponential is outside its bounds.
+MAX_LOG_DISTANCE = 4096.0
 
 
 def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
@@ -68,10 +66,10 @@ def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     most, least = z - u.log(), z - low.log()
     end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(end), end, level)
-    rest = ActiveSet.build(
+    active = ActiveSet.build(
         problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near
     )
-    return solution, rest, center
+    return solution, active, center
 
 
 def _free_mass(free: Tensor, bounds: Tensor) -> Tensor:
@@ -99,10 +97,10 @@ def reference_constrained_softmax(
     """Compute constrained softmax along the last dimension in plain PyTorch, with the gradient above."""
     problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest, center = _solve(problem)
-    bounds = rest.bound_values(problem.upper, problem.lower)
-    free = _distribute_free_mass(torch.where(rest.free, problem.scores - center, 0), rest.free, bounds)
-    return problem.finish(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
+        solution, active, center = _solve(problem)
+    bounds = active.bound_values(problem.upper, problem.lower)
+    free = _distribute_free_mass(torch.where(active.free, problem.scores - center, 0), active.free, bounds)
+    return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
 CONSTRAINED_SOFTMAX = Normalizer("constrained_softmax", reference_constrained_softmax)

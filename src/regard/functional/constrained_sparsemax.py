@@ -35,10 +35,8 @@ from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_sparsemax"]
 
-
-MAX_DISTANCE = (
-    8.0  # at this distance from the score next to tau, every position is at a bound: free ones are within 1
-)
+# At this distance from the score next to tau, every position is at a bound: free ones are within 1.
+MAX_DISTANCE = 8.0
 
 
 def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
@@ -67,9 +65,9 @@ def _solve(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
 
 def _threshold(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     """Compute the tau at which the free positions take the mass that the bounds of the others leave."""
-    left = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
+    remaining = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
     count = free.sum(-1, keepdim=True).clamp_min(1)
-    return (torch.where(free, z, 0).sum(-1, keepdim=True) - left) / count
+    return (torch.where(free, z, 0).sum(-1, keepdim=True) - remaining) / count
 
 
 def reference_constrained_sparsemax(
@@ -81,11 +79,11 @@ def reference_constrained_sparsemax(
     """Compute constrained sparsemax along the last dimension in plain PyTorch, with the gradient above."""
     problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest, center = _solve(problem)
-    bounds = rest.bound_values(problem.upper, problem.lower)
-    z = torch.where(rest.free, problem.scores - center, 0)
-    free = z - _threshold(z, rest.free, bounds)
-    return problem.finish(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
+        solution, active, center = _solve(problem)
+    bounds = active.bound_values(problem.upper, problem.lower)
+    z = torch.where(active.free, problem.scores - center, 0)
+    free = z - _threshold(z, active.free, bounds)
+    return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
 CONSTRAINED_SPARSEMAX = Normalizer("constrained_sparsemax", reference_constrained_sparsemax)
@@ -116,9 +114,8 @@ def constrained_sparsemax(
 
     Raises:
         InfeasibleBoundsError: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64),
-            its
-            lower bounds sum to more than 1, or a lower bound exceeds its upper bound. On an accelerator, in
-            compiled code and under `torch.func` the row becomes NaN instead; call `check_bounds` to raise.
+            its lower bounds sum to more than 1, or a lower bound exceeds its upper bound. On an accelerator,
+            in compiled code and under `torch.func` the row becomes NaN instead; call `check_bounds` to raise.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.

@@ -58,22 +58,27 @@ def normalize(
 
 
 def _normalize_along(
-    map: Normalizer, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, dim: int
+    normalizer: Normalizer,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+    dim: int,
 ) -> Tensor:
     """Apply the transformation to checked arguments."""
     if not scores.dim():
         scores.movedim(dim, -1)  # raises PyTorch's error if `dim` is out of range
-        return _normalize_along(map, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
+        return _normalize_along(normalizer, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
-        u, low, seen = (
+        u, low, moved_mask = (
             None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)
         )
-        return _normalize_along(map, scores.movedim(dim, -1), u, low, seen, -1).movedim(-1, dim)
-    version = select_backend(scores)
-    if version == "reference" or in_functorch_transform():
+        return _normalize_along(normalizer, scores.movedim(dim, -1), u, low, moved_mask, -1).movedim(-1, dim)
+    backend = select_backend(scores)
+    if backend == "reference" or in_functorch_transform():
         if not scores.numel():
             return sum((one for one in (upper, lower) if one is not None), scores.clone())
-        return map.reference(scores, upper, lower, mask)
+        return normalizer.reference(scores, upper, lower, mask)
     dtype = scores.dtype
     exact = accumulation_dtype(dtype)
     if dtype != exact:
@@ -83,12 +88,12 @@ def _normalize_along(
     if lower is not None:
         lower = lower.to(exact)
     if torch.compiler.is_compiling():
-        weights = traced_normalizer(map.kernel, version, scores, upper, lower, mask)
+        weights = traced_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
     else:
         try:
-            weights = eager_normalizer(map.kernel, version, scores, upper, lower, mask)
+            weights = eager_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
         except KernelFallbackError:
             # The kernel found infeasible bounds or a threshold it cannot compute; the reference raises the
             # error or solves the row.
-            weights = map.reference(scores, upper, lower, mask)
+            weights = normalizer.reference(scores, upper, lower, mask)
     return weights if dtype == exact else weights.to(dtype)

@@ -166,20 +166,20 @@ def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
             raise ValueError(ALPHA_ERROR.format(alpha))
         return torch.full((), alpha - 1, dtype=dtype, device=scores.device)
     check_shape("alpha", alpha, scores.shape)
-    own = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
-    if own.shape[dim] != 1:
+    aligned = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
+    if aligned.shape[dim] != 1:
         raise ValueError(
-            f"alpha has {own.shape[dim]} values along dim {dim}, but must have one value per row: "
+            f"alpha has {aligned.shape[dim]} values along dim {dim}, but must have one value per row: "
             f"give it size 1 along dim {dim}"
         )
-    own = own.to(torch.promote_types(alpha.dtype, dtype))
-    inside = (own > 1) & (own <= MAX_ALPHA)
+    aligned = aligned.to(torch.promote_types(alpha.dtype, dtype))
+    inside = (aligned > 1) & (aligned <= MAX_ALPHA)
     if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
         if not bool(inside.all()):
-            raise ValueError(ALPHA_ERROR.format(float(own[~inside][0].detach())))
+            raise ValueError(ALPHA_ERROR.format(float(aligned[~inside][0].detach())))
     else:
-        own = own.masked_fill(~inside, torch.nan)
-    return (own - 1).to(scores.device, dtype).movedim(dim, -1)
+        aligned = aligned.masked_fill(~inside, torch.nan)
+    return (aligned - 1).to(scores.device, dtype).movedim(dim, -1)
 
 
 def entmax(

@@ -98,9 +98,8 @@ def fuse_by_taut_string(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
     """Compute the same as `fuse_by_path` with the kernel, for scores on a CPU."""
-    from regard.kernels.fusing import (
-        taut_string,  # here, because it imports the compiler, which takes a second
-    )
+    # Imported here, because the module imports the compiler, which takes a second.
+    from regard.kernels.fusing import taut_string
 
     return taut_string(scores, usable, strength)
 

@@ -26,9 +26,8 @@ __all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
 
 MAX_LOGITS = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
 CHUNK_BYTES = 1 << 24  # bytes of logits per chunk on a CPU
-MIN_CHUNK_ROWS = (
-    256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
-)
+# Minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient.
+MIN_CHUNK_ROWS = 256
 
 
 def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -152,13 +151,11 @@ def linear_log_likelihood(
         return_mean: Whether to compute the second result.
         max_logits: Maximum number of logits in memory at a time.
         keep_exponentials: Whether to keep up to `max_logits` exponentials for the backward pass; otherwise
-            they are computed
-            again in it.
+            they are computed again in it.
 
     Returns:
         log p(target), and the mean of log p(v) over the vocabulary if `return_mean` is True (otherwise
-        without
-        meaning); in float32 or better.
+        without meaning); in float32 or better.
     """
     # Without gradients the kernels save little time, but their import takes a second.
     fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))

@@ -3,12 +3,12 @@
 A source token may receive at most its fertility f over a sentence: Malaviya et al. (2018), Section 4.
 With z_t the scores of step t and beta_t the attention received up to and including step t,
 
-    u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,
+    u_t = max(0, f - beta_{t-1}),   p_t = normalizer(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,
 
-where u_t is that of Eq. 5 and c is the exhaustion strength (Section 4), whose term is only added where f is
-finite and has no gradient. The gradient flows through beta: with d_t the gradient of beta_t (0 after the last
-step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df = sum_t du_t. If a token is exactly exhausted, the
-gradient is that of a loosened bound, as for the transformations themselves.
+where beta_0 = 0, u_t is that of Eq. 5, and c is the exhaustion strength (Section 4). Its term is only added
+where f is finite, and has no gradient. The gradient flows through beta: with d_t the gradient of beta_t (0
+after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df = sum_t du_t. If a token is exactly
+exhausted, the gradient is that of a loosened bound, as for the transformations themselves.
 
 Heads may share a fertility: then beta_t is the mean over heads, and each head has the same bound.
 """
@@ -106,11 +106,11 @@ def _arrange(
             f"scores have shape {list(scores.shape)}, but must have at least two dimensions: steps and "
             "source positions"
         )
-    *lead, steps, size = scores.shape
+    *batch_shape, steps, size = scores.shape
     step = scores.select(-2, 0) if steps else scores.sum(-2)
     fertility = bound_to_tensor("fertility", fertility, step, "scores of a step")
-    if fertility.shape != (*lead, size):
-        fertility = fertility.expand(*lead, size)
+    if fertility.shape != (*batch_shape, size):
+        fertility = fertility.expand(*batch_shape, size)
     if mask is not None:
         check_mask(mask)
         if mask.dim() < scores.dim():
@@ -118,16 +118,16 @@ def _arrange(
             mask = mask.unsqueeze(-2)
         else:
             check_shape("mask", mask, scores.shape)
-    if len(lead) == 1:
+    if len(batch_shape) == 1:
         return scores, fertility, mask
     if mask is not None:
-        own = mask.shape[-2]
-        mask = mask.expand(*lead, own, size).reshape(math.prod(lead), own, size)
+        mask_steps = mask.shape[-2]
+        mask = mask.expand(*batch_shape, mask_steps, size).reshape(math.prod(batch_shape), mask_steps, size)
     return scores.reshape(-1, steps, size), fertility.reshape(-1, size), mask
 
 
 def _scan(
-    map: Normalizer,
+    normalizer: Normalizer,
     scores: Tensor,
     fertility: Tensor | float | int,
     exhaustion: float,
@@ -139,33 +139,33 @@ def _scan(
     scores, fertility, mask = _arrange(scores, fertility, mask)
     dtype, exact = scores.dtype, accumulation_dtype(scores.dtype)
     scores, fertility = scores.to(exact), fertility.to(exact)
-    version = select_backend(scores)
-    if version == "reference" or in_functorch_transform():
-        weights = reference_scan(map, scores, fertility, exhaustion, mask, heads)
-    elif heads not in SUPPORTED_HEADS[version]:
+    backend = select_backend(scores)
+    if backend == "reference" or in_functorch_transform():
+        weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
+    elif heads not in SUPPORTED_HEADS[backend]:
         # No scan kernel shares a fertility between this number of heads; use the single-step kernel.
         def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
-            return normalize(map, z, upper, lower, mask=usable)
+            return normalize(normalizer, z, upper, lower, mask=usable)
 
-        weights = reference_scan(map, scores, fertility, exhaustion, mask, heads, step)
+        weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads, step)
     elif torch.compiler.is_compiling():
-        weights = traced_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
+        weights = traced_scan(normalizer.kernel, backend, scores, fertility, exhaustion, mask, heads)
     else:
         try:
-            weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
+            weights = eager_scan(normalizer.kernel, backend, scores, fertility, exhaustion, mask, heads)
         except KernelFallbackError:
-            weights = reference_scan(map, scores, fertility, exhaustion, mask, heads)
+            weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)
 
 
-def _heads_per_budget(scores: Tensor, shared: bool) -> int:
+def _heads_per_budget(scores: Tensor, share_fertility: bool) -> int:
     """Return the number of consecutive rows that share a fertility."""
-    if not shared:
+    if not share_fertility:
         return 1
     if scores.dim() < 3:
         raise ValueError(
-            f"shared = True needs scores with dimensions for heads, steps and source positions, but they "
-            f"have shape {tuple(scores.shape)}"
+            "share_fertility = True needs scores with dimensions for heads, steps and source positions, but "
+            f"they have shape {tuple(scores.shape)}"
         )
     return scores.shape[-3]
 
@@ -187,16 +187,14 @@ def constrained_softmax_scan(
         exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
         mask: Boolean, [B, S] or [B, T, S], or broadcasting to one of these; True = may be attended.
         share_fertility: Whether the rows along the last axis of B (heads) share their fertility: each has the
-            bound
-            that remains after the mean over all heads.
+            bound that remains after the mean over all heads.
 
     Returns:
         The attention of every step, equal to a loop of `constrained_softmax`.
 
     Raises:
         InfeasibleBoundsError: At some step, the remaining fertilities of a sentence's usable tokens sum to
-            less
-            than 1. To avoid this, give one token (a sink) infinite fertility. On an accelerator and in
+            less than 1. To avoid this, give one token (a sink) infinite fertility. On an accelerator and in
             compiled code, the rows become NaN instead.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
             neither a tensor nor a number.

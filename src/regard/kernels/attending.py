@@ -74,7 +74,7 @@ def _as_float32(address, half, room, count):
 
 
 @njit
-def _attention_rows(block, memory, numbers):
+def _attention_rows(block, memory, integers):
     """Compute attention for all rows with the scratch memory that is passed in.
 
     The function works on addresses rather than arrays, because Numba counts references to arrays and would
@@ -83,84 +83,90 @@ def _attention_rows(block, memory, numbers):
     Args:
         block: Address of the argument block of `regard.kernels.cached`.
         memory: Scratch memory, float32.
-        numbers: Scratch memory, int64.
+        integers: Scratch memory, int64.
     """
-    rows, heads, words = (
+    rows, heads, length = (
         read_int(block + 8 * ATTN_ROWS),
         read_int(block + 8 * ATTN_HEADS),
         read_int(block + 8 * ATTN_POSITIONS),
     )
-    of_key, of_value = read_int(block + 8 * ATTN_KEY_SIZE), read_int(block + 8 * ATTN_VALUE_SIZE)
+    key_size, value_size = read_int(block + 8 * ATTN_KEY_SIZE), read_int(block + 8 * ATTN_VALUE_SIZE)
     key_stride, value_stride = read_int(block + 8 * ATTN_KEY_STRIDE), read_int(block + 8 * ATTN_VALUE_STRIDE)
-    half, share = read_int(block + 8 * ATTN_IS_BFLOAT16), read_int(block + 8 * ATTN_ROWS_PER_TICKET)
+    half, rows_per_ticket = (
+        read_int(block + 8 * ATTN_IS_BFLOAT16),
+        read_int(block + 8 * ATTN_ROWS_PER_TICKET),
+    )
     size = 2 if half else 4
     scale = float_from_bits(np.uint32(read_int(block + 8 * ATTN_SCALE)))
     queries, contexts = read_int(block + 8 * ATTN_QUERIES), read_int(block + 8 * ATTN_CONTEXTS)
     keys, values = read_int(block + 8 * ATTN_KEYS), read_int(block + 8 * ATTN_VALUES)
-    named, masked = read_int(block + 8 * ATTN_SLOTS), read_int(block + 8 * ATTN_MASK)
-    owners, wanted = (
+    slots_address, mask_address = read_int(block + 8 * ATTN_SLOTS), read_int(block + 8 * ATTN_MASK)
+    sentences, weights_out = (
         int64_array(read_int(block + 8 * ATTN_SENTENCES), rows),
         read_int(block + 8 * ATTN_WEIGHTS),
     )
     # Layout of the scratch memory. Keys and values have space there only if they must be converted.
-    converted = words if half else 0
-    asked_room = np.int64(memory.ctypes.data)
-    found_room = asked_room + 4 * heads * of_key
-    key_rooms = found_room + 4 * heads * of_value
-    value_rooms = key_rooms + 4 * heads * of_key * converted
-    weights_room = value_rooms + 4 * heads * of_value * converted
-    of_words = np.int64(numbers.ctypes.data)
-    which = int64_array(of_words, words)
-    key_places = int64_array(of_words + 8 * words, words)
-    value_places = int64_array(of_words + 16 * words, words)
+    converted = length if half else 0
+    query_room = np.int64(memory.ctypes.data)
+    context_room = query_room + 4 * heads * key_size
+    key_rooms = context_room + 4 * heads * value_size
+    value_rooms = key_rooms + 4 * heads * key_size * converted
+    weights_room = value_rooms + 4 * heads * value_size * converted
+    index_room = np.int64(integers.ctypes.data)
+    positions = int64_array(index_room, length)
+    key_addresses = int64_array(index_room + 8 * length, length)
+    value_addresses = int64_array(index_room + 16 * length, length)
     while True:
-        begin = share * atomic_add(block + 8 * ATTN_TICKET, 1)
+        begin = rows_per_ticket * atomic_add(block + 8 * ATTN_TICKET, 1)
         if begin >= rows:
             break
-        for row in range(begin, min(begin + share, rows)):
-            asked = _as_float32(queries + size * row * heads * of_key, half, asked_room, heads * of_key)
-            text = row if named else owners[row]
-            slots, seen = (
-                int64_array(named + 8 * row * words, words),
-                bool_array(masked + text * words, words),
+        for row in range(begin, min(begin + rows_per_ticket, rows)):
+            query = _as_float32(queries + size * row * heads * key_size, half, query_room, heads * key_size)
+            sentence = row if slots_address else sentences[row]
+            slots, mask = (
+                int64_array(slots_address + 8 * row * length, length),
+                bool_array(mask_address + sentence * length, length),
             )
             # Collect the addresses of the keys and values of the positions that are not masked.
             count = 0
-            for j in range(words):
-                if masked and not seen[j]:
+            for j in range(length):
+                if mask_address and not mask[j]:
                     continue
-                slot = slots[j] if named else text * words + j
-                key, room = keys + size * slot * key_stride, key_rooms + 4 * count * heads * of_key
-                key_places[count] = _as_float32(key, half, room, heads * of_key)
-                value, room = values + size * slot * value_stride, value_rooms + 4 * count * heads * of_value
-                value_places[count] = _as_float32(value, half, room, heads * of_value)
-                which[count] = j
+                slot = slots[j] if slots_address else sentence * length + j
+                key, room = keys + size * slot * key_stride, key_rooms + 4 * count * heads * key_size
+                key_addresses[count] = _as_float32(key, half, room, heads * key_size)
+                value, room = (
+                    values + size * slot * value_stride,
+                    value_rooms + 4 * count * heads * value_size,
+                )
+                value_addresses[count] = _as_float32(value, half, room, heads * value_size)
+                positions[count] = j
                 count += 1
-            start = contexts + size * row * heads * of_value
-            found = found_room if half else start
+            start = contexts + size * row * heads * value_size
+            context = context_room if half else start
             weights = float32_array(weights_room, (count + VECTOR_WIDTH - 1) // VECTOR_WIDTH * VECTOR_WIDTH)
             for h in range(heads):
-                begins = 4 * h * of_key
+                offset = 4 * h * key_size
                 for j in range(count):
-                    weights[j] = scale * inner_product(asked + begins, key_places[j] + begins, of_key)
+                    weights[j] = scale * inner_product(query + offset, key_addresses[j] + offset, key_size)
                 _softmax(weights, count)
-                begins = 4 * h * of_value
-                weighted_sum(found + begins, weights_room, value_places, count, begins, of_value)
-                if wanted:
-                    written = float32_array(wanted + 4 * (row * heads + h) * words, words)
-                    written[:] = _ZERO
+                offset = 4 * h * value_size
+                weighted_sum(context + offset, weights_room, value_addresses, count, offset, value_size)
+                if weights_out:
+                    row_weights = float32_array(weights_out + 4 * (row * heads + h) * length, length)
+                    row_weights[:] = _ZERO
                     for j in range(count):
-                        written[which[j]] = weights[j]
+                        row_weights[positions[j]] = weights[j]
             if half:
-                write_bfloat16(start, float32_array(found, heads * of_value))
+                write_bfloat16(start, float32_array(context, heads * value_size))
 
 
 @cfunc(types.void(types.int64), cache=True)
 def attention_kernel(block: int) -> None:
     """Compute softmax attention for the rows of an argument block; see `regard.kernels.cached`."""
-    words, half = read_int(block + 8 * ATTN_POSITIONS), read_int(block + 8 * ATTN_IS_BFLOAT16)
-    each = read_int(block + 8 * ATTN_HEADS) * (
+    length, half = read_int(block + 8 * ATTN_POSITIONS), read_int(block + 8 * ATTN_IS_BFLOAT16)
+    row_size = read_int(block + 8 * ATTN_HEADS) * (
         read_int(block + 8 * ATTN_KEY_SIZE) + read_int(block + 8 * ATTN_VALUE_SIZE)
     )
-    numbers = each * (1 + (words if half else 0)) + words + VECTOR_WIDTH
-    _attention_rows(block, np.empty(numbers, np.float32), np.empty(3 * words, np.int64))
+    num_floats = row_size * (1 + (length if half else 0)) + length + VECTOR_WIDTH
+    _attention_rows(block, np.empty(num_floats, np.float32), np.empty(3 * length, np.int64))

@@ -14,12 +14,10 @@ class Backend:
 
     Attributes:
         forward: Transform the rows of scores, [..., S]. Returns the weights, and the status of each position
-            for
-            normalizers with bounds.
+            for normalizers with bounds.
         backward: Compute the gradients of the scores and, on request, of the upper and lower bounds.
-        scan_forward: Transform the scores of all time steps of a sentence in turn, [..., T, S], where the
-            weights of a
-            step are taken from the fertilities. Returns the weights and the status.
+        scan_forward: Transform the scores of all time steps of a sentence in turn, [B, T, S]. The weights of
+            a step are subtracted from the fertilities. Returns the weights and the status.
         scan_backward: Compute the gradients of the scores and of the fertilities.
     """
 

@@ -52,7 +52,7 @@ def supports_attention(*operands: Tensor) -> bool:
 
 
 def _run_attention(
-    queries: Tensor, contexts: Tensor, num_heads: int, num_positions: int, places: dict[int, int]
+    queries: Tensor, contexts: Tensor, num_heads: int, num_positions: int, entries: dict[int, int]
 ) -> None:
     """Fill the argument block and run the kernel, which writes `contexts`."""
     block, rows = _Block(), len(queries)
@@ -67,10 +67,10 @@ def _run_attention(
         contexts.shape[1] // num_heads,
     )
     block[ATTN_QUERIES], block[ATTN_CONTEXTS] = queries.data_ptr(), contexts.data_ptr()
-    for place, number in places.items():
-        block[place] = number
-    few = num_positions * (queries.numel() + contexts.numel()) < _MIN_PARALLEL_SIZE
-    run_kernel(load_kernel("attending", "attention_kernel"), block, ATTN_ROWS_PER_TICKET, rows, few)
+    for index, value in entries.items():
+        block[index] = value
+    small = num_positions * (queries.numel() + contexts.numel()) < _MIN_PARALLEL_SIZE
+    run_kernel(load_kernel("attending", "attention_kernel"), block, ATTN_ROWS_PER_TICKET, rows, small)
 
 
 def _float32_bits(number: float) -> int:
@@ -84,7 +84,7 @@ def _checked_indices(index: Tensor, count: int) -> Tensor:
     The kernel does not check bounds, so that is done here.
 
     Raises:
-        IndexError: if an index is not in [0, count).
+        IndexError: An index is not in [0, count).
     """
     least, most = (int(x) for x in index.aminmax())
     if least < 0 or most >= count:
@@ -116,28 +116,28 @@ def slot_attention(
         The contexts of all heads, concatenated.
 
     Raises:
-        IndexError: if a slot is not in [0, N).
+        IndexError: A slot is not in [0, N).
     """
-    (batch, words), width = slots.shape, queries.shape[1]
-    each = width // num_heads
+    (batch, num_positions), width = slots.shape, queries.shape[1]
+    head_size = width // num_heads
     if supports_attention(queries, store) and slots.numel() > 0:
         assert store.shape[1] == 2 * width and len(slots) == len(queries)
         queries, store, slots = queries.contiguous(), store.contiguous(), _checked_indices(slots, len(store))
         contexts, keys = torch.empty_like(queries), store.data_ptr()
-        places = {
+        entries = {
             ATTN_KEYS: keys,
             ATTN_VALUES: keys + width * store.element_size(),
             ATTN_SLOTS: slots.data_ptr(),
         }
-        places |= {
+        entries |= {
             ATTN_KEY_STRIDE: 2 * width,
             ATTN_VALUE_STRIDE: 2 * width,
-            ATTN_SCALE: _float32_bits(each**-0.5),
+            ATTN_SCALE: _float32_bits(head_size**-0.5),
         }
-        _run_attention(queries, contexts, num_heads, words, places)
+        _run_attention(queries, contexts, num_heads, num_positions, entries)
         return contexts
     keys, values = gather_slots(store, slots, num_heads)
-    return fused_attention(queries.view(batch, num_heads, 1, each), keys, values).flatten(1)
+    return fused_attention(queries.view(batch, num_heads, 1, head_size), keys, values).flatten(1)
 
 
 def source_attention(
@@ -164,13 +164,13 @@ def source_attention(
         The contexts and the attention weights; the weights are float32.
 
     Raises:
-        IndexError: if an index of `sentence_index` is not in [0, B).
+        IndexError: An index of `sentence_index` is not in [0, B).
     """
-    texts, rows = len(keys), len(queries)
+    num_sentences, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
     sentence_index = _checked_indices(
-        torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, texts
+        torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, num_sentences
     )
     assert len(sentence_index) == rows
     weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
@@ -182,11 +182,11 @@ def source_attention(
         ATTN_MASK: mask,
         ATTN_WEIGHTS: weights,
     }
-    places = {place: operand.data_ptr() for place, operand in operands.items()}
-    places |= {
+    entries = {place: operand.data_ptr() for place, operand in operands.items()}
+    entries |= {
         ATTN_KEY_STRIDE: keys.shape[2],
         ATTN_VALUE_STRIDE: values.shape[2],
         ATTN_SCALE: _float32_bits(1.0),
     }
-    _run_attention(queries, contexts, 1, mask.shape[1], places)
+    _run_attention(queries, contexts, 1, mask.shape[1], entries)
     return contexts, weights

@@ -46,10 +46,10 @@ def _max_order_key(values):
 
 
 @njit
-def _kth_bound(tops, room):
-    """Return a lower bound of the k-th largest order: the k-th largest of the block maxima, k = len(room)."""
+def _kth_bound(block_maxima, room):
+    """Return a lower bound of the k-th largest order key: the k-th largest block maximum, k = len(room)."""
     room[:] = LOWEST_ORDER_KEY
-    for top in tops:
+    for top in block_maxima:
         if top > room[-1]:
             i = len(room) - 1
             while i > 0 and room[i - 1] < top:
@@ -60,51 +60,51 @@ def _kth_bound(tops, room):
 
 
 @njit
-def _insert(value, place, found, places, filled):
+def _insert(value, position, values, positions, filled):
     """Insert a value into a list sorted in descending order; if the list is full, its last value is dropped.
 
     Args:
         value: The value.
-        place: Its position in the row.
-        found: The sorted values.
-        places: Their positions in the row.
+        position: Its position in the row.
+        values: The sorted values.
+        positions: Their positions in the row.
         filled: Number of values in the list.
     """
-    i = min(filled, len(found) - 1)
-    while i > 0 and _order_key(found[i - 1]) < _order_key(value):
-        found[i], places[i] = found[i - 1], places[i - 1]
+    i = min(filled, len(values) - 1)
+    while i > 0 and _order_key(values[i - 1]) < _order_key(value):
+        values[i], positions[i] = values[i - 1], positions[i - 1]
         i -= 1
-    found[i], places[i] = value, place
+    values[i], positions[i] = value, position
 
 
 @cfunc(types.void(types.int64), cache=True)
 def topk_kernel(block: int) -> None:
     """Write the k largest values of each row and their positions."""
-    rows, share = read_int(block + 8 * TOPK_ROWS), read_int(block + 8 * TOPK_ROWS_PER_TICKET)
+    rows, rows_per_ticket = read_int(block + 8 * TOPK_ROWS), read_int(block + 8 * TOPK_ROWS_PER_TICKET)
     size, count = read_int(block + 8 * TOPK_SIZE), read_int(block + 8 * TOPK_K)
-    tops, room = np.empty((size + BLOCK_SIZE - 1) // BLOCK_SIZE, np.int32), np.empty(count, np.int32)
+    block_maxima, room = np.empty((size + BLOCK_SIZE - 1) // BLOCK_SIZE, np.int32), np.empty(count, np.int32)
     while True:
-        begin = share * atomic_add(block + 8 * TOPK_TICKET, 1)
+        begin = rows_per_ticket * atomic_add(block + 8 * TOPK_TICKET, 1)
         if begin >= rows:
             break
-        for row in range(begin, min(begin + share, rows)):
+        for row in range(begin, min(begin + rows_per_ticket, rows)):
             start = read_int(block + 8 * TOPK_INPUT) + 4 * row * size
-            found = float32_array(read_int(block + 8 * TOPK_VALUES) + 4 * row * count, count)
-            places = int64_array(read_int(block + 8 * TOPK_INDICES) + 8 * row * count, count)
-            for i in range(len(tops)):
-                tops[i] = _max_order_key(
+            top_values = float32_array(read_int(block + 8 * TOPK_VALUES) + 4 * row * count, count)
+            top_positions = int64_array(read_int(block + 8 * TOPK_INDICES) + 8 * row * count, count)
+            for i in range(len(block_maxima)):
+                block_maxima[i] = _max_order_key(
                     float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i))
                 )
             # Values below this bound are not among the k largest. Equal values may be, since ties are
             # resolved in favor of the first.
-            filled, least = 0, _kth_bound(tops, room)
-            for i in range(len(tops)):
-                if tops[i] < least or (filled == count and tops[i] == least):
+            filled, bound = 0, _kth_bound(block_maxima, room)
+            for i in range(len(block_maxima)):
+                if block_maxima[i] < bound or (filled == count and block_maxima[i] == bound):
                     continue
                 values = float32_array(start + 4 * BLOCK_SIZE * i, min(BLOCK_SIZE, size - BLOCK_SIZE * i))
                 for j in range(len(values)):
-                    place = _order_key(values[j])
-                    if place > least or (filled < count and place == least):
-                        _insert(values[j], BLOCK_SIZE * i + j, found, places, filled)
+                    key = _order_key(values[j])
+                    if key > bound or (filled < count and key == bound):
+                        _insert(values[j], BLOCK_SIZE * i + j, top_values, top_positions, filled)
                         filled = min(filled + 1, count)
-                        least = max(least, _order_key(found[filled - 1])) if filled == count else least
+                        bound = max(bound, _order_key(top_values[filled - 1])) if filled == count else bound

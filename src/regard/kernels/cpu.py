@@ -24,10 +24,10 @@ class KernelFallbackError(Exception):
     """
 
 
-def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
+def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", num_elements: int, rows: int) -> None:
     """Run a kernel over its rows, in blocks of eight."""
     kernel = load_kernel("scans" if name.startswith("scan") else "rows", name)
-    run_kernel(kernel, block, places.BLOCKS_PER_TICKET, (rows + 7) // 8, numbers < _MIN_PARALLEL_SIZE)
+    run_kernel(kernel, block, places.BLOCKS_PER_TICKET, (rows + 7) // 8, num_elements < _MIN_PARALLEL_SIZE)
 
 
 def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
@@ -93,7 +93,7 @@ def _forward(
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
     Args:
-        name: The normalizer; a key of `places.NORMALIZERS`.
+        name: The normalizer; a key of `places.NORMALIZER_CODES`.
         scores: [..., S], float32 or float64.
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
@@ -106,30 +106,30 @@ def _forward(
         between its bounds (free), 3 at its upper bound. The status is None without bounds.
 
     Raises:
-        KernelFallbackError: if a row has no valid result and `raise_on_failure` is True.
+        KernelFallbackError: A row has no valid result and `raise_on_failure` is True.
     """
     scores = scores.contiguous()
     shape, size = scores.shape, scores.shape[-1]
-    numbers = scores.numel()
+    num_elements = scores.numel()
     weights = torch.empty_like(scores)
-    rests = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    if not numbers:
-        return weights, rests
-    rows = numbers // size
+    status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
+    if not num_elements:
+        return weights, status
+    rows = num_elements // size
     block = _block(name, scores, rows)
-    kept = []  # keeps contiguous copies alive until the kernel has finished
+    operands = []  # keeps contiguous copies alive until the kernel has finished
     for place, operand in ((places.MASK, mask), (places.UPPER_BOUND, upper), (places.LOWER_BOUND, lower)):
         if operand is not None:
             laid, every, count = broadcast_rows(operand, shape, rows)
-            kept.append(laid)
+            operands.append(laid)
             _set_operand(block, place, laid, count, every)
     _set_operand(block, places.SCORES, scores, rows)
     _set_operand(block, places.WEIGHTS, weights, rows)
-    _set_operand(block, places.STATUS, rests, rows)
-    _call("forward_kernel", block, numbers, rows)
+    _set_operand(block, places.STATUS, status, rows)
+    _call("forward_kernel", block, num_elements, rows)
     if raise_on_failure and block[places.FAILED]:
         raise KernelFallbackError
-    return weights, rests
+    return weights, status
 
 
 def _backward(
@@ -140,8 +140,8 @@ def _backward(
     Args:
         name: The normalizer.
         gradient: Gradient with respect to the weights, [..., S].
-        weights: The weights that `forward` returned.
-        status: The status that `forward` returned.
+        weights: The weights that `_forward` returned.
+        status: The status that `_forward` returned.
         upper: Whether to compute the gradient of the upper bounds.
         lower: Whether to compute the gradient of the lower bounds.
 
@@ -152,9 +152,9 @@ def _backward(
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    numbers = weights.numel()
-    if numbers:
-        rows = numbers // weights.shape[-1]
+    num_elements = weights.numel()
+    if num_elements:
+        rows = num_elements // weights.shape[-1]
         block = _block(name, weights, rows)
         _set_operand(block, places.WEIGHTS, weights, rows)
         _set_operand(block, places.STATUS, status, rows)
@@ -162,7 +162,7 @@ def _backward(
         _set_operand(block, places.SCORES_GRADIENT, by_scores, rows)
         _set_operand(block, places.UPPER_GRADIENT, by_upper, rows)
         _set_operand(block, places.LOWER_GRADIENT, by_lower, rows)
-        _call("backward_kernel", block, numbers, rows)
+        _call("backward_kernel", block, num_elements, rows)
     return by_scores, by_upper, by_lower
 
 
@@ -176,7 +176,7 @@ def _scan_forward(
     *,
     raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
+    """Compute a constrained normalizer over all time steps; see `scans` for the recurrence.
 
     Args:
         name: The normalizer.
@@ -189,16 +189,16 @@ def _scan_forward(
             returning NaN.
 
     Returns:
-        The weights and the status of each position, both [B, T, S]; see `forward`.
+        The weights and the status of each position, both [B, T, S]; see `_forward`.
 
     Raises:
-        KernelFallbackError: if a step has no valid result and `raise_on_failure` is True.
+        KernelFallbackError: A step has no valid result and `raise_on_failure` is True.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
     batch, steps, _ = scores.shape
-    weights, rests = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
+    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     if not scores.numel():
-        return weights, rests
+        return weights, status
     rows = batch * steps
     block = _block(name, scores, batch)
     block[places.STEPS], block[places.HEADS_PER_BUDGET] = steps, heads_per_budget
@@ -209,12 +209,12 @@ def _scan_forward(
         _set_operand(block, places.MASK, mask, count, every)
     _set_operand(block, places.SCORES, scores, rows)
     _set_operand(block, places.WEIGHTS, weights, rows)
-    _set_operand(block, places.STATUS, rests, rows)
+    _set_operand(block, places.STATUS, status, rows)
     _set_operand(block, places.FERTILITY, fertility, batch)
     _call("scan_forward_kernel", block, scores.numel(), batch)
     if raise_on_failure and block[places.FAILED]:
         raise KernelFallbackError
-    return weights, rests
+    return weights, status
 
 
 def _scan_backward(

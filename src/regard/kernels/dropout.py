@@ -31,11 +31,8 @@ DROPOUT_RELU = 5  # whether ReLU is applied before dropout
 DROPOUT_INPUT, DROPOUT_OUTPUT = 6, 7  # addresses of input and output
 DROPOUT_RESIDUAL = 8  # address of a tensor to add to the result, in the precision of the output; 0 for none
 DROPOUT_GATE = 9  # address of a tensor that is positive where an element is kept; 0 to use random numbers
-DROPOUT_INPUT_IS_BFLOAT16, DROPOUT_OUTPUT_IS_BFLOAT16, DROPOUT_GATE_IS_BFLOAT16 = (
-    10,
-    11,
-    12,
-)  # 1 if these tensors are bfloat16, 0 if they are float32
+# 1 if these tensors are bfloat16, 0 if they are float32.
+DROPOUT_INPUT_IS_BFLOAT16, DROPOUT_OUTPUT_IS_BFLOAT16, DROPOUT_GATE_IS_BFLOAT16 = 10, 11, 12
 DROPOUT_NUM_ARGS = 13
 
 _Block = ctypes.c_int64 * DROPOUT_NUM_ARGS
@@ -43,14 +40,21 @@ _FLOATS = (torch.float32, torch.bfloat16)
 
 
 def _run_dropout(
-    x: Tensor, out: Tensor, level: int, seed: int, *, relu: bool, residual: Tensor | None, gate: Tensor | None
+    x: Tensor,
+    out: Tensor,
+    threshold: int,
+    seed: int,
+    *,
+    relu: bool,
+    residual: Tensor | None,
+    gate: Tensor | None,
 ) -> Tensor:
     """Run the kernel from `x` to `out`; all tensors must be contiguous."""
     block = _Block()
     block[DROPOUT_COUNT], block[DROPOUT_SEED], block[DROPOUT_THRESHOLD], block[DROPOUT_RELU] = (
         x.numel(),
         seed,
-        level,
+        threshold,
         relu,
     )
     block[DROPOUT_INPUT], block[DROPOUT_INPUT_IS_BFLOAT16] = x.data_ptr(), x.dtype == torch.bfloat16
@@ -74,13 +78,13 @@ class _Dropout(torch.autograd.Function):
     """The autograd function of `fused_dropout`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, onto: Tensor | None, level: int, relu: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, residual: Tensor | None, threshold: int, relu: bool) -> Tensor:
         # All that the backward pass needs to reproduce the noise.
         ctx.seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
-        ctx.level, ctx.dtype = level, x.dtype
-        x, onto = x.contiguous(), None if onto is None else onto.contiguous()
-        out = torch.empty_like(x if onto is None else onto)
-        _run_dropout(x, out, level, ctx.seed, relu=relu, residual=onto, gate=None)
+        ctx.threshold, ctx.dtype = threshold, x.dtype
+        x, residual = x.contiguous(), None if residual is None else residual.contiguous()
+        out = torch.empty_like(x if residual is None else residual)
+        _run_dropout(x, out, threshold, ctx.seed, relu=relu, residual=residual, gate=None)
         # After ReLU the output is positive exactly where a positive element was kept, so it is the gate.
         ctx.save_for_backward(out if relu else None)
         return out
@@ -90,13 +94,13 @@ class _Dropout(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         (grad,) = grads
         (gate,) = ctx.saved_tensors
-        needs_x, needs_onto, *_ = ctx.needs_input_grad
-        found = None
+        needs_x, needs_residual, *_ = ctx.needs_input_grad
+        x_grad = None
         if needs_x:
             grad = grad.contiguous()
-            found = torch.empty_like(grad, dtype=ctx.dtype)
-            _run_dropout(grad, found, ctx.level, ctx.seed, relu=False, residual=None, gate=gate)
-        return found, grad if needs_onto else None, None, None
+            x_grad = torch.empty_like(grad, dtype=ctx.dtype)
+            _run_dropout(grad, x_grad, ctx.threshold, ctx.seed, relu=False, residual=None, gate=gate)
+        return x_grad, grad if needs_residual else None, None, None
 
 
 def supports_dropout(x: Tensor, residual: Tensor | None = None) -> bool:
@@ -119,8 +123,7 @@ def fused_dropout(x: Tensor, p: float, residual: Tensor | None = None, relu: boo
         x: Float32 or bfloat16, on a CPU.
         p: Dropout probability, in [0, 1); rounded to a multiple of 2^-16 below 1.
         residual: A tensor of the shape of `x` to add, for a residual connection. The result has its dtype.
-            Cannot
-            be combined with `relu`. Default: nothing is added.
+            Cannot be combined with `relu`. Default: nothing is added.
         relu: Whether to apply ReLU before dropout.
     """
     assert residual is None or not relu

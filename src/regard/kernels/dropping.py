@@ -37,11 +37,11 @@ def _fill_random(seed, first, noise):
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def dropout_kernel(block: int) -> None:
     """Apply dropout to the tensors of an argument block; see `regard.kernels.dropout`."""
-    count, share = (
+    count, elements_per_ticket = (
         read_int(block + 8 * DROPOUT_COUNT),
         CHUNK_SIZE * read_int(block + 8 * DROPOUT_CHUNKS_PER_TICKET),
     )
-    x, onto, gate = (
+    x, residual, gate = (
         read_int(block + 8 * DROPOUT_INPUT),
         read_int(block + 8 * DROPOUT_RESIDUAL),
         read_int(block + 8 * DROPOUT_GATE),
@@ -56,38 +56,40 @@ def dropout_kernel(block: int) -> None:
         np.uint64(read_int(block + 8 * DROPOUT_SEED)),
         np.uint16(read_int(block + 8 * DROPOUT_THRESHOLD)),
     )
-    scale, nothing = (
+    scale, zero = (
         np.float32(DROPOUT_RESOLUTION / (DROPOUT_RESOLUTION - read_int(block + 8 * DROPOUT_THRESHOLD))),
         np.float32(0),
     )
     noise = np.empty(CHUNK_SIZE // 4, np.uint64)
     samples = noise.view(np.uint16)
     # Separate buffers: LLVM does not vectorize a loop that might write to the memory it reads.
-    room, found_room = np.empty(CHUNK_SIZE, np.float32), np.empty(CHUNK_SIZE, np.float32)
+    room, result_room = np.empty(CHUNK_SIZE, np.float32), np.empty(CHUNK_SIZE, np.float32)
     other_room = np.empty(CHUNK_SIZE, np.float32)
     while True:
-        begin = share * atomic_add(block + 8 * DROPOUT_TICKET, 1)
+        begin = elements_per_ticket * atomic_add(block + 8 * DROPOUT_TICKET, 1)
         if begin >= count:
             break
-        for first in range(begin, min(begin + share, count), CHUNK_SIZE):
+        for first in range(begin, min(begin + elements_per_ticket, count), CHUNK_SIZE):
             size = min(CHUNK_SIZE, count - first)
             values = read_float32(x + (2 if half_x else 4) * first, half_x, room[:size])
-            found = found_room[:size] if half_out else float32_array(out + 4 * first, size)
+            result = result_room[:size] if half_out else float32_array(out + 4 * first, size)
             if gate:
-                passed = read_float32(gate + (2 if half_gate else 4) * first, half_gate, other_room[:size])
+                gate_values = read_float32(
+                    gate + (2 if half_gate else 4) * first, half_gate, other_room[:size]
+                )
                 for i in range(size):
-                    found[i] = nothing if passed[i] <= 0 else values[i] * scale
+                    result[i] = zero if gate_values[i] <= 0 else values[i] * scale
             else:
                 _fill_random(seed, first // 4, noise)
                 if relu:
                     for i in range(size):
-                        found[i] = values[i] * scale if samples[i] >= level and not values[i] < 0 else nothing
+                        result[i] = values[i] * scale if samples[i] >= level and not values[i] < 0 else zero
                 else:
                     for i in range(size):
-                        found[i] = values[i] * scale if samples[i] >= level else nothing
-            if onto:
-                added = read_float32(onto + (2 if half_out else 4) * first, half_out, other_room[:size])
+                        result[i] = values[i] * scale if samples[i] >= level else zero
+            if residual:
+                added = read_float32(residual + (2 if half_out else 4) * first, half_out, other_room[:size])
                 for i in range(size):
-                    found[i] += added[i]
+                    result[i] += added[i]
             if half_out:
-                write_bfloat16(out + 2 * first, found)
+                write_bfloat16(out + 2 * first, result)

@@ -123,7 +123,7 @@ def write_bfloat16(address, values):
 
 _NEGATIVE, _REST = np.int32(31), np.int32(0x7FFFFFFF)
 LOWEST_ORDER_KEY = np.int32(-0x80000000)
-"""An integer below the order of every float."""
+"""An integer below the order key of every float."""
 
 
 @njit
@@ -134,7 +134,7 @@ def order_key(pattern):
 
 @njit
 def max_order_key(values, highest):
-    """Return the maximum of `highest` and the orders of the values; see `order_key`."""
+    """Return the maximum of `highest` and the order keys of the values; see `order_key`."""
     for i in range(len(values)):
         found = order_key(np.int32(float_bits(values[i])))
         highest = found if found > highest else highest

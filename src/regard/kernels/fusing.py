@@ -29,11 +29,11 @@ def taut_string(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor
     """
     groups = torch.zeros(scores.shape, dtype=torch.int64)
     changes = torch.zeros(scores.shape, dtype=torch.float64)
-    z, there, firsts, shifts = (  # contiguous, since Numba compiles one version per memory layout
+    z, included, group_rows, change_rows = (  # contiguous, since Numba compiles one version per memory layout
         operand.contiguous().view(-1, scores.shape[-1]).numpy()
         for operand in (scores.detach().double(), usable, groups, changes)
     )
-    _taut_string_rows(z, there, firsts, shifts, strength)
+    _taut_string_rows(z, included, group_rows, change_rows, strength)
     return groups, changes.to(scores.dtype)
 
 

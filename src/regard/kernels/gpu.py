@@ -31,7 +31,7 @@ def _device_context(tensor: Tensor) -> AbstractContextManager[object]:
     """Return a context in which the tensor's device is the current one, where Triton launches kernels.
 
     Raises:
-        UsageError: if the tensor is not on CUDA and Triton does not run in its interpreter.
+        UsageError: The tensor is not on CUDA and Triton does not run in its interpreter.
     """
     if tensor.device.type == "cuda":
         return torch.cuda.device(tensor.device)
@@ -46,7 +46,7 @@ def _tile_shape(size: int, rows: int) -> tuple[int, int, int, int]:
     """Return K, R and L of a tile (see `triton_solvers`) and its number of warps.
 
     Raises:
-        Declined: if there are too many rows, or they are too long.
+        KernelFallbackError: There are too many rows, or they are too long.
     """
     padded = triton.next_power_of_2(size)
     if padded > MAX_ROW_LENGTH or rows > MAX_ROWS:
@@ -79,10 +79,10 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
-    The arguments and results are those of `Backend.forward`, except for the treatment of infeasible rows.
+    The arguments and results are those of `cpu._forward`, except for the treatment of infeasible rows.
 
     Args:
-        name: The normalizer; a key of `places.NORMALIZERS`.
+        name: The normalizer; a key of `places.NORMALIZER_CODES`.
         scores: [..., S], float32 or float64.
         upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
@@ -94,18 +94,18 @@ def _forward(
         between its bounds (free), 3 at its upper bound. The status is None without bounds.
 
     Raises:
-        Declined: if there are too many rows, or they are too long.
-        UsageError: if the tensors are not on CUDA and Triton does not run in its interpreter.
+        KernelFallbackError: There are too many rows, or they are too long.
+        UsageError: The tensors are not on CUDA and Triton does not run in its interpreter.
     """
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
-    rests = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    numbers, size = scores.numel(), scores.shape[-1]
-    if not numbers:
-        return weights, rests
-    rows = numbers // size
+    status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
+    num_elements, size = scores.numel(), scores.shape[-1]
+    if not num_elements:
+        return weights, status
+    rows = num_elements // size
     k, r, lanes, warps = _tile_shape(size, rows)
-    seen, least, most = (
+    mask_operand, lower_operand, upper_operand = (
         _prepare_operand(mask, scores, rows),
         _prepare_operand(lower, scores, rows),
         _prepare_operand(upper, scores, rows),
@@ -113,27 +113,27 @@ def _forward(
     with _device_context(scores):
         forward_rows[(triton.cdiv(rows, r),)](
             scores,
-            seen[0],
-            most[0],
-            least[0],
+            mask_operand[0],
+            upper_operand[0],
+            lower_operand[0],
             weights,
-            weights if rests is None else rests,
+            weights if status is None else status,
             rows,
             size,
-            *seen[2:],
-            *most[2:],
-            *least[2:],
+            *mask_operand[2:],
+            *upper_operand[2:],
+            *lower_operand[2:],
             KIND=NORMALIZER_CODES[name],
-            MASK=seen[1],
-            BOUND=most[1],
-            LEAST=least[1],
+            MASK=mask_operand[1],
+            BOUND=upper_operand[1],
+            LEAST=lower_operand[1],
             K=k,
             R=r,
             L=lanes,
             num_warps=warps,
             enable_fp_fusion=False,
         )
-    return weights, rests
+    return weights, status
 
 
 def _backward(
@@ -144,10 +144,10 @@ def _backward(
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    numbers, size = weights.numel(), weights.shape[-1]
-    if not numbers:
+    num_elements, size = weights.numel(), weights.shape[-1]
+    if not num_elements:
         return by_scores, by_upper, by_lower
-    rows = numbers // size
+    rows = num_elements // size
     k, r, lanes, warps = _tile_shape(size, rows)
     with _device_context(weights):
         backward_rows[(triton.cdiv(rows, r),)](
@@ -174,7 +174,7 @@ def _backward(
 def _scan_tile(size: int, batch: int) -> tuple[int, int]:
     """Return the length of a tile that holds one row, and its number of warps.
 
-    The number of warps is twice that of `forward`, because the steps of a sentence run one after another.
+    The number of warps is twice that of `_forward`, because the steps of a sentence run one after another.
     """
     k, _, lanes, _ = _tile_shape(size, batch)
     return k * lanes, max(1, min(16, 2 * k * lanes // ELEMENTS_PER_WARP))
@@ -190,7 +190,7 @@ def _scan_forward(
     *,
     raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
+    """Compute a constrained normalizer over all time steps; see `scans` for the recurrence.
 
     Args:
         name: The normalizer.
@@ -202,40 +202,40 @@ def _scan_forward(
         raise_on_failure: Has no effect; an infeasible step and all later steps of the sentence are NaN.
 
     Returns:
-        The weights and the status of each position, both [B, T, S]; see `forward`.
+        The weights and the status of each position, both [B, T, S]; see `_forward`.
 
     Raises:
-        Declined: if there are too many sentences, or they are too long.
-        UsageError: if the tensors are not on CUDA and Triton does not run in its interpreter.
+        KernelFallbackError: There are too many sentences, or they are too long.
+        UsageError: The tensors are not on CUDA and Triton does not run in its interpreter.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
-    weights, rests = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
+    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     batch, steps, size = scores.shape
     if not scores.numel():
-        return weights, rests
+        return weights, status
     length, warps = _scan_tile(size, batch)
-    seen = _prepare_operand(mask, scores, batch * steps)
+    mask_operand = _prepare_operand(mask, scores, batch * steps)
     # Triton passes scalars as float32, so the rounding error of the factor is passed as well.
     rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
     with _device_context(scores):
         forward_scan[(batch,)](
             scores,
             fertility,
-            seen[0],
+            mask_operand[0],
             weights,
-            rests,
+            status,
             steps,
             size,
-            *seen[2:],
+            *mask_operand[2:],
             rounded,
             exhaustion - rounded,
             KIND=NORMALIZER_CODES[name],
-            MASK=seen[1],
+            MASK=mask_operand[1],
             LENGTH=length,
             num_warps=warps,
             enable_fp_fusion=False,
         )
-    return weights, rests
+    return weights, status
 
 
 def _scan_backward(

@@ -32,15 +32,10 @@ INT8_TICKET = 0  # counter of the shares of rows that have been claimed; see `po
 INT8_ROWS = 1
 INT8_COLUMNS = 2  # number of columns
 INT8_ROWS_PER_TICKET = 3  # number of rows per ticket
-INT8_INPUT, INT8_OUTPUT = (
-    4,
-    5,
-)  # addresses: float32 to int8, or int32 to float32, for which they may be the same
+# Addresses: float32 to int8, or int32 to float32, for which they may be the same.
+INT8_INPUT, INT8_OUTPUT = 4, 5
 INT8_ROW_SCALES = 6  # address of the scales of the rows
-INT8_COLUMN_SCALES, INT8_BIAS = (
-    7,
-    8,
-)  # addresses of the scales and of the bias of the columns; 0 without a bias
+INT8_COLUMN_SCALES, INT8_BIAS = 7, 8  # addresses of the scales and the bias of the columns; 0 without a bias
 INT8_NUM_ARGS = 9
 
 _Block = ctypes.c_int64 * INT8_NUM_ARGS
@@ -142,12 +137,12 @@ def _quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[T
     return values.to(torch.int8), scales.squeeze(1)
 
 
-def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: Tensor) -> None:
+def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", matrix: Tensor) -> None:
     """Run a kernel over the rows of a matrix."""
-    rows, block[INT8_COLUMNS] = numbers.shape
+    rows, block[INT8_COLUMNS] = matrix.shape
     block[INT8_ROWS] = rows
     run_kernel(
-        load_kernel("rounding", name), block, INT8_ROWS_PER_TICKET, rows, numbers.numel() < _MIN_PARALLEL_SIZE
+        load_kernel("rounding", name), block, INT8_ROWS_PER_TICKET, rows, matrix.numel() < _MIN_PARALLEL_SIZE
     )
 
 
@@ -185,7 +180,7 @@ def check_int8(device: torch.device) -> None:
     overflow.
 
     Raises:
-        DeviceError: if it is not available, or its results are wrong.
+        DeviceError: It is not available, or its results are wrong.
     """
     if device.type != "cpu":
         raise DeviceError(f"int8: not supported on {device}, only on a CPU; use bfloat16 on a GPU")

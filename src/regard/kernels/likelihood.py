@@ -27,9 +27,9 @@ SOFTMAX_NUM_ARGS = 15
 _Block = ctypes.c_int64 * SOFTMAX_NUM_ARGS
 
 
-def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
+def _call(name: str, logits: Tensor, operands: dict[int, Tensor]) -> None:
     """Fill the argument block and run a kernel over the rows of the logits."""
-    assert logits.is_contiguous() and all(operand.is_contiguous() for operand in places.values())
+    assert logits.is_contiguous() and all(operand.is_contiguous() for operand in operands.values())
     rows, size = logits.shape
     if not logits.numel():
         return
@@ -40,8 +40,8 @@ def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
         logits.dtype == torch.bfloat16,
     )
     block[SOFTMAX_LOGITS] = logits.data_ptr()
-    for place, operand in places.items():
-        block[place] = operand.data_ptr()
+    for index, operand in operands.items():
+        block[index] = operand.data_ptr()
     run_kernel(
         load_kernel("exponentials", name),
         block,
@@ -73,7 +73,7 @@ def exp_logits(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def nll_gradient(
     exp_values: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> None:
-    """Replace each row, in place, by factor * powers + shift + gain * onehot(target).
+    """Replace each row, in place, by factor * exp_values + shift + gain * onehot(target).
 
     With suitable coefficients this is the gradient of a (label-smoothed) negative log-likelihood.
 
@@ -84,11 +84,11 @@ def nll_gradient(
         gains: Term added at the target, [N].
         targets: Index of the target, [N], in [0, V).
     """
-    operands = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | (
+    coefficients = {SOFTMAX_FACTORS: factors, SOFTMAX_GAINS: gains} | (
         {} if shifts is None else {SOFTMAX_SHIFTS: shifts}
     )
-    places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
-    _call("gradient_kernel", exp_values, places | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
+    operands = {index: operand.to(torch.float32).contiguous() for index, operand in coefficients.items()}
+    _call("gradient_kernel", exp_values, operands | {SOFTMAX_TARGETS: targets.to(torch.int64).contiguous()})
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:

@@ -20,9 +20,8 @@ LSTM_TICKET = 0  # counter of the shares of rows that have been claimed; see `po
 LSTM_ROWS = 1
 LSTM_HIDDEN_SIZE = 2  # D
 LSTM_ROWS_PER_TICKET = 3  # number of rows per ticket
-LSTM_IS_BFLOAT16 = (
-    4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
-)
+# 1 if pre-activations, hidden state and their gradients are bfloat16; all other tensors are float32.
+LSTM_IS_BFLOAT16 = 4
 # Addresses.
 LSTM_FROM_INPUT, LSTM_FROM_HIDDEN, LSTM_GATES = 5, 6, 7  # [B, 4 D]
 LSTM_CELL, LSTM_NEXT_CELL, LSTM_CELL_TANH, LSTM_HIDDEN = 8, 9, 10, 11  # [B, D]
@@ -45,15 +44,15 @@ def supports_lstm(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -
     )
 
 
-def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> None:
+def _call(name: str, cell_state: Tensor, is_bfloat16: bool, operands: dict[int, Tensor]) -> None:
     """Fill the argument block and run a kernel over the rows of the cell state."""
-    block, width = _Block(), memory.shape[-1]
-    rows = memory.numel() // width
-    block[LSTM_ROWS], block[LSTM_HIDDEN_SIZE], block[LSTM_IS_BFLOAT16] = rows, width, half
-    for place, operand in places.items():
-        block[place] = operand.data_ptr()
+    block, width = _Block(), cell_state.shape[-1]
+    rows = cell_state.numel() // width
+    block[LSTM_ROWS], block[LSTM_HIDDEN_SIZE], block[LSTM_IS_BFLOAT16] = rows, width, is_bfloat16
+    for index, operand in operands.items():
+        block[index] = operand.data_ptr()
     run_kernel(
-        load_kernel("gates", name), block, LSTM_ROWS_PER_TICKET, rows, memory.numel() < _MIN_PARALLEL_SIZE
+        load_kernel("gates", name), block, LSTM_ROWS_PER_TICKET, rows, cell_state.numel() < _MIN_PARALLEL_SIZE
     )
 
 
@@ -72,7 +71,7 @@ def lstm_forward(
 
     Returns:
         The hidden state in the dtype of the projections, the cell state after the step, and the tensors that
-        `lstm_backward_kernel` needs.
+        `lstm_backward` needs.
     """
     from_input, from_hidden, cell_state = (
         from_input.contiguous(),
@@ -80,12 +79,17 @@ def lstm_forward(
         cell_state.contiguous(),
     )
     hidden = torch.empty_like(cell_state, dtype=from_hidden.dtype)
-    after, squashed = torch.empty_like(cell_state), torch.empty_like(cell_state)
+    next_cell, cell_tanh = torch.empty_like(cell_state), torch.empty_like(cell_state)
     active = torch.empty_like(from_hidden, dtype=torch.float32)
-    places = {LSTM_FROM_INPUT: from_input, LSTM_FROM_HIDDEN: from_hidden, LSTM_CELL: cell_state}
-    places |= {LSTM_GATES: active, LSTM_NEXT_CELL: after, LSTM_CELL_TANH: squashed, LSTM_HIDDEN: hidden}
-    _call("lstm_forward_kernel", cell_state, from_hidden.dtype == torch.bfloat16, places)
-    return hidden, after, (active, cell_state, squashed)
+    operands = {LSTM_FROM_INPUT: from_input, LSTM_FROM_HIDDEN: from_hidden, LSTM_CELL: cell_state}
+    operands |= {
+        LSTM_GATES: active,
+        LSTM_NEXT_CELL: next_cell,
+        LSTM_CELL_TANH: cell_tanh,
+        LSTM_HIDDEN: hidden,
+    }
+    _call("lstm_forward_kernel", cell_state, from_hidden.dtype == torch.bfloat16, operands)
+    return hidden, next_cell, (active, cell_state, cell_tanh)
 
 
 def lstm_backward(
@@ -96,22 +100,22 @@ def lstm_backward(
     Args:
         grad_hidden: Gradient with respect to the hidden state, [..., D].
         grad_cell: Gradient with respect to the cell state after the step, [..., D].
-        saved: The tensors that `lstm_forward_kernel` returned for this purpose.
+        saved: The tensors that `lstm_forward` returned for this purpose.
 
     Returns:
         The gradient with respect to the pre-activations, [..., 4 D], in the dtype of `grad_hidden`, and with
         respect to the cell state before the step, [..., D].
     """
-    active, memory, squashed = saved
+    active, cell_state, cell_tanh = saved
     grad_hidden, grad_cell = grad_hidden.contiguous(), grad_cell.contiguous()
-    gates = torch.empty_like(active, dtype=grad_hidden.dtype)
-    by_memory = torch.empty_like(memory)
-    places = {
+    gates_grad = torch.empty_like(active, dtype=grad_hidden.dtype)
+    cell_grad = torch.empty_like(cell_state)
+    operands = {
         LSTM_GRAD_HIDDEN: grad_hidden,
         LSTM_GRAD_NEXT_CELL: grad_cell,
         LSTM_GATES: active,
-        LSTM_CELL: memory,
+        LSTM_CELL: cell_state,
     }
-    places |= {LSTM_CELL_TANH: squashed, LSTM_GRAD_GATES: gates, LSTM_GRAD_CELL: by_memory}
-    _call("lstm_backward_kernel", memory, grad_hidden.dtype == torch.bfloat16, places)
-    return gates, by_memory
+    operands |= {LSTM_CELL_TANH: cell_tanh, LSTM_GRAD_GATES: gates_grad, LSTM_GRAD_CELL: cell_grad}
+    _call("lstm_backward_kernel", cell_state, grad_hidden.dtype == torch.bfloat16, operands)
+    return gates_grad, cell_grad

@@ -123,7 +123,7 @@ def eager_normalizer(
         mask: Broadcastable to the scores, True where a position may be attended to, or None.
 
     Raises:
-        Declined: if a row has no valid result; the caller then uses the reference implementation.
+        KernelFallbackError: A row has no valid result; the caller then uses the reference implementation.
     """
     return apply(_Normalizer, name, backend, scores, upper, lower, mask)
 
@@ -265,7 +265,7 @@ def eager_scan(
     mask: Tensor | None,
     heads_per_budget: int,
 ) -> Tensor:
-    """Return the weights of a constrained normalizer over all decoding steps; for eager mode.
+    """Return the weights of a constrained normalizer over all time steps; for eager mode.
 
     Args:
         name: The normalizer.
@@ -280,7 +280,7 @@ def eager_scan(
         [B, T, S].
 
     Raises:
-        Declined: if a step has no valid result; the caller then uses the reference implementation.
+        KernelFallbackError: A step has no valid result; the caller then uses the reference implementation.
     """
     return apply(_Scan, name, backend, scores, fertility, exhaustion, mask, heads_per_budget)
 

@@ -55,7 +55,7 @@ LOWER, FREE, UPPER = 1, 2, 3
 
 TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 FAILED = 1  # output: not 0 if a row has no valid result
-NORMALIZER = 2  # the normalizer, a value of NORMALIZERS
+NORMALIZER = 2  # the normalizer, a value of NORMALIZER_CODES
 IS_FLOAT64 = 3  # 1 if the tensors are float64, 0 if they are float32
 ROWS = 4  # number of rows; of a scan, the number of sentences
 SIZE = 5  # S

@@ -92,16 +92,15 @@ def run_kernel(
             sets.
         units: Number of units of work, at least 1.
         single_threaded: Whether the work is so small that waking a second thread, which takes about 5 us,
-            would cost more
-            time than it saves. The limit depends on the kernel.
+            would cost more time than it saves. The limit depends on the kernel.
     """
     # About four shares per thread balance the load, and are large enough that threads rarely write to the
     # same cache line.
-    block[units_per_ticket_index] = each = (
+    block[units_per_ticket_index] = units_per_ticket = (
         units if single_threaded else max(1, units // (4 * torch.get_num_threads()))
     )
-    shares = (units + each - 1) // each
-    threads = 1 if _forked or shares < 2 else min(torch.get_num_threads(), shares)
+    tickets = (units + units_per_ticket - 1) // units_per_ticket
+    threads = 1 if _forked or tickets < 2 else min(torch.get_num_threads(), tickets)
     parallel = _gomp_parallel() if threads > 1 else None
     if parallel is None:
         kernel.function(ctypes.addressof(block))

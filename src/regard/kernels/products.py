@@ -131,5 +131,5 @@ def linear(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         matrix: [in, out]; note that `torch.nn.Linear` stores the transpose, [out, in].
         bias: [out], or None.
     """
-    # A decoding step is so short that an autograd Function, even without recording, would add a tenth to it.
+    # A time step is so short that an autograd Function, even without recording, would add a tenth to it.
     return apply(_Linear, x, matrix, bias) if torch.is_grad_enabled() else matmul(x, matrix, bias)

@@ -1,4 +1,4 @@
-"""The Numba kernels of constrained attention over all decoding steps, for eight sentences at a time.
+"""The Numba kernels of constrained attention over all time steps, for eight sentences at a time.
 
 With scores z_t, fertility f, cumulative attention beta_t and upper bounds u_t (Malaviya et al., 2018):
 

@@ -46,9 +46,8 @@ __all__ = [
 ]
 
 _INF = float("inf")
-MAX_THRESHOLD_DISTANCE = (
-    4096.0  # rows whose threshold is further below the maximum score are solved again; see `far`
-)
+# Rows whose threshold is further below the maximum score are solved again; see `far`.
+MAX_THRESHOLD_DISTANCE = 4096.0
 OVERFLOW_SCORE = 1e290  # maximum score above which a difference of scores may overflow
 NEGLIGIBLE = 1e-13  # a total weight that cannot be distinguished from rounding errors
 UNDERFLOW_FACTOR = 1e250  # a factor above which exponentials that underflow to 0 may matter
@@ -348,9 +347,8 @@ def weight_derivative(kind: int, p: Any, status: Any, bounded: bool) -> Any:
 def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> Any:
     """Write the gradient of the scores, s (g - m), in place of the weights, and return m.
 
-    s is the derivative of `weight_derivative`, and m is the mean of the gradient g over the free positions,
-    weighted
-    by s. The gradient of an active bound is g - m.
+    s is the derivative that `weight_derivative` returns, and m is the mean of the gradient g over the free
+    positions, weighted by s. The gradient of an active bound is g - m.
     """
     total, slope = fill_lanes(0.0), fill_lanes(0.0)
     for at in range(0, size, 64):

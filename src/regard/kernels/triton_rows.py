@@ -93,7 +93,7 @@ def forward_rows(
 
 @triton.jit
 def tile_gradient(g, p, free, KIND: tl.constexpr):
-    """Return the gradient of the scores, s (g - m), and g - m; see `maps.tile_gradient` for the formula."""
+    """Return the gradient of the scores, s (g - m), and g - m; see `maps.differentiable_backward`."""
     if KIND == CONSTRAINED_SOFTMAX:
         slope = tl.where(free, p, 0.0)
     elif KIND == ENTMAX15:
@@ -159,7 +159,7 @@ def forward_scan(
     MASK: tl.constexpr,
     LENGTH: tl.constexpr,
 ):
-    """Write the weights and the status of all steps of a sentence; see `gpu.scan_forward_kernel`.
+    """Write the weights and the status of all steps of a sentence; see `Backend.scan_forward`.
 
     The scores of the next step are loaded while the current step is solved. Triton passes scalars as float32,
     so the exhaustion factor is the sum of its rounded value and the rounding error.

@@ -40,9 +40,8 @@ from regard.kernels.triton_reductions import (
 
 __all__ = ["constrained_weights", "unbounded_weights"]
 
-MAX_SCORE_RANGE = tl.constexpr(
-    65536.0
-)  # rows with a larger range of scores are solved relative to a score; see `far`
+# Rows with a larger range of scores are solved relative to a score; see `triton_far`.
+MAX_SCORE_RANGE = tl.constexpr(65536.0)
 
 
 @triton.jit

@@ -1,7 +1,7 @@
 """Selection of the implementation of a kernel: the PyTorch reference, Numba on a CPU, or Triton on CUDA.
 
-Only the normalizers have a Triton version. By default the device determines the version. A version can be
-forced with `with use_backend("reference"): ...`, or for a whole process with the environment variable
+Only the normalizers have a Triton implementation. By default the device determines the backend. A backend can
+be forced with `with use_backend("reference"): ...`, or for a whole process with the environment variable
 REGARD_KERNELS.
 """
 
@@ -21,17 +21,15 @@ __all__ = ["BackendName", "in_functorch_transform", "select_backend", "use_backe
 BackendName = Literal["auto", "reference", "numba", "triton"]
 
 _NATIVE: dict[str, BackendName] = {"cpu": "numba", "cuda": "triton"}
-_NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(version) is not None}
+_NATIVE = {device: name for device, name in _NATIVE.items() if find_spec(name) is not None}
 
 
-def _checked(version: str) -> BackendName:
-    """Return the version with this name; raises UsageError if there is none."""
+def _checked(name: str) -> BackendName:
+    """Return the backend with this name; raises UsageError if there is none."""
     for known in get_args(BackendName):
-        if version == known:
+        if name == known:
             return known
-    raise UsageError(
-        f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(BackendName))}"
-    )
+    raise UsageError(f"kernels: unknown backend {name!r}; expected one of {', '.join(get_args(BackendName))}")
 
 
 # A module-level global rather than a context variable, since `torch.compile` can guard on it.
@@ -40,13 +38,13 @@ _forced: BackendName = _checked(os.environ.get("REGARD_KERNELS", "auto"))
 
 @contextmanager
 def use_backend(backend: BackendName) -> Iterator[None]:
-    """Force a version of the kernels within a `with` block, for all threads of the process.
+    """Force a backend of the kernels within a `with` block, for all threads of the process.
 
     Args:
-        backend: The version; `auto` selects it by device.
+        backend: The backend; `auto` selects it by device.
 
     Raises:
-        UsageError: if the version is unknown.
+        UsageError: The backend is unknown.
     """
     global _forced
     before, _forced = _forced, _checked(backend)
@@ -57,13 +55,13 @@ def use_backend(backend: BackendName) -> Iterator[None]:
 
 
 def select_backend(scores: Tensor) -> BackendName:
-    """Return the version to use for these scores, which is never `auto`."""
+    """Return the backend to use for these scores, which is never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
 
 def use_numba(*operands: Tensor) -> bool:
     """Return whether a Numba kernel can be used that is not registered as an operator for `torch.compile`."""
-    # A decoding step calls this about fifty times, so it must be fast.
+    # Search calls this about fifty times per time step, so it must be fast.
     if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
         return False
     for operand in operands:

@@ -50,11 +50,11 @@ class BatchedState:
             return dataclasses.replace(
                 self, **{name: select_rows(part, index) for name, part in parts.items()}
             )
-        whole, rows = self.base_and_index()
+        base, rows = self.base_and_index()
         # A subclass with lazy fields replaces the class, and the fields stay unset until they are read. A
         # repeated selection composes the indices, so that there is one copy at most.
-        selected = object.__new__(_lazy_class(type(whole)))
-        vars(selected).update({_BASE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
+        selected = object.__new__(_lazy_class(type(base)))
+        vars(selected).update({_BASE: base, _INDEX: index if rows is None else rows.index_select(0, index)})
         return selected
 
     def base_and_index(self: _R) -> tuple[_R, Int[Tensor, "B"] | None]:
@@ -84,7 +84,7 @@ class _LazyField:
     def __get__(self, selected: Any, kind: Any = None) -> Any:
         if selected is None:
             return self
-        whole, index = selected.base_and_index()
+        base, index = selected.base_and_index()
         assert index is not None
-        found = vars(selected)[self.name] = select_rows(getattr(whole, self.name), index)
+        found = vars(selected)[self.name] = select_rows(getattr(base, self.name), index)
         return found

@@ -32,49 +32,57 @@ def _tanh(x: Tensor) -> Tensor:
 
 
 def _lstm(
-    from_input: Tensor, from_hidden: Tensor, memory: Tensor
+    from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Compute a step in plain PyTorch: hidden state, memory, and the tensors saved for the gradient."""
-    # Half-precision pre-activations are added in the dtype of the memory, float32 or better.
-    gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
-    width = memory.shape[-1]
+    """Compute a step in plain PyTorch: hidden state, cell state, and the tensors saved for the gradient."""
+    # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
+    gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
+    width = cell_state.shape[-1]
     sigmoids = torch.sigmoid(gates[..., : 3 * width])
     candidate = _tanh(gates[..., 3 * width :])
-    enter, keep, leave = sigmoids.chunk(3, dim=-1)
-    after = torch.addcmul(keep * memory, enter, candidate)
-    squashed = _tanh(after)
-    return (leave * squashed).to(from_hidden.dtype), after, (sigmoids, candidate, memory, squashed)
+    input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+    next_cell = torch.addcmul(forget_gate * cell_state, input_gate, candidate)
+    cell_tanh = _tanh(next_cell)
+    return (
+        (output_gate * cell_tanh).to(from_hidden.dtype),
+        next_cell,
+        (sigmoids, candidate, cell_state, cell_tanh),
+    )
 
 
 class _LstmCell(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
+    ) -> tuple[Tensor, Tensor]:
         ctx.dtype = from_hidden.dtype
-        ctx.fused = supports_lstm(from_input, from_hidden, memory)
-        hidden, after, kept = (lstm_forward if ctx.fused else _lstm)(from_input, from_hidden, memory)
-        ctx.save_for_backward(*kept)
-        return hidden, after
+        ctx.fused = supports_lstm(from_input, from_hidden, cell_state)
+        hidden, next_cell, saved = (lstm_forward if ctx.fused else _lstm)(from_input, from_hidden, cell_state)
+        ctx.save_for_backward(*saved)
+        return hidden, next_cell
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        hidden_grad, after_grad = grads
+        hidden_grad, next_cell_grad = grads
         if ctx.fused:
-            gates, memory_grad = lstm_backward(hidden_grad, after_grad, ctx.saved_tensors)
-            return gates, gates, memory_grad
-        sigmoids, candidate, memory, squashed = ctx.saved_tensors
-        enter, keep, leave = sigmoids.chunk(3, dim=-1)
-        width = memory.shape[-1]
-        hidden_grad = hidden_grad.to(memory.dtype)
-        total = after_grad + hidden_grad * leave * (1 - squashed * squashed)
-        gates = torch.empty((*memory.shape[:-1], 4 * width), dtype=memory.dtype, device=memory.device)
+            gates, cell_grad = lstm_backward(hidden_grad, next_cell_grad, ctx.saved_tensors)
+            return gates, gates, cell_grad
+        sigmoids, candidate, cell_state, cell_tanh = ctx.saved_tensors
+        input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+        width = cell_state.shape[-1]
+        hidden_grad = hidden_grad.to(cell_state.dtype)
+        total = next_cell_grad + hidden_grad * output_gate * (1 - cell_tanh * cell_tanh)
+        gates = torch.empty(
+            (*cell_state.shape[:-1], 4 * width), dtype=cell_state.dtype, device=cell_state.device
+        )
         torch.mul(total, candidate, out=gates[..., :width])
-        torch.mul(total, memory, out=gates[..., width : 2 * width])
-        torch.mul(hidden_grad, squashed, out=gates[..., 2 * width : 3 * width])
+        torch.mul(total, cell_state, out=gates[..., width : 2 * width])
+        torch.mul(hidden_grad, cell_tanh, out=gates[..., 2 * width : 3 * width])
         gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)  # derivative of the three sigmoids at once
-        torch.mul(total * enter, 1 - candidate * candidate, out=gates[..., 3 * width :])
+        torch.mul(total * input_gate, 1 - candidate * candidate, out=gates[..., 3 * width :])
         gates = gates.to(ctx.dtype)
-        return gates, gates, total * keep
+        return gates, gates, total * forget_gate
 
 
 def lstm_cell(
@@ -87,7 +95,7 @@ def lstm_cell(
     Args:
         from_input: The input's share of the gates' pre-activations, bias included, [..., 4 D].
         from_hidden: The previous hidden state's share, [..., 4 D].
-        state: Hidden state and memory (h, c), each [..., D]; c is in float32 or better.
+        state: Hidden state and cell state (h, c), each [..., D]; c is in float32 or better.
 
     Returns:
         The new (h, c).
@@ -107,21 +115,21 @@ class _GruCell(torch.autograd.Function):
         inputs, recurrent = from_input.to(exact), from_hidden.to(exact)
         sigmoids = torch.sigmoid(inputs[..., : 2 * width] + recurrent[..., : 2 * width])
         reset, update = sigmoids.chunk(2, dim=-1)
-        proposal = recurrent[..., 2 * width :]
-        candidate = _tanh(torch.addcmul(inputs[..., 2 * width :], reset, proposal))
+        projected_state = recurrent[..., 2 * width :]
+        candidate = _tanh(torch.addcmul(inputs[..., 2 * width :], reset, projected_state))
         after = candidate + update * (hidden.to(exact) - candidate)
-        ctx.save_for_backward(sigmoids, candidate, proposal, hidden)
+        ctx.save_for_backward(sigmoids, candidate, projected_state, hidden)
         ctx.dtypes = from_input.dtype, from_hidden.dtype, hidden.dtype
         return after.to(hidden.dtype)
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        sigmoids, candidate, proposal, hidden = ctx.saved_tensors
+        sigmoids, candidate, projected_state, hidden = ctx.saved_tensors
         reset, update = sigmoids.chunk(2, dim=-1)
         grad = grads[0].to(candidate.dtype)
         pre = grad * (1 - update) * (1 - candidate * candidate)
-        pair = torch.cat([pre * proposal, grad * (hidden.to(grad.dtype) - candidate)], dim=-1)
+        pair = torch.cat([pre * projected_state, grad * (hidden.to(grad.dtype) - candidate)], dim=-1)
         pair = pair * sigmoids * (1 - sigmoids)
         inputs, recurrent, state = ctx.dtypes
         return (

@@ -61,12 +61,12 @@ class WeightNormLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
-        """The weight w, in the dtype of v; marked for int8 matrix multiplication if v is."""
-        made = self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
-        # `weight` is a new tensor each time, so the mark is copied from v.
+        """The weight w, in the dtype of v; registered for int8 matrix multiplication if v is."""
+        weight = self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
+        # The weight is a new tensor at each access, so it must be registered again.
         if is_int8_registered(self.weight_v):
-            register_int8([made])
-        return made
+            register_int8([weight])
+        return weight
 
     def prepare(self) -> PreparedLinear:
         """Compute w, for all matrix multiplications of a forward pass or a search."""

@@ -45,7 +45,7 @@ def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> 
 def add_dropout(
     residual: Float[Tensor, "*#B"], x: Float[Tensor, "*B"], probability: float, training: bool
 ) -> Float[Tensor, "*B"]:
-    """Compute onto + dropout(x), in the wider of the two dtypes; see `dropout`.
+    """Compute residual + dropout(x), in the wider of the two dtypes; see `dropout`.
 
     Args:
         residual: Broadcasts with `x`.

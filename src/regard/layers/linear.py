@@ -24,11 +24,11 @@ class Linear(nn.Module):
     def __init__(self, in_features: int, out_features: int, num_parts: int = 1, bias: bool = True) -> None:
         """Create the parameters."""
         super().__init__()
-        each = [
+        parts = [
             nn.init.xavier_uniform_(torch.empty(in_features, out_features // num_parts))
             for _ in range(num_parts)
         ]
-        self.weight = nn.Parameter(torch.cat(each, dim=1))
+        self.weight = nn.Parameter(torch.cat(parts, dim=1))
         self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:

@@ -82,13 +82,13 @@ class PositionEncoding(nn.Module):
         if like.device.type != "cpu":
             return _sinusoids(start, count, self.width, like)
         # Search requests the positions one by one, so whole tables are cached.
-        room = max(_MIN_CACHED_POSITIONS, 1 << (start + count).bit_length())
-        table = _tables.get((room, self.width, like.dtype))
+        size = max(_MIN_CACHED_POSITIONS, 1 << (start + count).bit_length())
+        table = _tables.get((size, self.width, like.dtype))
         if table is None:
-            table = _sinusoids(0, room, self.width, like)
+            table = _sinusoids(0, size, self.width, like)
             # Do not cache the proxy tensors that stand in for tensors during graph capture.
             if type(table) is Tensor:
-                _tables[room, self.width, like.dtype] = table
+                _tables[size, self.width, like.dtype] = table
         return table[start : start + count]
 
 
@@ -98,7 +98,7 @@ _tables: dict[tuple[int, int, torch.dtype], Tensor] = {}
 @torch.inference_mode(False)
 def _sinusoids(start: int, count: int, width: int, like: Tensor) -> Float[Tensor, "N D"]:
     """Compute the sines and cosines of `count` positions from `start`."""
-    places = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
-    steps = torch.arange(0, width, 2, dtype=torch.float32, device=like.device)
-    angles = places.unsqueeze(1) * torch.exp(steps * (-math.log(10000.0) / width))  # (N, D / 2)
+    positions = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
+    dimensions = torch.arange(0, width, 2, dtype=torch.float32, device=like.device)
+    angles = positions.unsqueeze(1) * torch.exp(dimensions * (-math.log(10000.0) / width))  # (N, D / 2)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(like.dtype)

@@ -71,7 +71,7 @@ class RecurrentWeights(nn.Module):
         return self.cell.step(from_input, from_hidden, state)
 
     def initial_state(self, *shape: int, like: Tensor) -> CellState:
-        """Return an initial state of zeros; the LSTM memory is in float32 or better."""
+        """Return an initial state of zeros; the LSTM's cell state is in float32 or better."""
         exact = torch.promote_types(torch.float32, like.dtype)
         hidden = torch.zeros(*shape, self.hidden_size, dtype=like.dtype, device=like.device)
         return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.num_states - 1)))
@@ -126,12 +126,12 @@ class RecurrentLayer(nn.Module):
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
         if directions == 1:
             inputs = inputs.squeeze(1)
-        hidden_product = cell.prepare_hidden()
+        hidden_linear = cell.prepare_hidden()
         shape = (batch,) if directions == 1 else (directions, batch)
         state = cell.initial_state(*shape, like=gates)
         states: list[CellState] = []
         for step in inputs.unbind(0):
-            state = cell.step(step, hidden_product(state[0]), state)
+            state = cell.step(step, hidden_linear(state[0]), state)
             states.append(state)
         stacked = [
             torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)

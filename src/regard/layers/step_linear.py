@@ -30,23 +30,23 @@ class _PreparedWeight(torch.autograd.Function):
     """The identity with a cast; its backward runs after the backward of every step that used its output."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, visits: PendingGrads, dtype: torch.dtype) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, pending_grads: PendingGrads, dtype: torch.dtype) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.visits = visits
+        ctx.pending_grads = pending_grads
         ctx.dtype = matrix.dtype
         return matrix.to(dtype) if matrix.dtype != dtype else matrix.view_as(matrix)
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None, None]:
-        # `grads` contains the gradient of uses other than `_StepMatmul`; the visits contain the rest.
+        # `grads` contains the gradient of uses other than `_StepMatmul`; `pending_grads` has the rest.
         total = grads[0]
-        if ctx.visits:
-            inputs = torch.cat([x for x, _ in ctx.visits], dim=-2)
-            outputs = torch.cat([g for _, g in ctx.visits], dim=-2)
-            ctx.visits.clear()
-            found = matmul(inputs.transpose(-1, -2), outputs)  # (…, in, out)
-            total = found if total is None else total + found
+        if ctx.pending_grads:
+            inputs = torch.cat([x for x, _ in ctx.pending_grads], dim=-2)
+            outputs = torch.cat([g for _, g in ctx.pending_grads], dim=-2)
+            ctx.pending_grads.clear()
+            weight_grad = matmul(inputs.transpose(-1, -2), outputs)  # (…, in, out)
+            total = weight_grad if total is None else total + weight_grad
         return (None if total is None else total.to(ctx.dtype)), None, None
 
 
@@ -54,9 +54,9 @@ class _StepMatmul(torch.autograd.Function):
     """x @ matrix, whose backward leaves the gradient of the matrix to `_PreparedWeight`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, visits: PendingGrads) -> Tensor:
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, pending_grads: PendingGrads) -> Tensor:
         ctx.save_for_backward(x, matrix)
-        ctx.visits = visits
+        ctx.pending_grads = pending_grads
         return matmul(x, matrix)
 
     @staticmethod
@@ -64,8 +64,8 @@ class _StepMatmul(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
         x, matrix = ctx.saved_tensors
         (grad,) = grads
-        # No gradient for the matrix here: `_PreparedWeight` computes it from all visits.
-        ctx.visits.append((x, grad))
+        # No gradient for the matrix here: `_PreparedWeight` computes it from `pending_grads`.
+        ctx.pending_grads.append((x, grad))
         return (matmul(grad, matrix.transpose(-1, -2)) if ctx.needs_input_grad[0] else None), None, None
 
 
@@ -93,8 +93,8 @@ class StepLinear(BatchedState):
         dtype = compute_dtype(matrix)
         if not (torch.is_grad_enabled() and matrix.requires_grad):
             return cls(matrix.to(dtype))
-        visits: PendingGrads = []
-        return cls(apply(_PreparedWeight, matrix, visits, dtype), visits)
+        pending_grads: PendingGrads = []
+        return cls(apply(_PreparedWeight, matrix, pending_grads, dtype), pending_grads)
 
     def __call__(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
         """Multiply the input of one step, or of several steps at once, by the matrix.

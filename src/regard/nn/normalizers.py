@@ -14,6 +14,7 @@ from regard.functional import (
     softmax,
     sparsemax,
 )
+from regard.functional.entmax import MAX_ALPHA
 from regard.functional.fusedmax import check_strength
 from regard.types import Bool, Float, Tensor
 
@@ -27,7 +28,6 @@ __all__ = [
     "Sparsemax",
 ]
 
-ALPHA_LIMIT = 4.0  # alpha lies in (1, ALPHA_LIMIT]
 MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 
@@ -94,24 +94,24 @@ class Entmax(_Normalizer):
     def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
         """Check alpha, and create a parameter if it is learned."""
         super().__init__(dim)
-        if not 1 < alpha <= ALPHA_LIMIT:
-            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {ALPHA_LIMIT:g}]")
-        if learnable and not MIN_LEARNED_ALPHA <= alpha < ALPHA_LIMIT:
+        if not 1 < alpha <= MAX_ALPHA:
+            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {MAX_ALPHA:g}]")
+        if learnable and not MIN_LEARNED_ALPHA <= alpha < MAX_ALPHA:
             raise ValueError(
                 f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, "
-                f"{ALPHA_LIMIT:g})"
+                f"{MAX_ALPHA:g})"
             )
         self.initial_alpha = alpha
         self.logit = None
         if learnable:
-            self.logit = nn.Parameter(torch.tensor(math.log((alpha - 1) / (ALPHA_LIMIT - alpha))))
+            self.logit = nn.Parameter(torch.tensor(math.log((alpha - 1) / (MAX_ALPHA - alpha))))
 
     @property
     def alpha(self) -> Tensor | float:
         """The current alpha; differentiable if it is learned."""
         if self.logit is None:
             return self.initial_alpha
-        return (1 + (ALPHA_LIMIT - 1) * torch.sigmoid(self.logit)).clamp_min(MIN_LEARNED_ALPHA)
+        return (1 + (MAX_ALPHA - 1) * torch.sigmoid(self.logit)).clamp_min(MIN_LEARNED_ALPHA)
 
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
