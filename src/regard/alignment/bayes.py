@@ -70,8 +70,7 @@ class BayesConfig:
     alpha: float = option(
         default=0.0003,
         help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer "
-        "translations per "
-        "word.",
+        "translations per word.",
         gt=0,
         le=1e6,
     )

@@ -4,10 +4,9 @@
 
 p(i | i', m) depends only on the jump i - i', is normalized over the m source words and interpolated with a
 uniform distribution. The first word has a jump distribution of its own. Null words are as in Och & Ney
-(2003):
-each source position has a null state, which is entered with a fixed probability and stores the position for
-the next jump. The translation table is initialized with Model 1. The expectation step is the forward-backward
-algorithm.
+(2003): each source position has a null state, which is entered with a fixed probability and stores the
+position for the next jump. The translation table is initialized with Model 1. The expectation step is the
+forward-backward algorithm.
 """
 
 import math
@@ -89,7 +88,7 @@ class HMMAligner(EMAligner):
         run_over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """Run the expectation step over a block; return log-likelihood, null words, and jump counts."""
+        """Run the expectation step; return log-likelihood, number of null words, and jump counts."""
         return run_over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
 
     def _arguments(self, block: Block) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ from regard.config import configclass, option
 __all__ = ["IBM1Config", "IBM2Config", "IBMAligner", "train_ibm1", "train_ibm2"]
 
 UNIFORM = -1.0
-"""A value of `null_word` that gives the null word the same probability as each source word."""
+"""A value of `IBMAligner.null` that gives the null word the same probability as each source word."""
 
 
 @configclass

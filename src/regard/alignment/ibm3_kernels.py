@@ -241,9 +241,8 @@ def expect(
 
     `heads` contains the initial links, and is overwritten with the best ones. The posteriors of each cell's
     link, of the null word, and of each fertility (`counted`, float32 [source tokens, MAX_FERTILITY + 1]) are
-    filled in
-    place. Returns the log-probability of these alignments, the number of null words, and the distortion
-    counts.
+    filled in place. Returns the log-probability of these alignments, the number of null words, and the
+    distortion counts.
     """
     emitted, null_emitted, link, fertile, own, counts = _allocate(first_row, last_row, sources, targets)
     sums = np.zeros(2 + NUM_DISTANCES)

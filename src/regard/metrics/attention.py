@@ -7,7 +7,7 @@ Here, with alpha_tj the attention of time step t to source token j:
     support   the number of source tokens with alpha_tj > 0
     accuracy  the share of time steps whose top-scoring token is the reference token
     coverage  of a sentence: mean_j min(1, sum_t alpha_tj), between words
-    links     each target word with the source word of the highest attention (Ghader & Monz 2017)
+    links     each target word with the source word of the highest attention (Ghader & Monz, 2017)
     selected  of hard attention, each target word with every source word that was selected for it: alignment
               error, precision and recall of the selected sets
 
@@ -164,7 +164,7 @@ class Histogram:
 
     @property
     def accuracy_interval(self) -> Float[np.ndarray, "N 2"]:
-        """Return the 95 % interval of each bin's accuracy (Wilson 1927), assuming independent steps."""
+        """Return the 95 % interval of each bin's accuracy (Wilson, 1927), assuming independent steps."""
         counts = np.array(self.counts, dtype=np.float64)
         n, share = np.where(counts > 0, counts, np.nan), self.accuracy
         # The Wilson interval is also valid for small counts and for shares of 0 or 1.

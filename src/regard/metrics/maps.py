@@ -3,7 +3,7 @@
 The maps come from forced decoding of the same translation, or from systems that produced the same
 translation. Their rows are then the same words. Their columns may differ by the sink of one system. Columns
 are matched by word, and a missing sink counts as 0, so a soft attention map can be subtracted from a
-constrained one (the comparison of Malaviya et al. 2018, Figure 2).
+constrained one (the comparison of Malaviya et al., 2018, Figure 2).
 """
 
 from collections.abc import Mapping, Sequence

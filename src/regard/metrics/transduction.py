@@ -1,7 +1,7 @@
 """Metrics of outputs that are evaluated as a whole, such as inflected forms: accuracy and edits.
 
     accuracy = 100 * the share of outputs that equal the reference
-    edits    = the mean number of characters to insert, delete or replace (Levenshtein 1966)
+    edits    = the mean number of characters to insert, delete or replace (Levenshtein, 1966)
 
 White space is normalized to single spaces. Of several references, the closest one counts.
 """

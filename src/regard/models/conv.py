@@ -4,8 +4,8 @@ The decoder attends to the source once per layer, and each layer is conditioned 
 below (multi-step attention). Queries are compared with the encoder's outputs z_j. Contexts are expectations
 of s (z_j + e_j), where e_j is the word's embedding and s = sqrt(0.5) (Eq. 2). They are multiplied by the
 square root of the source length, because averaging S vectors with uniform weights reduces the variance
-(Section 3.4).
-Mechanisms that return single source positions, or that have projections of their own, are not scaled.
+(Section 3.4). Mechanisms that return single source positions, or that have projections of their own, are not
+scaled.
 
 In search, each layer caches the last inputs of its convolution, so a step computes a single window.
 """

@@ -173,12 +173,14 @@ class ConvDecoderLayer(nn.Module):
         cross_attention: The attention mechanism.
     """
 
-    def __init__(self, width: int, kernel: int, embedding: int, dropout: float, source: Attention) -> None:
+    def __init__(
+        self, width: int, kernel: int, embedding: int, dropout: float, cross_attention: Attention
+    ) -> None:
         """Build the convolution and the projections."""
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         self.convolution = _convolution(width, kernel, dropout)
-        self.cross_attention = source
+        self.cross_attention = cross_attention
         self.query_proj = WeightNormLinear(width, embedding)
         self.context_proj = WeightNormLinear(embedding, width)
 

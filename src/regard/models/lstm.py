@@ -43,12 +43,7 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.readout import ReadoutMemory, SourceReadout
-from regard.models.recurrent import (
-    OpenDecoder,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    StateInit,
-)
+from regard.models.recurrent import OpenDecoder, RecurrentDecoder, RecurrentEncoder, StateInit
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
@@ -65,7 +60,7 @@ class LstmState(BatchedState):
 
 @dataclass(frozen=True)
 class _Opened:
-    """The weights that are multiplied with at every step of one forward pass."""
+    """The weights of the decoder, prepared for the steps of one forward pass."""
 
     layers: OpenDecoder
     combine: StepLinear | None
@@ -240,7 +235,7 @@ class LstmModel(TranslationModel):
             reading = self.attention.read(top, memory, before)
             contexts, outputs = reading.contexts, None
             if self.linear_readout and reading.positions is not None:
-                # `words` scores the single source positions, so only the other contexts remain.
+                # The linear readout scores the single source positions, so only other contexts remain.
                 contexts = contexts[:, reading.positions.shape[1] :]
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
@@ -383,8 +378,7 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            # With `linear_readout` the outputs belong to contexts that are not source positions: score all of
-            # them.
+            # With `linear_readout` these contexts are not single source positions: score all of them.
             wanted = None if self.linear_readout else scored_contexts(step.attention_step)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))

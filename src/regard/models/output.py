@@ -81,8 +81,7 @@ def predict(
 
     Args:
         hidden: The input of the output layer for each context that is not in `source_mixture`. None if
-            `source_mixture`
-            covers all contexts.
+            `source_mixture` covers all contexts.
         output: The output layer.
         attention_steps: One attention step per layer; the contexts are those of the last one.
         state: The decoder's state before it is updated with the chosen token.

@@ -139,11 +139,11 @@ class SourceReadout:
     """A linear output layer, prepared for one batch: the source part of all steps, and the step products.
 
     Attributes:
-        combine: W_s, opened.
-        output: O, opened as [Q, V].
-        dropout: Dropout.
+        combine: W_s, prepared.
+        output: O, prepared, as [Q, V].
+        dropout: The dropout function.
         max_logits: [B, S], the largest logit of each source position.
-        exp_logits: [B, S, V], exp(g_j - top).
+        exp_logits: [B, S, V], exp(g_j - max g_j).
         target_logits: [B, S, T], the logit of each target token.
         mean_logits: [B, S], the mean logit.
         visits: The steps whose gradient has not been added yet.
@@ -176,7 +176,7 @@ class SourceReadout:
             output: O.
             bias: b.
             targets: y.
-            dropout: Dropout.
+            dropout: The dropout function.
         """
         width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
         logits = linear(_source_hidden(states, combine, output, dropout), output.t(), bias)
@@ -196,7 +196,7 @@ class SourceReadout:
         """
         logits = self.output(self.dropout(self.combine(state)))
         normalizer, picked, mean = apply(_StateLogits, logits, self.exp_logits, targets, self.visits)
-        # `_StateLogits` works with exp(g - top), so the maximum is added to log sum_v again.
+        # `_StateLogits` works with exp(g - max g), so the maximum is added to log sum_v again.
         normalizer = normalizer + self.max_logits
         found = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
         return found, self.mean_logits + mean.unsqueeze(1) - normalizer
@@ -207,7 +207,7 @@ class ReadoutMemory(Memory):
     """The attention memory together with the source part of a linear output layer, for search.
 
     Attributes:
-        exp_logits: [B, S, V], exp(g_j - top), in float32 or float64.
+        exp_logits: [B, S, V], exp(g_j - max g_j), in float32 or float64.
     """
 
     exp_logits: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
@@ -228,7 +228,7 @@ class ReadoutMemory(Memory):
 
     @cached_property
     def sentence_exp_logits(self) -> Float[Tensor, "U S V"]:
-        """The powers of each sentence if all sentences have equally many adjacent rows; else of each row.
+        """The `exp_logits` of each sentence if all have the same number of adjacent rows, else of each row.
 
         Search reorders its memories only when sentences are finished, not at every step, so the result is
         cached.
@@ -259,9 +259,9 @@ class ReadoutMemory(Memory):
         Args:
             state: s_t of each hypothesis.
             reading: The attention step; its first contexts are source positions.
-            combine: W, as given to `of`; so are the others.
+            combine: W; see `SourceReadout.open`.
             output: O.
-            dropout: Dropout.
+            dropout: The dropout function.
         """
         assert reading.positions is not None
         positions, tables = reading.positions, self.sentence_exp_logits

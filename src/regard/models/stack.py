@@ -51,8 +51,7 @@ class LayerQuery:
         residual: The residual input of `finish`.
         queries: The queries of the mechanism.
         finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and
-            the
-            contexts.
+            the contexts.
         self_attention: The layer's self-attention weights, if it has any and they were requested.
     """
 
@@ -105,10 +104,10 @@ class DecoderStack:
     """
 
     def __init__(
-        self, sources: Sequence[Attention], ready: Callable[[Tensor], Tensor], output: OutputLayer
+        self, mechanisms: Sequence[Attention], final_norm: Callable[[Tensor], Tensor], output: OutputLayer
     ) -> None:
         """Store the parts."""
-        self.mechanisms, self.final_norm, self.output = sources, ready, output
+        self.mechanisms, self.final_norm, self.output = mechanisms, final_norm, output
 
     # --- search ---------------------------------------------------------------------------------------
 
@@ -134,7 +133,7 @@ class DecoderStack:
             hidden = query.finish(query.residual.unsqueeze(1), reading.contexts)  # (B, K, D)
             readings.append(reading)
             caches.append(cache)
-            # The constraint depends on the state before this step, not on the reading.
+            # The constraint depends on the state before this step, not on the attention of this step.
             endings.append(source.eos_constraint(memory, before))
         return StackOutput(hidden, tuple(readings), tuple(caches), EosConstraint.combine(endings))
 
@@ -201,7 +200,7 @@ class DecoderStack:
             query = half(len(memories) - 1, x)
             if query.self_attention is not None:
                 seen.append(query.self_attention)
-            # Mechanisms that observe have several contexts, which are scored one by one.
+            # Mechanisms that observe tokens have several contexts, which are scored one by one.
             if self.mechanisms[-1].observes_tokens:
                 scored = self._score_contexts(query, memories[-1], batch, mean_log_probs, reference)
             else:
@@ -269,8 +268,7 @@ class DecoderStack:
 
         state = source.start(prepared, reference)
         reading = source.read_all(query.queries, prepared, state, likelihood)
-        # Mechanisms that observe call `likelihood` once per step; the others are scored for all steps at
-        # once.
+        # Some mechanisms call `likelihood` once per step; the others are scored for all steps at once.
         if steps:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, reading)

@@ -58,15 +58,15 @@ class FertilityTagger(nn.Module):
     objective: Objective = "marginal"
     reward: None = None
 
-    def __init__(self, config: TaggerConfig, vocabulary: int, classes: int) -> None:
+    def __init__(self, config: TaggerConfig, vocabulary: int, num_classes: int) -> None:
         """Build the layers."""
         super().__init__()
-        self.config, self.num_classes = config, classes
+        self.config, self.num_classes = config, num_classes
         # `hidden_size` of a bidirectional encoder is the sum over both directions.
         encoder = RnnEncoderConfig(num_layers=config.num_layers, hidden_size=2 * config.hidden_size)
         self.embedding = nn.Embedding(vocabulary, config.embedding_size, padding_idx=PAD)
         self.encoder = RecurrentEncoder(encoder, config.embedding_size, config.dropout)
-        self.output = nn.Linear(2 * config.hidden_size, classes)
+        self.output = nn.Linear(2 * config.hidden_size, num_classes)
 
     def log_probs(self, source: PaddedSequences) -> Float[Tensor, "B S K"]:
         """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
@@ -85,8 +85,7 @@ class FertilityTagger(nn.Module):
         """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
         The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference
-        to -log
-        p(k) is returned as `penalty`.
+        to -log p(k) is returned as `penalty`.
 
         Args:
             batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
@@ -97,8 +96,7 @@ class FertilityTagger(nn.Module):
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)
         mask, fertilities = batch.target.mask, batch.target.tokens
-        # Class k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked
-        # below.
+        # Index k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked.
         classes = fertilities.clamp(1, self.num_classes) - 1
         found = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
         # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.

@@ -216,9 +216,8 @@ class TransformerModel(TranslationModel):
         assert isinstance(state, StackState)
         layers, caches, stack = self._layers(), state.caches, self._stack()
 
-        def half(
-            i: int, x: Tensor
-        ) -> tuple[LayerQuery, BatchedState]:  # an annotated shape would be parsed at each step
+        # `Tensor` without a shape, because an annotated shape would be parsed at each step.
+        def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
             cache = caches[i]
             assert isinstance(cache, KVCache)
             return layers[i].query_step(x, cache)

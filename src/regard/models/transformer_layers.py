@@ -125,11 +125,11 @@ class DecoderLayer(nn.Module):
         cross_attention: The mechanism of the attention to the source.
     """
 
-    def __init__(self, shape: LayerSettings, source: Attention) -> None:
+    def __init__(self, shape: LayerSettings, cross_attention: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
         self.self_attention = SelfAttention(shape.width, shape.heads, shape.local)
-        self.cross_attention = source
+        self.cross_attention = cross_attention
         self.feed_forward = FeedForward(shape.feed_forward, shape.width)
         self.around_attention, self.around_source = Residual(shape), Residual(shape)
         self.around_feed = Residual(shape)

@@ -61,7 +61,7 @@ class PhraseTranslation:
     Attributes:
         phrases: The phrase pairs in target order.
         score: The weighted sum of the features.
-        features: float64 [FEATURES], the features.
+        features: float64 [NUM_FEATURES], the features.
     """
 
     phrases: tuple[PhrasePair, ...]
@@ -82,7 +82,7 @@ class PhraseDecoder:
         table: The phrase table.
         language_model: The language model.
         language_ids: int64 [target words], the id of each target word in the language model.
-        weights: float64 [FEATURES], the feature weights.
+        weights: float64 [NUM_FEATURES], the feature weights.
         lexicalized: Whether orientations are scored.
         limits: The limits of the search.
     """

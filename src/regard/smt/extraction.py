@@ -1,10 +1,10 @@
-"""Extraction of phrase pairs consistent with word links (Koehn et al. 2003, Section 2; Och & Ney 2004).
+"""Extraction of phrase pairs consistent with word links (Koehn et al., 2003, Section 2; Och & Ney, 2004).
 
 A source span and a target span form a phrase pair if at least one link connects them and no link connects a
 word inside one span to a word outside the other. Spans may begin or end with unlinked words; all such pairs
 are extracted.
 
-Each pair has word-based orientations (Koehn et al. 2005): one backward, relative to the preceding target
+Each pair has word-based orientations (Koehn et al., 2005): one backward, relative to the preceding target
 word, and one forward, relative to the following target word. The orientation is *monotone* if that word is
 linked to the adjacent source word on the same side, *swap* if it is linked to the adjacent source word on the
 other side, else *discontinuous*.
@@ -36,8 +36,7 @@ class PhraseOccurrences:
         target_starts: The position of the first target word in the sentence.
         target_lengths: The number of target words.
         links: int64; bit `MAX_PHRASE_LENGTH * i + j` is set if word i of the source phrase is linked to word
-            j of the
-            target phrase.
+            j of the target phrase.
         backward: The backward orientation, an index into `ORIENTATIONS`.
         forward: The forward orientation, an index into `ORIENTATIONS`.
     """

@@ -1,4 +1,4 @@
-"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998, Eq. 24 to 26) as implemented in KenLM.
+"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman, 1998, Eq. 24 to 26) as implemented in KenLM.
 
     p(w | h) = max(a(h w) - D(a(h w)), 0) / a(h .) + gamma(h) p(w | h')
     gamma(h) = (D1 N1(h .) + D2 N2(h .) + D3 N3+(h .)) / a(h .)
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, UNKNOWN, NgramLanguageModel
+from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN, NgramLanguageModel
 from regard.smt.trie import ABSENT, Trie, assemble_trie, grow_level
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-_SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
 
@@ -70,7 +69,7 @@ def estimate_language_model(
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
-    for special in _SPECIAL_WORDS:
+    for special in SPECIAL_WORDS:
         numbers[special]
     flat, number = array("i"), numbers.__getitem__
     for sentence in sentences:

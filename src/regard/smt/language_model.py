@@ -30,6 +30,7 @@ from regard.smt.trie import Trie
 __all__ = [
     "BEGIN",
     "END",
+    "SPECIAL_WORDS",
     "UNKNOWN",
     "LanguageModelArrays",
     "NgramLanguageModel",
@@ -47,8 +48,8 @@ class LanguageModelArrays(NamedTuple):
     """The arrays of a model, for compiled functions.
 
     Attributes:
-        first: See `Trie`.
-        words: See `Trie`.
+        first: See `Trie.first_children`.
+        words: See `Trie.words`.
         log_probs: float32 [nodes], the log10 probabilities.
         backoffs: float32 [nodes], the log10 backoff weights.
         suffixes: int64 [nodes], the longest n-gram of the model that is a proper suffix of each n-gram.

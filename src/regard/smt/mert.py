@@ -1,4 +1,4 @@
-"""Minimum error rate training (Och 2003): feature weights that maximize the BLEU of n-best lists.
+"""Minimum error rate training (Och, 2003): feature weights that maximize the BLEU of n-best lists.
 
 Along a line w + x d in weight space, the score of each translation is a linear function of x. The top-scoring
 translation of a sentence changes only at the corners of the upper envelope of these functions. BLEU along the

@@ -111,7 +111,7 @@ def path_features(
     start: int,
     lexicalized: bool,
 ) -> np.ndarray:
-    """Return the features of one path: float64 [FEATURES].
+    """Return the features of one path: float64 [NUM_FEATURES].
 
     Args:
         path: The options of the path.

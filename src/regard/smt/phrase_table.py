@@ -1,11 +1,11 @@
-"""The phrase table: source phrases with their translations and scores (Koehn et al. 2003).
+"""The phrase table: source phrases with their translations and scores (Koehn et al., 2003).
 
     scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
     reordering  log p(orientation | s, t): monotone, swap, discontinuous, first backward, then forward
 
-Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.
+Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.,
 2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate. Orientations
-are smoothed with the distribution of the whole text (Koehn et al. 2005).
+are smoothed with the distribution of the whole text (Koehn et al., 2005).
 """
 
 from collections.abc import Sequence

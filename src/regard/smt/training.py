@@ -89,7 +89,7 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
 
 
 def _rows(prepared: PreparedData, seed: int) -> np.ndarray:
-    """Return the rows of the training text, each corpus repeated by its weight."""
+    """Return the rows of the training text, each corpus repeated by its sampling weight."""
     return prepared.split("train").epoch_rows(seed, 0)
 
 

@@ -2,7 +2,7 @@
 
 Models of transformers call an attention function, selected by name, with the queries, keys and values of all
 heads. Ours passes those of a decoder's cross-attention to the mechanism of that layer (`Attention`). All
-other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. A
+other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. An
 `AttentionSession`, one per call of the model, holds the mechanisms and their states.
 """
 
@@ -45,9 +45,9 @@ class AttentionSession:
         upper: [B, S], the maximum total attention of each source token, or None.
         lower: [B, S], the minimum total attention of each source token, or None.
         output_attentions: The attention weights to return.
-        is_step: Whether this is one step of search, with one query per sentence and with `states`.
+        is_step: Whether this is one step of search, with one query per hypothesis and with `states`.
         memories: The prepared memory of each layer. Created where missing.
-        states: The attention state of each layer, if `is_step`.
+        states: The attention state of each layer, used only if `is_step` is True.
         attention_steps: The attention of each layer. Filled, in training only if it was requested.
         self_attentions: The self-attention weights. Filled if all attention was requested.
     """

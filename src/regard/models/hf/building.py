@@ -60,8 +60,7 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
         config: The directories and mechanisms.
         text: The tokenizers.
         model_dir: A model directory that contains the configurations, and whose weights the caller loads
-            afterward.
-            Default: None, which loads the weights of the original directories.
+            afterward. Default: None, which loads the weights of the original directories.
 
     Raises:
         CheckpointError: if a directory is missing or broken.

@@ -60,16 +60,16 @@ def copy_configs(folders: Mapping[str, str], into: Path) -> None:
                 shutil.copyfile(Path(path) / file, place / file)
 
 
-def config_dirs(folders: Mapping[str, str], kept: Path | None) -> dict[str, Path]:
+def config_dirs(folders: Mapping[str, str], model_dir: Path | None) -> dict[str, Path]:
     """Return the directories to read models from.
 
     Args:
         folders: The directories of the models, by option name.
-        kept: The model directory with copies of the configurations. None means the original directories.
+        model_dir: The model directory with copies of the configurations. Default: None, the original ones.
     """
-    if kept is None:
+    if model_dir is None:
         return {name: Path(path) for name, path in folders.items()}
-    return {name: kept / CONFIG_SUBDIR / name for name in folders}
+    return {name: model_dir / CONFIG_SUBDIR / name for name in folders}
 
 
 def load_seq2seq(folder: Path, weights: bool) -> Any:
@@ -92,7 +92,7 @@ def load_seq2seq(folder: Path, weights: bool) -> Any:
 
 
 def load_encoder(folder: Path, weights: bool) -> Any:
-    """Open an encoder without its pooler; of a sequence-to-sequence model, return only the encoder.
+    """Open an encoder without its pooler; only the encoder is returned from a sequence-to-sequence model.
 
     Args:
         folder: The directory of the model.

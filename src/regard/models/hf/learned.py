@@ -32,7 +32,7 @@ SPECIAL_PER_LINE = 2
 
 
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
-    """Train a byte-level BPE tokenizer as GPT-2's (Radford et al., 2019). The result is deterministic.
+    """Train a byte-level BPE tokenizer as in GPT-2 (Radford et al., 2019). The result is deterministic.
 
     Args:
         kind: `masked`, with BERT's special symbols, or `causal`.
@@ -133,7 +133,6 @@ def _load_pretrained(folder: Path, masked: bool, longest: int) -> Any:
     if limit is not None and longest + SPECIAL_PER_LINE > limit:
         raise ConfigError(
             f"text.max_length = {longest}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the "
-            f"{limit} "
-            f"positions of {folder}: decrease it"
+            f"{limit} positions of {folder}: decrease text.max_length"
         )
     return model

@@ -170,7 +170,7 @@ class HfSeq2Seq(TranslationModel):
 
     @property
     def max_length(self) -> int | None:
-        """Return the number of positions minus special symbols; see `TranslationModel.max_length`."""
+        """Maximum number of tokens, given by the position embeddings; see `TranslationModel.max_length`."""
         found = [max_positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
@@ -314,7 +314,7 @@ class HfSeq2Seq(TranslationModel):
         readings = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
         seen = output_attentions != "nothing"
         weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
-        # Without a posterior of its own a mechanism's posterior is its prior.
+        # If a mechanism computes no posterior, its posterior is its prior.
         after = (one.weights if one.posteriors is None else one.posteriors for one in readings)
         posteriors = tuple(one[:, before:] for one in after) if seen else ()
         penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
@@ -335,7 +335,7 @@ class HfSeq2Seq(TranslationModel):
         )
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step (matrix multiplications); see `sizes`."""
+        """Return the floating-point operations of one training step (matrix multiplications)."""
         assert batch.target is not None
         made = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
         made += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
