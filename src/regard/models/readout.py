@@ -249,7 +249,7 @@ class ReadoutMemory(Memory):
     def mix(
         self,
         state: Float[Tensor, "N D"],
-        reading: AttentionStep,
+        attention_step: AttentionStep,
         combine: Float[Tensor, "M Q"],
         output: Float[Tensor, "V Q"],
         dropout: Callable[[Tensor], Tensor],
@@ -258,29 +258,30 @@ class ReadoutMemory(Memory):
 
         Args:
             state: s_t of each hypothesis.
-            reading: The attention step; its first contexts are source positions.
+            attention_step: The attention step; its first contexts are source positions.
             combine: W; see `SourceReadout.open`.
             output: O.
             dropout: The dropout function.
         """
-        assert reading.positions is not None
-        positions, tables = reading.positions, self.sentence_exp_logits
+        assert attention_step.positions is not None
+        positions, tables = attention_step.positions, self.sentence_exp_logits
         part = dropout(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
         # Rows of the same sentence are adjacent, so they can be viewed as [sentences, hypotheses, V].
-        width = len(powers) // len(tables)  # hypotheses of a sentence
+        num_hypotheses = len(powers) // len(tables)  # hypotheses of a sentence
         # Autocast is off: the result is a distribution and must not be rounded to the logits' dtype.
         with torch.autocast(powers.device.type, enabled=False):
-            sums = torch.bmm(powers.view(len(tables), width, -1), tables.transpose(1, 2)).flatten(0, 1)
+            grouped = powers.view(len(tables), num_hypotheses, -1)
+            sums = torch.bmm(grouped, tables.transpose(1, 2)).flatten(0, 1)
             sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
-            weights = reading.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
+            weights = attention_step.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
             # `scatter_add`, because several contexts may be the same source position.
             shares = torch.zeros_like(sums).scatter_add(1, positions, weights / sums.gather(1, positions))
-            mixed = torch.bmm(shares.view(len(tables), width, -1), tables).flatten(0, 1)
+            mixed = torch.bmm(shares.view(len(tables), num_hypotheses, -1), tables).flatten(0, 1)
 
         def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
             places = positions[rows]
-            own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)]
+            own = tables[(rows // num_hypotheses).unsqueeze(1), places, tokens.unsqueeze(1)]
             both = clamped_log(own) + clamped_log(powers[rows, tokens]).unsqueeze(1)
             return both - sums[rows].gather(1, places).log()
 

@@ -76,8 +76,8 @@ class FertilityTagger(nn.Module):
     def expected_fertility(self, source: PaddedSequences) -> Float[Tensor, "B S"]:
         """Return the expected fertility of each word, sum_k k p(k); zero at padding."""
         fertilities = torch.arange(1, self.num_classes + 1, device=source.tokens.device)
-        found = (self.log_probs(source).exp() * fertilities).sum(-1)
-        return found.masked_fill(~source.mask, 0.0)
+        expected = (self.log_probs(source).exp() * fertilities).sum(-1)
+        return expected.masked_fill(~source.mask, 0.0)
 
     def forward(
         self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
@@ -98,16 +98,16 @@ class FertilityTagger(nn.Module):
         mask, fertilities = batch.target.mask, batch.target.tokens
         # Index k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked.
         classes = fertilities.clamp(1, self.num_classes) - 1
-        found = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
+        log_likelihoods = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
         # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.
         weights = torch.where(fertilities == 1, self.config.fertility_one_weight, 1.0)
-        zeros = torch.zeros_like(found)
+        zeros = torch.zeros_like(log_likelihoods)
         return ForwardOutput(
-            log_likelihoods=found,
+            log_likelihoods=log_likelihoods,
             mean_log_probs=log_probs.mean(-1, keepdim=True) if mean_log_probs else zeros,
             log_weights=zeros,
             log_policy=zeros,
-            penalty=(1.0 - weights) * found.squeeze(-1),
+            penalty=(1.0 - weights) * log_likelihoods.squeeze(-1),
             mask=mask,
             cross_attentions=(),
             posteriors=(),

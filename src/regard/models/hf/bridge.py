@@ -65,23 +65,25 @@ class AttentionSession:
 
     def read(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B T D"]:
         """Return the contexts of a layer, from queries, keys and values [B, H, T or S, E]."""
-        source = self.mechanisms[layer]
+        mechanism = self.mechanisms[layer]
         if layer not in self.memories:
             # Keys and values are one memory for the mechanism, which splits them again by head.
-            made = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
-            self.memories[layer] = source.prepare(Memory(made, self.mask, self.upper, self.lower))
-        memory, asked = self.memories[layer], _merge_heads(query)
+            keys_and_values = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
+            self.memories[layer] = mechanism.prepare(
+                Memory(keys_and_values, self.mask, self.upper, self.lower)
+            )
+        memory, queries = self.memories[layer], _merge_heads(query)
         if self.is_step:
-            reading = source.read(asked[:, 0], memory, self.states[layer])
-            self.attention_steps[layer] = reading
-            return reading.contexts
+            attention_step = mechanism.read(queries[:, 0], memory, self.states[layer])
+            self.attention_steps[layer] = attention_step
+            return attention_step.contexts
         # Training: all time steps at once.
-        state = source.start(memory)
+        state = mechanism.start(memory)
         if self.output_attentions == "nothing":
-            found = source.fast_context(asked, memory, state)
-            if found is not None:
-                return found
-        self.attention_steps[layer] = source.read_all(asked, memory, state)
+            contexts = mechanism.fast_context(queries, memory, state)
+            if contexts is not None:
+                return contexts
+        self.attention_steps[layer] = mechanism.read_all(queries, memory, state)
         return self.attention_steps[layer].contexts[:, :, 0]
 
 
