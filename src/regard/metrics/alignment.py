@@ -76,8 +76,8 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
             f"links of {len(links)} sentence pairs, gold links of {len(gold)}: they must cover the same pairs"
         )
     rows = [
-        (len(found), len(truth.sure), len(found & truth.sure), len(found & truth.possible))
-        for found, truth in zip(links, gold, strict=True)
+        (len(found), len(reference.sure), len(found & reference.sure), len(found & reference.possible))
+        for found, reference in zip(links, gold, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
@@ -87,8 +87,8 @@ def aer_from_counts(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
     found, sure, found_sure, found_possible = summed.T
     total = found + sure
     # Without links and sure links, the AER is 0.
-    right = np.where(total > 0, found_sure + found_possible, 1.0)
-    return 1 - right / np.where(total > 0, total, 1.0)
+    agreement = np.where(total > 0, found_sure + found_possible, 1.0)
+    return 1 - agreement / np.where(total > 0, total, 1.0)
 
 
 def links_from_weights(

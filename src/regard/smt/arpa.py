@@ -214,8 +214,8 @@ class _ArpaParser:
         # The suffix is the longest n-gram that is left when words are removed from the front.
         suffixes = np.full(len(rows), ABSENT)
         for first in range(1, length):
-            open_ = suffixes == ABSENT
-            suffixes[open_] = self._walk(rows[open_, first:])
+            unresolved = suffixes == ABSENT
+            suffixes[unresolved] = self._walk(rows[unresolved, first:])
         self._children.append(np.bincount(parents - start, minlength=end - start))
         self._suffixes.append(suffixes[order])
         self._words.append(rows[order, -1])
@@ -235,8 +235,8 @@ class _ArpaParser:
 
     def _check_duplicates(self, keys: np.ndarray, places: list[int]) -> None:
         order = np.argsort(keys, kind="stable")
-        again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        if len(again):
-            row = order[again[0] + 1]
+        duplicates = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if len(duplicates):
+            row = order[duplicates[0] + 1]
             self._number = places[row]
-            raise self._error(f"duplicate n-gram, first given in line {places[order[again[0]]]}")
+            raise self._error(f"duplicate n-gram, first given in line {places[order[duplicates[0]]]}")

@@ -163,9 +163,9 @@ def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, fl
     t = [int((adjusted == j).sum()) for j in range(5)]
     if all(t[1:4]):
         y = t[1] / (t[1] + 2 * t[2])
-        found = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
-        if all(0 <= amount <= j for j, amount in enumerate(found, 1)):
-            return found[0], found[1], found[2]
+        discounts = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
+        if all(0 <= amount <= j for j, amount in enumerate(discounts, 1)):
+            return discounts[0], discounts[1], discounts[2]
     _log.warning(
         "the Kneser-Ney discounts of the %s cannot be computed (%s of count 1, 2, 3, 4: small or artificial "
         "text); using %s, %s and %s",
@@ -204,8 +204,8 @@ def smooth(counts: NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageMod
     probs[1 + BEGIN] = 1.0
     floor = np.finfo(np.float32).tiny
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
-    logged = np.log10(np.maximum(backoffs, floor))
-    logged[0] = 0.0  # the empty context has no backoff
+    log_backoffs = np.log10(np.maximum(backoffs, floor))
+    log_backoffs[0] = 0.0  # the empty context has no backoff
     return NgramLanguageModel(
-        vocabulary, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
+        vocabulary, trie, log_probs.astype(np.float32), log_backoffs.astype(np.float32), counts.suffixes
     )
