@@ -1,8 +1,8 @@
 """The interface of word aligners: trained on sentence pairs, they align target words with source words.
 
 An `Aligner` has one direction; `regard.alignment.word_aligner` combines two. A `TrainingSetup` holds the
-parameters of a
-training run other than text and configuration: threads, seed, and the reduction of counts over processes.
+parameters of a training run other than text and configuration: threads, seed, and the reduction of counts
+over processes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ class TrainingSetup:
     reduce: Reduce = _identity
 
     def __post_init__(self) -> None:
-        """Set the number of threads to that of the processors by default."""
+        """Set the number of threads to that of the processors if it is 0."""
         if not self.num_threads:
             object.__setattr__(self, "num_threads", num_available_cpus())
 

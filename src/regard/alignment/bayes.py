@@ -70,8 +70,7 @@ class BayesConfig:
     alpha: float = option(
         default=0.0003,
         help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer "
-        "translations per "
-        "word.",
+        "translations per word.",
         gt=0,
         le=1e6,
     )
@@ -279,12 +278,14 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: TrainingSetup) -> 
     seeds = np.random.SeedSequence(setting.seed).spawn(config.num_chains)[setting.rank :: setting.world_size]
     samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
     with ThreadPoolExecutor(max(1, min(setting.num_threads, len(samplers)))) as pool:
-        for stage, of in zip(STAGES, config.passes(len(corpus)), strict=True):
-            for number in range(1, of + 1):
-                judged = number == of or number % LIKELIHOOD_INTERVAL == 0
+        for stage, num_passes in zip(STAGES, config.passes(len(corpus)), strict=True):
+            for number in range(1, num_passes + 1):
+                with_likelihood = number == num_passes or number % LIKELIHOOD_INTERVAL == 0
                 # The samplers release the interpreter lock, so plain threads run them in parallel.
-                found = list(pool.map(lambda sampler, at=(stage, judged): sampler.step(*at), samplers))
-                _report(setting, stage, number, of, config.num_chains, found)
+                results = list(
+                    pool.map(lambda sampler, at=(stage, with_likelihood): sampler.step(*at), samplers)
+                )
+                _report(setting, stage, number, num_passes, config.num_chains, results)
         links = _best_links(layout, samplers, config, setting, pool.map)
     return BayesAligner(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
 
@@ -401,14 +402,21 @@ def _best_links(
 
 
 def _report(
-    setting: TrainingSetup, stage: str, number: int, of: int, samplers: int, found: Sequence[np.ndarray]
+    setting: TrainingSetup,
+    stage: str,
+    number: int,
+    num_passes: int,
+    samplers: int,
+    results: Sequence[np.ndarray],
 ) -> None:
     """Report the means over all samplers, including those of other processes."""
-    sums = setting.reduce(np.sum(found, axis=0) if found else np.zeros(4))
+    sums = setting.reduce(np.sum(results, axis=0) if results else np.zeros(4))
     # Fewer samplers than processes are possible; an idle process contributes zeros.
     moved, null, tokens, log_likelihood = sums / samplers
-    figures = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
-    setting.report(IterationStats(f"bayes {stage}", number, of, log_likelihood, round(tokens), figures))
+    metrics = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
+    setting.report(
+        IterationStats(f"bayes {stage}", number, num_passes, log_likelihood, round(tokens), metrics)
+    )
 
 
 def _layout_without_slots(corpus: Corpus) -> TextLayout:
@@ -432,7 +440,7 @@ def _with_prior(fertilities: np.ndarray, alpha: float) -> np.ndarray:
 
 def _ratios(weights: np.ndarray) -> np.ndarray:
     """Return F(c + 1) / F(c) of the weights F; more than 6 links are practically excluded."""
-    least = np.float32(1e-30)
+    floor = np.float32(1e-30)
     ratios = np.full_like(weights, 1e-10)
-    ratios[:, :-2] = np.minimum((weights[:, 1:-1] + least) / (weights[:, :-2] + least), np.float32(1e6))
+    ratios[:, :-2] = np.minimum((weights[:, 1:-1] + floor) / (weights[:, :-2] + floor), np.float32(1e6))
     return ratios

@@ -45,7 +45,7 @@ class SamplerState(NamedTuple):
         counts: float32, the number of links of each word pair, by slot.
         totals: float32, the number of links of each source word.
         nulls: float32, the number of null links of each target word; the last entry is their sum.
-        jumps: float32, J: that of a jump of d words is at `len // 2 + d`.
+        jumps: float32, J; the value for a jump of d words is at index `len(jumps) // 2 + d`.
         reversed_jumps: float32, the same, reversed.
         fertility_ratios: float32 [source words, NUM_FERTILITIES]: F(c + 1) / F(c) in column c.
         jump_counts: float64 [2 * MAX_JUMP + 1], the count of each jump.

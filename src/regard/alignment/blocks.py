@@ -57,7 +57,7 @@ class Block:
         table: TranslationTable,
         counts: np.ndarray,
         threads: int,
-    ):
+    ) -> None:
         """Add the posterior of every cell to the count of its table entry.
 
         Each task has its own source words, and hence rows of the table. No two tasks write to the same entry,

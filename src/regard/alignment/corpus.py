@@ -1,8 +1,8 @@
 """The text of an aligner: two sides as flat integer arrays for compiled loops.
 
-Words are separated by white space. They are numbered by frequency, most frequent first, so that frequent
-reads are close together in memory. When a trained aligner is applied, words that did not occur in training
-are `UNKNOWN`.
+Words are separated by white space. They are numbered by frequency, most frequent first, so that the
+data of frequent words is close together in memory. When a trained aligner is applied, words that did not
+occur in training are `UNKNOWN`.
 """
 
 from array import array
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "Corpus", "Text", "WordList", "split_joined"]
 
 UNKNOWN = -1
-"""The number of words that do not occur in the training text."""
+"""The number that stands for all words that do not occur in the training text."""
 
 TokenPairs = Iterable[tuple[Sequence[str], Sequence[str]]]
 

@@ -74,17 +74,17 @@ class EMAligner(ABC):
         """Run the expectation step over a block; see `Expectation`."""
 
     @abstractmethod
-    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Write the source position of each target token, -1 for none, to `heads`, int32 [target tokens]."""
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
+        """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `Aligner.align`."""
         threads = threads or num_available_cpus()
-        heads = [np.empty(0, dtype=np.int32)]
+        links = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
-            heads.append(np.empty(_num_target_tokens(block), dtype=np.int32))
-            self.best(block, heads[-1], threads)
-        return np.concatenate(heads)
+            links.append(np.empty(_num_target_tokens(block), dtype=np.int32))
+            self.best(block, links[-1], threads)
+        return np.concatenate(links)
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the probability of every link; see `Aligner.posteriors`."""

@@ -48,14 +48,14 @@ def max_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
     Returns:
         float32 [words].
     """
-    found = np.ones(len(corpus.source.words), dtype=np.int64)
+    maxima = np.ones(len(corpus.source.words), dtype=np.int64)
     lengths, starts = corpus.source.lengths.astype(np.int64), corpus.source.starts
     inside = np.arange(len(fertilities)) - np.repeat(corpus.source.offsets[:-1], lengths)
     tokens = corpus.source.tokens[np.repeat(starts, lengths) + inside]
     known = tokens >= 0
     # `maximum.at` handles repeated indices, unlike indexing.
-    np.maximum.at(found, tokens[known], fertilities[known])
-    return found.astype(np.float32)
+    np.maximum.at(maxima, tokens[known], fertilities[known])
+    return maxima.astype(np.float32)
 
 
 def align_fertilities(

@@ -4,10 +4,9 @@
 
 p(i | i', m) depends only on the jump i - i', is normalized over the m source words and interpolated with a
 uniform distribution. The first word has a jump distribution of its own. Null words are as in Och & Ney
-(2003):
-each source position has a null state, which is entered with a fixed probability and stores the position for
-the next jump. The translation table is initialized with Model 1. The expectation step is the forward-backward
-algorithm.
+(2003): each source position has a null state, which is entered with a fixed probability and stores the
+position for the next jump. The translation table is initialized with Model 1. The expectation step is the
+forward-backward algorithm.
 """
 
 import math
@@ -77,19 +76,19 @@ class HMMAligner(EMAligner):
         """Create the aligner."""
         self.table, self.jumps, self.config = table, jumps, config
 
-    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the best source words, or the best path; see `EMAligner.best`."""
         if self.config.decoding == "viterbi":
-            run_over_sentences(viterbi, block, threads, *self._arguments(block), heads)
+            run_over_sentences(viterbi, block, threads, *self._arguments(block), links)
             return
-        posteriors, null = np.empty(len(block.slots), np.float32), np.empty(len(heads), np.float32)
+        posteriors, null = np.empty(len(block.slots), np.float32), np.empty(len(links), np.float32)
         self.expect(block, posteriors, null, threads)
         target = block.corpus.target
         shapes = block.corpus.source.lengths, target.lengths, target.offsets, block.cells
-        run_over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
+        run_over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, links)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """Run the expectation step over a block; return log-likelihood, null words, and jump counts."""
+        """Run the expectation step; return log-likelihood, number of null words, and jump counts."""
         return run_over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
 
     def _arguments(self, block: Block) -> tuple[Any, ...]:
@@ -136,18 +135,18 @@ def train_hmm(corpus: Corpus, config: HMMConfig, setting: TrainingSetup) -> HMMA
         first = IBM1Config(iterations=config.ibm1_iterations, alpha=config.alpha)
         train_ibm1(corpus, first, setting, table)
     model = HMMAligner(table, np.ones((2, NUM_JUMPS)), config)
-    maximizer = EMTrainer(corpus, table, setting)
+    trainer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
         return model.expect(block, posteriors, null, setting.num_threads)
 
     for number in range(1, config.iterations + 1):
-        sums = maximizer.step(expect, config.alpha)
+        sums = trainer.step(expect, config.alpha)
         # Unnormalized counts: `transitions` normalizes them for each sentence length.
         model.jumps = sums[2:].reshape(2, NUM_JUMPS)
-        figures = {"null": sums[1] / words}
-        setting.report(IterationStats("hmm", number, config.iterations, float(sums[0]), words, figures))
+        metrics = {"null": sums[1] / words}
+        setting.report(IterationStats("hmm", number, config.iterations, float(sums[0]), words, metrics))
     return model
 
 
@@ -284,14 +283,14 @@ def _expect(
 
 
 @njit(nogil=True, cache=True)
-def _pick(first, last, sources, targets, offsets, cells, posteriors, null, threshold, heads):
+def _pick(first, last, sources, targets, offsets, cells, posteriors, null, threshold, links):
     for row in range(first, last):
         m, n = sources[row], targets[row]
         for j in range(n):
             at = offsets[row] + j
-            most, heads[at] = null[at], -1
+            most, links[at] = null[at], -1
             for i in range(m):
                 value = posteriors[cells[row] + i * n + j]
                 if value > most and value >= threshold:
-                    most, heads[at] = value, i
+                    most, links[at] = value, i
     return np.zeros(0)

@@ -61,9 +61,9 @@ def viterbi(
     jumps,
     null_probability,
     smoothing,
-    heads,
+    links,
 ):
-    """Write each pair's Viterbi path to `heads`: the source position of each target word, -1 for null."""
+    """Write each pair's Viterbi path to `links`: the source position of each target word, -1 for null."""
     longest, widest = 1, 1
     for row in range(first_row, last_row):
         longest, widest = max(longest, sources[row]), max(widest, targets[row])
@@ -75,7 +75,7 @@ def viterbi(
     came = np.empty((widest, longest + 1), np.int32)
     for row in range(first_row, last_row):
         m, n = sources[row], targets[row]
-        out = heads[offsets[row] : offsets[row] + n]
+        out = links[offsets[row] : offsets[row] + n]
         out[:] = -1
         if m == 0:
             continue

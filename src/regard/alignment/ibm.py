@@ -25,7 +25,7 @@ from regard.config import configclass, option
 __all__ = ["IBM1Config", "IBM2Config", "IBMAligner", "train_ibm1", "train_ibm2"]
 
 UNIFORM = -1.0
-"""A value of `null_word` that gives the null word the same probability as each source word."""
+"""A value of `IBMAligner.null` that gives the null word the same probability as each source word."""
 
 
 @configclass
@@ -84,9 +84,9 @@ class IBMAligner(EMAligner):
         """Create the aligner."""
         self.table, self.null, self.tension = table, null, tension
 
-    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the best source words; see `EMAligner.best`."""
-        run_over_sentences(_best, block, threads, *_arguments(self, block), heads)
+        run_over_sentences(_best, block, threads, *_arguments(self, block), links)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
@@ -127,16 +127,16 @@ def train_ibm1(
     """
     table = TranslationTable.of(corpus, setting.num_threads) if table is None else table
     model = IBMAligner(table, UNIFORM if config.null_word else 0.0, 0.0)
-    maximizer = EMTrainer(corpus, table, setting)
+    trainer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
         return model.expect(block, posteriors, null, setting.num_threads)
 
     for number in range(1, config.iterations + 1):
-        sums = maximizer.step(expect, config.alpha)
-        figures = {"null": sums[1] / words}
-        setting.report(IterationStats("ibm1", number, config.iterations, float(sums[0]), words, figures))
+        sums = trainer.step(expect, config.alpha)
+        metrics = {"null": sums[1] / words}
+        setting.report(IterationStats("ibm1", number, config.iterations, float(sums[0]), words, metrics))
     return model
 
 
@@ -144,7 +144,7 @@ def train_ibm2(corpus: Corpus, config: IBM2Config, setting: TrainingSetup) -> IB
     """Train Model 2."""
     table = TranslationTable.of(corpus, setting.num_threads)
     model = IBMAligner(table, config.null_probability, config.tension)
-    maximizer = EMTrainer(corpus, table, setting)
+    trainer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
@@ -152,9 +152,9 @@ def train_ibm2(corpus: Corpus, config: IBM2Config, setting: TrainingSetup) -> IB
 
     sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
     for number in range(1, config.iterations + 1):
-        sums = maximizer.step(expect, config.alpha)
-        figures: dict[str, Any] = {"null": sums[1] / words, "tension": model.tension}
-        setting.report(IterationStats("ibm2", number, config.iterations, float(sums[0]), words, figures))
+        sums = trainer.step(expect, config.alpha)
+        metrics: dict[str, Any] = {"null": sums[1] / words, "tension": model.tension}
+        setting.report(IterationStats("ibm2", number, config.iterations, float(sums[0]), words, metrics))
         # In the first pass translations are uniform, so its links contain no information on the diagonal.
         if config.fit_tension and number > 1:
             model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
@@ -252,7 +252,7 @@ def _expect(
 
 @njit(nogil=True, cache=True)
 def _best(
-    first, last, sources, tokens, starts, targets, offsets, cells, slots, values, nulls, null, tension, heads
+    first, last, sources, tokens, starts, targets, offsets, cells, slots, values, nulls, null, tension, links
 ):
     longest, widest = 1, 1
     for row in range(first, last):
@@ -264,7 +264,7 @@ def _best(
         share = _null_share(null, m)
         if m:
             _weights(m, n, tension, 1 - share, rise, fall, up, down)
-        out = heads[offsets[row] : offsets[row] + n]
+        out = links[offsets[row] : offsets[row] + n]
         for j in range(n):
             most[j] = share * _value(nulls, tokens[starts[row] + j])
             out[j] = -1

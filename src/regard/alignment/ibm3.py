@@ -93,11 +93,11 @@ class IBM3Aligner(EMAligner):
         self.table, self.jumps, self.config = table, jumps, config
         self.fertilities, self.distortions = fertilities, distortions
 
-    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the links with hill climbing; see `EMAligner.best`."""
-        self._viterbi_links(block, heads, threads)
+        self._viterbi_links(block, links, threads)
         source, text, values = self._arguments(block)
-        run_over_sentences(best_links, block, threads, *source, *text, *values, heads)
+        run_over_sentences(best_links, block, threads, *source, *text, *values, links)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step over a block; see `EMAligner.expect` and `expect_fertilities`."""
@@ -107,18 +107,18 @@ class IBM3Aligner(EMAligner):
         self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run the expectation step, and return the fertility posteriors too, [source tokens, 10]."""
-        heads = np.empty(len(null), dtype=np.int32)
-        self._viterbi_links(block, heads, threads)
+        links = np.empty(len(null), dtype=np.int32)
+        self._viterbi_links(block, links, threads)
         source, text, values = self._arguments(block)
         offsets = block.corpus.source.offsets
         counted = np.empty((int(offsets[-1]), MAX_FERTILITY + 1), dtype=np.float32)
-        filled = heads, posteriors, null, counted
+        filled = links, posteriors, null, counted
         sums = run_over_sentences(expect, block, threads, *source, offsets, *text, *values, *filled)
         return sums, counted
 
-    def _viterbi_links(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Write the Viterbi path of the HMM to `heads`."""
-        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, heads, threads)
+    def _viterbi_links(self, block: Block, links: np.ndarray, threads: int) -> None:
+        """Write the Viterbi path of the HMM to `links`."""
+        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
 
     def _arguments(self, block: Block) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
         source, target, table = block.corpus.source, block.corpus.target, self.table
@@ -161,7 +161,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     )
     fertilities = _smoothed(totals, config.fertility_alpha)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
-    maximizer = EMTrainer(corpus, model.table, setting)
+    trainer = EMTrainer(corpus, model.table, setting)
     for number in range(1, config.iterations + 1):
         totals = np.zeros((words + 1, MAX_FERTILITY + 1))
 
@@ -173,21 +173,21 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
             sum_fertilities(source.tokens, source.starts, source.lengths, counted, totals)
             return sums
 
-        sums = maximizer.step(count, config.alpha)
+        sums = trainer.step(count, config.alpha)
         model.fertilities = _smoothed(setting.reduce(totals), config.fertility_alpha)
         model.distortions = sums[2:]
-        figures = {"null": sums[1] / max(1, targets)}
-        setting.report(IterationStats("ibm3", number, config.iterations, float(sums[0]), targets, figures))
+        metrics = {"null": sums[1] / max(1, targets)}
+        setting.report(IterationStats("ibm3", number, config.iterations, float(sums[0]), targets, metrics))
     return model
 
 
-def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _count_links(corpus: Corpus, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the fertilities of each source word, and the distances from the diagonal, of given links."""
     source, target = corpus.source, corpus.target
     linked = np.zeros(int(source.lengths.sum()), dtype=np.int64)
     rows = np.repeat(np.arange(len(corpus)), target.lengths)
-    found = heads >= 0
-    places, row = heads[found].astype(np.int64), rows[found]
+    linked_targets = links >= 0
+    places, row = links[linked_targets].astype(np.int64), rows[linked_targets]
     np.add.at(linked, source.offsets[row] + places, 1)
     totals = np.zeros((len(source.words) + 1, MAX_FERTILITY + 1))
     # Rows of the identity matrix are the one-hot fertilities.
@@ -198,7 +198,7 @@ def _count_links(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndar
         np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)],
         totals,
     )
-    here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
+    here = (np.arange(len(links)) - np.repeat(target.offsets[:-1], target.lengths))[linked_targets]
     # The same as `diagonal_position` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
     distances = np.bincount(

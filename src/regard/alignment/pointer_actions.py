@@ -56,8 +56,10 @@ def align_actions(
             )
     corpus = Corpus.from_tokens(((list(source), list(target)) for source, target in pairs))
     aligner = train_both(corpus, config or BayesConfig(), setting)
-    found = aligner.posteriors(corpus, threads=setting.num_threads)
-    return [write_actions(target, monotone_alignment(p)) for (_, target), p in zip(pairs, found, strict=True)]
+    posteriors = aligner.posteriors(corpus, threads=setting.num_threads)
+    return [
+        write_actions(target, monotone_alignment(p)) for (_, target), p in zip(pairs, posteriors, strict=True)
+    ]
 
 
 def write_action_tables(
@@ -87,10 +89,10 @@ def write_action_tables(
                     f"form must not contain {STEP}"
                 )
     pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
-    found = iter(align_actions(pairs, setting=setting))
+    actions = iter(align_actions(pairs, setting=setting))
     for path, table in zip(paths, rows, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, "".join(f"{source}\t{next(found)}\n" for source, _ in table).encode())
+        write_atomic(path, "".join(f"{source}\t{next(actions)}\n" for source, _ in table).encode())
     return [len(table) for table in rows]
 
 
@@ -103,15 +105,15 @@ def monotone_alignment(probabilities: Float[np.ndarray, "T S"]) -> list[int | No
     Returns:
         The source position of each target position, strictly increasing, or None where unaligned.
     """
-    likely = np.where(probabilities < MIN_LINK_PROBABILITY, 0.0, probabilities)
-    length, width = likely.shape
+    kept = np.where(probabilities < MIN_LINK_PROBABILITY, 0.0, probabilities)
+    length, width = kept.shape
     # best[t, s]: the optimum for the first t target and the first s source positions.
     best = np.zeros((length + 1, width + 1))
     for t in range(length):
         for s in range(width):
             # As in the longest common subsequence, with probabilities instead of matches.
-            best[t + 1, s + 1] = max(best[t, s] + likely[t, s], best[t, s + 1], best[t + 1, s])
-    heads: list[int | None] = [None] * length
+            best[t + 1, s + 1] = max(best[t, s] + kept[t, s], best[t, s + 1], best[t + 1, s])
+    links: list[int | None] = [None] * length
     t, s = length, width
     # Backtrace; ties prefer no link.
     while t and s:
@@ -121,8 +123,8 @@ def monotone_alignment(probabilities: Float[np.ndarray, "T S"]) -> list[int | No
             s -= 1
         else:
             t, s = t - 1, s - 1
-            heads[t] = s
-    return heads
+            links[t] = s
+    return links
 
 
 def write_actions(target: str, links: Sequence[int | None]) -> str:
@@ -132,9 +134,9 @@ def write_actions(target: str, links: Sequence[int | None]) -> str:
         target: The text.
         links: The source position of each target character, counted from 0 and strictly increasing, or None.
     """
-    written, place = "", 0
-    for character, head in zip(target, links, strict=True):
-        steps = 0 if head is None else head - place
-        written += STEP * steps + character
-        place += steps
-    return written
+    actions, position = "", 0
+    for character, link in zip(target, links, strict=True):
+        steps = 0 if link is None else link - position
+        actions += STEP * steps + character
+        position += steps
+    return actions

@@ -59,14 +59,14 @@ class WordAligner:
         Raises:
             DataError: if the method needs a direction that was not trained.
         """
-        heads = []
+        directions = []
         for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
             if method in DIRECTIONS and method != name:
                 # The method does not use this direction.
-                heads.append(np.full(int(text.target.lengths.sum()), -1, dtype=np.int32))
+                directions.append(np.full(int(text.target.lengths.sum()), -1, dtype=np.int32))
             else:
-                heads.append(self._direction(name).align(text, threads))
-        return symmetrize(corpus, heads[0], heads[1], method)
+                directions.append(self._direction(name).align(text, threads))
+        return symmetrize(corpus, directions[0], directions[1], method)
 
     def posteriors(
         self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0
@@ -114,9 +114,9 @@ class WordAligner:
         directory = Path(directory)
         self.check_output_dir(directory)
         try:
-            with atomic_directory(directory) as place:
+            with atomic_directory(directory) as temp_dir:
                 for name, words in zip(("source", "target"), self.words, strict=True):
-                    (place / f"{name}.words").write_bytes("\n".join(words.words).encode())
+                    (temp_dir / f"{name}.words").write_bytes("\n".join(words.words).encode())
                 directions: dict[str, Any] = {}
                 for name in DIRECTIONS:
                     aligner = self.forward if name == "forward" else self.backward
@@ -124,27 +124,29 @@ class WordAligner:
                         state = aligner.state()
                         directions[name] = {"kind": aligner.kind, "settings": state.settings}
                         arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
-                        save_file(arrays, place / f"{name}.safetensors")
-                digests = compute_checksums(place, sorted(path.name for path in place.iterdir()))
-                about = {
+                        save_file(arrays, temp_dir / f"{name}.safetensors")
+                digests = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
+                description = {
                     "format": ALIGNER_FORMAT,
                     "lowercase": self.lowercase,
                     **directions,
                     "sha256": digests,
                 }
-                (place / ALIGNER_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+                (temp_dir / ALIGNER_FILE).write_text(
+                    json.dumps(description, indent=2) + "\n", encoding="utf-8"
+                )
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{directory}: cannot be written: {reason}") from None
 
     @staticmethod
-    def check_output_dir(folder: Path) -> None:
+    def check_output_dir(directory: Path) -> None:
         """Check, before training, that an aligner may be saved to a directory.
 
         Raises:
             DataError: if the directory contains something other than an aligner.
         """
-        check_replaceable(folder, ALIGNER_FILE, "an aligner")
+        check_replaceable(directory, ALIGNER_FILE, "an aligner")
 
     @classmethod
     def load(cls, directory: Path | str) -> "WordAligner":
@@ -155,26 +157,26 @@ class WordAligner:
         """
         directory = Path(directory)
         try:
-            about = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
+            description = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
         except InvalidJsonError as error:
             raise DataError(
                 f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}"
             ) from None
-        if about.format != ALIGNER_FORMAT:
+        if description.format != ALIGNER_FORMAT:
             raise DataError(
-                f"{directory / ALIGNER_FILE}: format {about.format!r} is not supported, expected "
+                f"{directory / ALIGNER_FILE}: format {description.format!r} is not supported, expected "
                 f"{ALIGNER_FORMAT}"
             )
-        parts = {"forward": about.forward, "backward": about.backward}
+        parts = {"forward": description.forward, "backward": description.backward}
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
-        verify_checksums(directory, about.sha256, needed, ALIGNER_FILE)
+        verify_checksums(directory, description.sha256, needed, ALIGNER_FILE)
         source, target = (_read_words(directory / f"{name}.words") for name in ("source", "target"))
         sizes = len(source), len(target)
-        forward = _load(directory, "forward", about.forward, sizes)
+        forward = _load(directory, "forward", description.forward, sizes)
         # The backward direction exchanges source and target.
-        backward = _load(directory, "backward", about.backward, (sizes[1], sizes[0]))
-        return cls((source, target), forward, backward, about.lowercase)
+        backward = _load(directory, "backward", description.backward, (sizes[1], sizes[0]))
+        return cls((source, target), forward, backward, description.lowercase)
 
 
 @configclass
@@ -205,13 +207,15 @@ def _read_words(path: Path) -> WordList:
 
 
 def _load(
-    folder: Path, name: str, about: _DirectionDescription | None, sizes: tuple[int, int]
+    directory: Path, name: str, description: _DirectionDescription | None, sizes: tuple[int, int]
 ) -> Aligner | None:
-    if about is None:
+    if description is None:
         return None
-    path = folder / f"{name}.safetensors"
+    path = directory / f"{name}.safetensors"
     try:
-        return ALIGNER_CLASSES[about.kind].from_state(AlignerState(about.settings, load_file(path)), sizes)
+        return ALIGNER_CLASSES[description.kind].from_state(
+            AlignerState(description.settings, load_file(path)), sizes
+        )
     except KeyError as error:
         raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
@@ -237,13 +241,13 @@ def train_both(
         directions: The directions to train.
         report: Function called with the direction and the results of each pass, instead of `setting.report`.
     """
-    made: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
+    aligners: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:
             callback = setting.report if report is None else _named(report, name)
-            made[name] = train_direction(text, config, replace(setting, report=callback))
+            aligners[name] = train_direction(text, config, replace(setting, report=callback))
     words = (corpus.source.words, corpus.target.words)
-    return WordAligner(words, made["forward"], made["backward"], lowercase)
+    return WordAligner(words, aligners["forward"], aligners["backward"], lowercase)
 
 
 def _named(report: Callable[[str, IterationStats], None], name: str) -> Callable[[IterationStats], None]:

@@ -76,19 +76,19 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
             f"links of {len(links)} sentence pairs, gold links of {len(gold)}: they must cover the same pairs"
         )
     rows = [
-        (len(found), len(truth.sure), len(found & truth.sure), len(found & truth.possible))
-        for found, truth in zip(links, gold, strict=True)
+        (len(found), len(reference.sure), len(found & reference.sure), len(found & reference.possible))
+        for found, reference in zip(links, gold, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def aer_from_counts(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
-    """Return the AER of rows of summed counts (see `recount_links`), for `regard.metrics.significance`."""
+    """Return the AER of rows of summed counts (see `count_links`), for `regard.metrics.significance`."""
     found, sure, found_sure, found_possible = summed.T
     total = found + sure
     # Without links and sure links, the AER is 0.
-    right = np.where(total > 0, found_sure + found_possible, 1.0)
-    return 1 - right / np.where(total > 0, total, 1.0)
+    agreement = np.where(total > 0, found_sure + found_possible, 1.0)
+    return 1 - agreement / np.where(total > 0, total, 1.0)
 
 
 def links_from_weights(
@@ -99,10 +99,9 @@ def links_from_weights(
     """Link each target word to the source word with the highest attention, Ghader & Monz (2017).
 
     Weights of subword tokens are joined first (`merge_subwords`). Of equal weights, the first is used. A
-    target
-    word is not linked if it has no attention to any word, or more to the sink than to any word. Symbols that
-    a tokenizer adds to every line (`</s>`) are ignored, because pre-trained models attend to them regardless
-    of the word.
+    target word is not linked if it has no attention to any word, or more to the sink than to any word.
+    Symbols that a tokenizer adds to every line (`</s>`) are ignored, because pre-trained models attend to
+    them regardless of the word.
 
     Args:
         weights: Attention of each target token to each source token.

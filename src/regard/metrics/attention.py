@@ -7,7 +7,7 @@ Here, with alpha_tj the attention of time step t to source token j:
     support   the number of source tokens with alpha_tj > 0
     accuracy  the share of time steps whose top-scoring token is the reference token
     coverage  of a sentence: mean_j min(1, sum_t alpha_tj), between words
-    links     each target word with the source word of the highest attention (Ghader & Monz 2017)
+    links     each target word with the source word of the highest attention (Ghader & Monz, 2017)
     selected  of hard attention, each target word with every source word that was selected for it: alignment
               error, precision and recall of the selected sets
 
@@ -125,13 +125,13 @@ def attention_statistics(
         links: Word links. Default: those of the weights.
         selected: Links to all selected words, for hard attention.
     """
-    own = weights[:-1].mean(axis=1)  # (T - 1, S)
+    mean_weights = weights[:-1].mean(axis=1)  # (T - 1, S)
     return SentenceAttention(
         entropies=entropy(weights).mean(axis=1),
         support=support(weights).mean(axis=1),
         correct=correct,
-        coverage=coverage(merge_subwords(own, source_words, target_words)),
-        links=links_from_weights(own, source_words, target_words) if links is None else links,
+        coverage=coverage(merge_subwords(mean_weights, source_words, target_words)),
+        links=links_from_weights(mean_weights, source_words, target_words) if links is None else links,
         selected=selected,
     )
 
@@ -164,7 +164,7 @@ class Histogram:
 
     @property
     def accuracy_interval(self) -> Float[np.ndarray, "N 2"]:
-        """Return the 95 % interval of each bin's accuracy (Wilson 1927), assuming independent steps."""
+        """Return the 95 % interval of each bin's accuracy (Wilson, 1927), assuming independent steps."""
         counts = np.array(self.counts, dtype=np.float64)
         n, share = np.where(counts > 0, counts, np.nan), self.accuracy
         # The Wilson interval is also valid for small counts and for shares of 0 or 1.
@@ -204,16 +204,16 @@ class AttentionStatistics:
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types. An `aer` of 0 is best; Table 3 of the paper has 1 - AER."""
         score = self.alignment
-        single = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
-        figures: dict[str, Any] = {name: getattr(self, name) for name in single}
+        names = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
+        content: dict[str, Any] = {name: getattr(self, name) for name in names}
         if score is not None:
-            figures |= {"aer": score.aer, "one_minus_aer": 1 - score.aer}
-            figures |= {"precision": score.precision, "recall": score.recall}
+            content |= {"aer": score.aer, "one_minus_aer": 1 - score.aer}
+            content |= {"precision": score.precision, "recall": score.recall}
         if self.selection is not None:
-            figures["selection"] = asdict(self.selection)
-        figures["entropies"] = {name: list(value) for name, value in vars(self.entropies).items()}
-        figures["coverages"] = {name: list(getattr(self.coverages, name)) for name in ("edges", "counts")}
-        return figures
+            content["selection"] = asdict(self.selection)
+        content["entropies"] = {name: list(value) for name, value in vars(self.entropies).items()}
+        content["coverages"] = {name: list(getattr(self.coverages, name)) for name in ("edges", "counts")}
+        return content
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "AttentionStatistics":
@@ -227,14 +227,14 @@ class AttentionStatistics:
                 Histogram(**{name: tuple(values) for name, values in record[key].items()})
                 for key in ("entropies", "coverages")
             )
-            single = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
+            names = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
             score = None
             if "aer" in record:
                 score = AlignmentScore(record["precision"], record["recall"], record["aer"])
-            figures = {name: record[name] for name in single}
+            means = {name: record[name] for name in names}
             selection = AlignmentScore(**record["selection"]) if "selection" in record else None
             return cls(
-                **figures, entropies=entropies, coverages=coverages, alignment=score, selection=selection
+                **means, entropies=entropies, coverages=coverages, alignment=score, selection=selection
             )
         except (KeyError, TypeError, AttributeError):
             raise DataError("the record does not contain attention statistics of a model") from None
@@ -263,7 +263,7 @@ def summarize(
         np.concatenate([getattr(one, name) for one in sentences])
         for name in ("entropies", "support", "correct")
     )
-    covered = np.array([one.coverage for one in sentences])
+    coverages = np.array([one.coverage for one in sentences])
     bins = max(math.ceil(round(float(entropies.max()) / width, _DECIMALS)), 1)
     return AttentionStatistics(
         sentences=len(sentences),
@@ -271,9 +271,9 @@ def summarize(
         accuracy=float(right.mean()),
         entropy=float(entropies.mean()),
         support=float(supports.mean()),
-        coverage=float(covered.mean()),
+        coverage=float(coverages.mean()),
         entropies=_histogram(entropies, width, bins, right),
-        coverages=_histogram(covered, _COVERAGE_BIN, round(1 / _COVERAGE_BIN)),
+        coverages=_histogram(coverages, _COVERAGE_BIN, round(1 / _COVERAGE_BIN)),
         alignment=alignment,
         selection=selection,
     )
@@ -294,18 +294,18 @@ def score_links(
     """
     links = [frozenset[tuple[int, int]]() if one is None else one.links for one in sentences]
     selected = [frozenset[tuple[int, int]]() if one is None else one.selected for one in sentences]
-    whole = [one for one in selected if one is not None]
-    sets = alignment_score(whole, gold) if len(whole) == len(selected) else None
-    return alignment_score(links, gold), sets
+    selections = [one for one in selected if one is not None]
+    selection_score = alignment_score(selections, gold) if len(selections) == len(selected) else None
+    return alignment_score(links, gold), selection_score
 
 
 def _histogram(
-    values: Float[np.ndarray, "N"], width: float, bins: int, right: Bool[np.ndarray, "N"] | None = None
+    values: Float[np.ndarray, "N"], width: float, bins: int, correct: Bool[np.ndarray, "N"] | None = None
 ) -> Histogram:
     """Count nonnegative values in a number of bins of equal width."""
     edges = np.round(np.arange(bins + 1) * width, 2 * _DECIMALS)
-    place = np.searchsorted(edges, np.round(values, _DECIMALS), side="right") - 1
-    place = place.clip(0, bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    found = None if right is None else tuple(np.bincount(place[right], minlength=bins).tolist())
-    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), found)
+    bin_ids = np.searchsorted(edges, np.round(values, _DECIMALS), side="right") - 1
+    bin_ids = bin_ids.clip(0, bins - 1)
+    counts = np.bincount(bin_ids, minlength=bins)
+    num_correct = None if correct is None else tuple(np.bincount(bin_ids[correct], minlength=bins).tolist())
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), num_correct)

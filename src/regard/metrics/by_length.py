@@ -197,8 +197,8 @@ def score_by_length(
         if len(rows) == 1:
             return BucketScore(float(counts.aggregate(own)[0]))
         if baseline is None:
-            found = bootstrap(own, counts.aggregate, resamples, seed)
-            return BucketScore(found.value, (found.low, found.high))
+            estimate = bootstrap(own, counts.aggregate, resamples, seed)
+            return BucketScore(estimate.value, (estimate.low, estimate.high))
         pair = paired_bootstrap(baseline.rows[rows], own, counts.aggregate, resamples, seed)
         interval = (pair.other.low, pair.other.high)
         return BucketScore(pair.other.value, interval, pair.difference, pair.p_value)

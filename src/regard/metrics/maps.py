@@ -3,7 +3,7 @@
 The maps come from forced decoding of the same translation, or from systems that produced the same
 translation. Their rows are then the same words. Their columns may differ by the sink of one system. Columns
 are matched by word, and a missing sink counts as 0, so a soft attention map can be subtracted from a
-constrained one (the comparison of Malaviya et al. 2018, Figure 2).
+constrained one (the comparison of Malaviya et al., 2018, Figure 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,12 +65,12 @@ class AttentionMap:
             source_words: Word index of each source token, counted from 0; -1 for the sink.
             target_words: Word index of each target token.
         """
-        own = np.asarray(source_words, dtype=np.int64)
-        sink = bool((own < 0).any())
+        words = np.asarray(source_words, dtype=np.int64)
+        sink = bool((words < 0).any())
         joined = np.zeros((len(target), len(source) + sink))
         # The sink becomes an additional word after the last one.
-        some = merge_subwords(weights, np.where(own < 0, len(source), own).tolist(), target_words)
-        joined[: some.shape[0], : some.shape[1]] = some
+        merged = merge_subwords(weights, np.where(words < 0, len(source), words).tolist(), target_words)
+        joined[: merged.shape[0], : merged.shape[1]] = merged
         return cls(tuple(source), tuple(target), joined)
 
     @property

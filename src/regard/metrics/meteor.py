@@ -83,8 +83,8 @@ def count_meteor(
         raise UsageError(f"METEOR is available for English only: expected language 'en', got {language!r}")
     check_references(hypotheses, references)
     lines = [
-        " ||| ".join(("SCORE", *map(_escape_separators, truths), _escape_separators(hypothesis)))
-        for hypothesis, *truths in zip(hypotheses, *references, strict=True)
+        " ||| ".join(("SCORE", *map(_escape_separators, sentence_references), _escape_separators(hypothesis)))
+        for hypothesis, *sentence_references in zip(hypotheses, *references, strict=True)
     ]
     rows = _zero_single_chunks(_run(lines, normalize))
     norm = "yes" if normalize else "no"
@@ -117,8 +117,8 @@ def find_jar() -> Path:
     """
     # The package is located without an import, which would load its image dependencies.
     package = importlib.util.find_spec("pycocoevalcap")
-    for folder in (package.submodule_search_locations or ()) if package else ():
-        jar = Path(folder) / "meteor" / "meteor-1.5.jar"
+    for directory in (package.submodule_search_locations or ()) if package else ():
+        jar = Path(directory) / "meteor" / "meteor-1.5.jar"
         if jar.is_file() and _paraphrases(jar).is_file():
             _verify(jar)
             return jar
@@ -155,7 +155,7 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
     text = "".join(f"{line}\n" for line in lines)
     seconds = _START_SECONDS + _LINE_SECONDS * len(lines)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command + (["-norm"] if normalize else []),
             input=text.encode(errors="replace"),
             capture_output=True,
@@ -168,16 +168,18 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
         ) from None
     except OSError as error:
         raise UsageError(f"METEOR: {java} cannot be run: {error.strerror or error}") from None
-    answers = done.stdout.decode("utf-8", "replace").splitlines()
+    output_lines = process.stdout.decode("utf-8", "replace").splitlines()
     try:
-        rows = np.array([[float(number) for number in answer.split()] for answer in answers])
-        if done.returncode != 0 or rows.shape != (len(lines), _COLUMNS):
+        rows = np.array([[float(number) for number in line_counts.split()] for line_counts in output_lines])
+        if process.returncode != 0 or rows.shape != (len(lines), _COLUMNS):
             raise ValueError
     except ValueError:
-        output = done.stderr.decode("utf-8", "replace").strip() or "\n".join(answers[:1]) or "no output"
+        output = (
+            process.stderr.decode("utf-8", "replace").strip() or "\n".join(output_lines[:1]) or "no output"
+        )
         raise UsageError(
-            f"METEOR: {java} ended with status {done.returncode} and {len(answers)} lines of output for "
-            f"{len(lines)} sentences: {output.splitlines()[0]}"
+            f"METEOR: {java} ended with status {process.returncode} and {len(output_lines)} lines of output "
+            f"for {len(lines)} sentences: {output.splitlines()[0]}"
         ) from None
     return rows
 

@@ -37,6 +37,6 @@ def prefix_bleu(
     Returns:
         [B, T] in float64; 0 at padding.
     """
-    found = np.zeros(produced.shape)
-    fill_prefix_bleu(found, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id)
-    return found
+    rewards = np.zeros(produced.shape)
+    fill_prefix_bleu(rewards, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id)
+    return rewards

@@ -1,7 +1,7 @@
 """Metrics of outputs that are evaluated as a whole, such as inflected forms: accuracy and edits.
 
     accuracy = 100 * the share of outputs that equal the reference
-    edits    = the mean number of characters to insert, delete or replace (Levenshtein 1966)
+    edits    = the mean number of characters to insert, delete or replace (Levenshtein, 1966)
 
 White space is normalized to single spaces. Of several references, the closest one counts.
 """
@@ -67,8 +67,8 @@ def count_transduction(
     plain_outputs = _plain(outputs, lowercase)
     plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
     rows = [
-        (choose(distance(output, truth) for truth in truths), 1)
-        for output, truths in zip(plain_outputs, plain_references, strict=True)
+        (choose(distance(output, reference) for reference in sentence_references), 1)
+        for output, sentence_references in zip(plain_outputs, plain_references, strict=True)
     ]
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
     aggregate = mean_edits if name == "edits" else percentage

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER of a corpus with sacreBLEU (Post 2018), including signatures.
+"""BLEU, chrF and TER of a corpus with sacreBLEU (Post, 2018), including signatures.
 
 `count_statistics` returns n-gram matches, lengths and edits per sentence, for resampling
 (`regard.metrics.significance`).
@@ -59,7 +59,7 @@ def bleu(
     tokenize: BleuTokenizer = "13a",
     lowercase: bool = False,
 ) -> CorpusScore:
-    """Compute corpus BLEU (Papineni et al. 2002) with sacreBLEU's default smoothing.
+    """Compute corpus BLEU (Papineni et al., 2002) with sacreBLEU's default smoothing.
 
     Args:
         hypotheses: One output per sentence.
@@ -78,7 +78,7 @@ def bleu(
 def chrf(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
 ) -> CorpusScore:
-    """Compute corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, with beta = 2.
+    """Compute corpus chrF2 (Popović, 2015): F-score of character n-grams up to 6, with beta = 2.
 
     Args:
         hypotheses: One output per sentence.
@@ -92,7 +92,7 @@ def chrf(
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
-    """Compute the translation edit rate (Snover et al. 2006); lower is better. Case is ignored.
+    """Compute the translation edit rate (Snover et al., 2006); lower is better. Case is ignored.
 
     Args:
         hypotheses: One output per sentence.

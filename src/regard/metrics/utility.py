@@ -41,14 +41,14 @@ def utilities(name: Utility, texts: Sequence[str]) -> Float[np.ndarray, "n n"]:
     """
     distinct = list(dict.fromkeys(texts))
     if name == "chrf":
-        found = _chrf(["".join(text.split()) for text in distinct])
+        utility = _chrf(["".join(text.split()) for text in distinct])
     else:
         words = split_words(distinct)
-        found = _bleu(words) if name == "bleu" else _rep(words)
+        utility = _bleu(words) if name == "bleu" else _rep(words)
     # Copy the utilities of distinct texts to all of their duplicates.
     known = {text: row for row, text in enumerate(distinct)}
     rows = [known[text] for text in texts]
-    return found[np.ix_(rows, rows)]
+    return utility[np.ix_(rows, rows)]
 
 
 def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
@@ -108,8 +108,8 @@ def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]
     known: dict[Hashable, int] = {}
     places = [[known.setdefault(one, len(known)) for one in sentence] for sentence in sentences]
     counts = np.zeros((len(sentences), len(known)), dtype=np.float32)
-    for row, own in zip(counts, places, strict=True):
-        np.add.at(row, own, 1)
+    for row, items in zip(counts, places, strict=True):
+        np.add.at(row, items, 1)
     return counts
 
 
@@ -117,14 +117,14 @@ def _clipped_matches(
     first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]
 ) -> Float[np.ndarray, "n n"]:
     """Return the sum of the minimum counts for each pair of rows."""
-    found = np.zeros((len(first), len(second)))
+    matches = np.zeros((len(first), len(second)))
     maximum = np.minimum(first.max(axis=0, initial=0), second.max(axis=0, initial=0))
     for times in range(1, int(maximum.max(initial=0)) + 1):
-        often = maximum >= times
+        frequent = maximum >= times
         # The counts are small integers, which float32 represents exactly.
-        ones, others = ((counts[:, often] >= times).astype(np.float32) for counts in (first, second))
-        found += ones @ others.T
-    return found
+        ones, others = ((counts[:, frequent] >= times).astype(np.float32) for counts in (first, second))
+        matches += ones @ others.T
+    return matches
 
 
 def _excess_counts(

@@ -58,15 +58,13 @@ class ForwardOutput:
         log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference. Zero at target padding;
             may be zero for contexts that are padding.
         mean_log_probs: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing.
-            Zero
-            at padding, and everywhere if it was not requested.
+            Zero at padding, and everywhere if it was not requested.
         log_weights: [B, T, K], the log-weights of the contexts.
         log_policy: [B, T, K], the log-probability of the sampled source positions.
         penalty: [B, T], the mechanism's penalty, e.g. a KL divergence.
         mask: [B, T], True at real target tokens, the end symbol included.
         cross_attentions: For each layer with cross-attention, [B, T, H, S]: the attention weights before the
-            target
-            token is known. May be empty if attention was not requested.
+            target token is known. May be empty if attention was not requested.
         posteriors: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
             the target token (`State.posteriors`).
         advantage: [B, T], the return of the sampled action minus its baseline, under the objective
@@ -75,8 +73,7 @@ class ForwardOutput:
             reward needs it.
         baseline: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
         encoder_attentions: For each encoder layer with self-attention, [B, H, S, S], if all attention was
-            requested;
-            [b, h, i, j] is the weight of key j for query i.
+            requested; [b, h, i, j] is the weight of key j for query i.
         decoder_attentions: The same for the decoder's self-attention, [B, H, T, T].
     """
 
@@ -108,8 +105,7 @@ class Prediction:
         log_probs: [B, V], the log-probabilities, marginalized over the contexts, in nats. With several
             contexts, values are clamped to the log of the smallest normal number (-87 in float32).
         context_log_probs: A function of rows [N] and tokens [N] that returns log p(token | context k), [N,
-            K],
-            clamped in the same way. None if there is only one context.
+            K], clamped in the same way. None if there is only one context.
         attention_steps: One attention step per layer with cross-attention.
         state: The decoder's state before it is updated with the chosen token.
         eos_constraint: Where the end symbol is required or allowed. If None, it is allowed everywhere.

@@ -4,8 +4,8 @@ The decoder attends to the source once per layer, and each layer is conditioned 
 below (multi-step attention). Queries are compared with the encoder's outputs z_j. Contexts are expectations
 of s (z_j + e_j), where e_j is the word's embedding and s = sqrt(0.5) (Eq. 2). They are multiplied by the
 square root of the source length, because averaging S vectors with uniform weights reduces the variance
-(Section 3.4).
-Mechanisms that return single source positions, or that have projections of their own, are not scaled.
+(Section 3.4). Mechanisms that return single source positions, or that have projections of their own, are not
+scaled.
 
 In search, each layer caches the last inputs of its convolution, so a step computes a single window.
 """
@@ -107,7 +107,7 @@ class ConvModel(TranslationModel):
         super().__init__()
         check_conv(config, source_size, target_size)
         self.config = config
-        embedding, kept = config.embedding_size, 1 - config.dropout
+        embedding, keep_probability = config.embedding_size, 1 - config.dropout
         self.source_embedding = self._embedding(source_size)
         self.target_embedding = (
             self.source_embedding if config.tie_embeddings == "all" else self._embedding(target_size)
@@ -115,28 +115,28 @@ class ConvModel(TranslationModel):
         self.source_positions = self._positions()
         self.target_positions = self._positions()
         side = config.encoder
-        self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, kept)
+        self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
         self.encoder = nn.ModuleList(
             ConvEncoderLayer(side.hidden_size, side.kernel_size, config.dropout)
             for _ in range(side.num_layers)
         )
         self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
-        self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, kept)
+        self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
         self.decoder = nn.ModuleList(
             ConvDecoderLayer(
                 side.hidden_size,
                 side.kernel_size,
                 embedding,
                 config.dropout,
-                build_attention(one, embedding, embedding, embedding),
+                build_attention(attention, embedding, embedding, embedding),
             )
-            for one in config.source_attentions
+            for attention in config.source_attentions
         )
         self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
         self.output = (
-            WeightNormLinear(embedding, target_size, kept, bias=False)
+            WeightNormLinear(embedding, target_size, keep_probability, bias=False)
             if config.tie_embeddings == "none"
             else None
         )
@@ -145,16 +145,16 @@ class ConvModel(TranslationModel):
         self.objective, self.reward = last.objective, last.reward
 
     def _embedding(self, size: int) -> nn.Embedding:
-        made = nn.Embedding(size, self.config.embedding_size, padding_idx=PAD)
-        nn.init.normal_(made.weight, 0, EMBEDDING_STD)
+        embedding = nn.Embedding(size, self.config.embedding_size, padding_idx=PAD)
+        nn.init.normal_(embedding.weight, 0, EMBEDDING_STD)
         with torch.no_grad():
-            made.weight[PAD] = 0
-        return made
+            embedding.weight[PAD] = 0
+        return embedding
 
     def _positions(self) -> PositionEncoding:
-        made = PositionEncoding(self.config.position_encoding, self.config.embedding_size)
-        nn.init.normal_(made.table, 0, EMBEDDING_STD)
-        return made
+        positions = PositionEncoding(self.config.position_encoding, self.config.embedding_size)
+        nn.init.normal_(positions.table, 0, EMBEDDING_STD)
+        return positions
 
     def _layers(self) -> list[ConvDecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, ConvDecoderLayer)]
@@ -171,8 +171,8 @@ class ConvModel(TranslationModel):
         self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
     ) -> Float[Tensor, "B T E"]:
         """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
-        found = embedding(tokens)
-        return self._dropout(found + positions(start, tokens.shape[1], found))
+        embedded = embedding(tokens)
+        return self._dropout(embedded + positions(start, tokens.shape[1], embedded))
 
     # --- encoding -------------------------------------------------------------------------------------
 
@@ -207,12 +207,16 @@ class ConvModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, ConvState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        sources = [layer.cross_attention for layer in self._layers()]
-        bare = self._memories(source, upper, lower)
-        memories = tuple(one.prepare(memory) for one, memory in zip(sources, bare, strict=True))
-        started = tuple(one.start(memory) for one, memory in zip(sources, memories, strict=True))
+        mechanisms = [layer.cross_attention for layer in self._layers()]
+        unprepared = self._memories(source, upper, lower)
+        memories = tuple(
+            mechanism.prepare(memory) for mechanism, memory in zip(mechanisms, unprepared, strict=True)
+        )
+        started = tuple(
+            mechanism.start(memory) for mechanism, memory in zip(mechanisms, memories, strict=True)
+        )
         opened = self._open()
-        caches = tuple(layer.begin(len(source), like=bare[0].states) for layer in opened.layers)
+        caches = tuple(layer.begin(len(source), like=unprepared[0].states) for layer in opened.layers)
         return memories, ConvState(caches, started, 0, opened)
 
     # --- search ---------------------------------------------------------------------------------------
@@ -303,15 +307,18 @@ class ConvModel(TranslationModel):
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         config, layers = self.config, self._layers()
         side = config.encoder
-        made = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
-        made += 2 * words * side.hidden_size * config.embedding_size
-        made += tokens * sum(layer.count_multiply_adds() for layer in layers)
-        made += tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
+        multiply_adds = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
+        multiply_adds += 2 * words * side.hidden_size * config.embedding_size
+        multiply_adds += tokens * sum(layer.count_multiply_adds() for layer in layers)
+        multiply_adds += (
+            tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
+        )
         return 6.0 * (
-            made + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers)
+            multiply_adds
+            + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers)
         )
 
 
-def _averages(source: Attention) -> bool:
+def _averages(mechanism: Attention) -> bool:
     """Return whether the contexts of a mechanism are averages of the memory's states."""
-    return not (source.observes_tokens or source.has_projections)
+    return not (mechanism.observes_tokens or mechanism.has_projections)

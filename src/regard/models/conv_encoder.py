@@ -67,12 +67,12 @@ class ConvStack(nn.Module):
             x: The embeddings.
             mask: True at real tokens. The convolutions see zeros at padding.
         """
-        hidden = ~mask.unsqueeze(-1)
+        padding = ~mask.unsqueeze(-1)
         x = x if self.input_proj is None else self.input_proj(x)
         x = x.to(compute_dtype(x))
         for layer in self.layers:
             # In every layer, since a convolution writes into neighboring padding.
-            x = x.masked_fill(hidden, 0.0)
+            x = x.masked_fill(padding, 0.0)
             x = torch.tanh(layer(concatenate_windows(x, self.padding, self.padding)) + x)
         return x
 

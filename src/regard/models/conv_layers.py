@@ -95,8 +95,8 @@ class ConvEncoderLayer(nn.Module):
         # Padding must be zero, since the windows of real tokens at the end overlap it.
         real = dropout(x, self.dropout, self.training).masked_fill(~mask.unsqueeze(-1), 0.0)
         convolve, each_side = self.convolution.prepare(), self.kernel // 2
-        found = convolve(concatenate_windows(real.to(convolve.weight.dtype), each_side, each_side))
-        return (F.glu(found, dim=-1) + x) * SQRT_HALF
+        convolved = convolve(concatenate_windows(real.to(convolve.weight.dtype), each_side, each_side))
+        return (F.glu(convolved, dim=-1) + x) * SQRT_HALF
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,17 @@ class OpenDecoderLayer:
     def _query(
         self, x: Float[Tensor, "*B D"], seen: Float[Tensor, "*B W"], embedded: Float[Tensor, "*B E"]
     ) -> LayerQuery:
-        found = F.glu(self.convolve(seen), dim=-1)
-        queries = (self.query_proj(found) + embedded) * SQRT_HALF
+        hidden = F.glu(self.convolve(seen), dim=-1)
+        queries = (self.query_proj(hidden) + embedded) * SQRT_HALF
         # The residual of H' is independent of the contexts: s (s H + X).
-        return LayerQuery((found * SQRT_HALF + x) * SQRT_HALF, queries, self._finish)
+        return LayerQuery((hidden * SQRT_HALF + x) * SQRT_HALF, queries, self._finish)
 
-    def _finish(self, kept: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]) -> Float[Tensor, "*B D"]:
-        """Return H', where `kept` is s (s H + X)."""
+    def _finish(
+        self, residual: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]
+    ) -> Float[Tensor, "*B D"]:
+        """Return H', where `residual` is s (s H + X)."""
         # 0.5 = s * s, because the context is inside two scaled sums.
-        return kept + self.context_proj(contexts) * 0.5
+        return residual + self.context_proj(contexts) * 0.5
 
 
 class ConvDecoderLayer(nn.Module):
@@ -173,12 +175,14 @@ class ConvDecoderLayer(nn.Module):
         cross_attention: The attention mechanism.
     """
 
-    def __init__(self, width: int, kernel: int, embedding: int, dropout: float, source: Attention) -> None:
+    def __init__(
+        self, width: int, kernel: int, embedding: int, dropout: float, cross_attention: Attention
+    ) -> None:
         """Build the convolution and the projections."""
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         self.convolution = _convolution(width, kernel, dropout)
-        self.cross_attention = source
+        self.cross_attention = cross_attention
         self.query_proj = WeightNormLinear(width, embedding)
         self.context_proj = WeightNormLinear(embedding, width)
 

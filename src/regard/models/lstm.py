@@ -43,12 +43,7 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.readout import ReadoutMemory, SourceReadout
-from regard.models.recurrent import (
-    OpenDecoder,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    StateInit,
-)
+from regard.models.recurrent import OpenDecoder, RecurrentDecoder, RecurrentEncoder, StateInit
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
@@ -65,7 +60,7 @@ class LstmState(BatchedState):
 
 @dataclass(frozen=True)
 class _Opened:
-    """The weights that are multiplied with at every step of one forward pass."""
+    """The weights of the decoder, prepared for the steps of one forward pass."""
 
     layers: OpenDecoder
     combine: StepLinear | None
@@ -98,7 +93,7 @@ class LstmModel(TranslationModel):
         """Build the parts."""
         super().__init__()
         check_lstm(config, source_size, target_size)
-        decoder, width, memory = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
+        decoder, width, memory_size = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
         self.config = config
         self.source_embedding = nn.Embedding(source_size, config.embedding_size, padding_idx=PAD)
         self.target_embedding = (
@@ -113,11 +108,11 @@ class LstmModel(TranslationModel):
         )
         self.state_init = StateInit(
             decoder.state_init,
-            (config.encoder.num_layers, memory),
+            (config.encoder.num_layers, memory_size),
             (decoder.num_layers, width),
             CELLS[decoder.rnn_type].num_states,
         )
-        self.attention = build_attention(config.attention, width, memory, config.embedding_size)
+        self.attention = build_attention(config.attention, width, memory_size, config.embedding_size)
         self.objective, self.reward = self.attention.objective, self.attention.reward
         # A linear output layer permits the factorization of `regard.models.readout`.
         self.linear_readout = self.attention.attends_to_single_positions and decoder.output_layer == "linear"
@@ -127,16 +122,16 @@ class LstmModel(TranslationModel):
                 f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
             )
         # Size of the vector that is concatenated to the embedding in the recurrence.
-        fed = (
-            memory
+        feed_size = (
+            memory_size
             if decoder.query == "previous"
-            else {"attentional": width, "context": memory, "none": 0}[decoder.input_feeding]
+            else {"attentional": width, "context": memory_size, "none": 0}[decoder.input_feeding]
         )
         self.decoder = RecurrentDecoder(
-            decoder.rnn_type, decoder.num_layers, config.embedding_size, fed, width, config.dropout
+            decoder.rnn_type, decoder.num_layers, config.embedding_size, feed_size, width, config.dropout
         )
         if decoder.query == "current":
-            self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory + width, width)))
+            self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory_size + width, width)))
         else:
             self.register_parameter("combine", None)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
@@ -158,11 +153,11 @@ class LstmModel(TranslationModel):
         self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: PositionEncoding | None = None
     ) -> Float[Tensor, "*B E"]:
         """Embed tokens, with position embeddings if `positions` is given, and apply dropout."""
-        found = embedding(tokens)
+        embedded = embedding(tokens)
         if positions is not None:
-            found = found + positions(0, tokens.shape[1], found)
-        chosen = self.config.embedding_dropout
-        return dropout(found, self.config.dropout if chosen is None else chosen, self.training)
+            embedded = embedded + positions(0, tokens.shape[1], embedded)
+        probability = self.config.embedding_dropout
+        return dropout(embedded, self.config.dropout if probability is None else probability, self.training)
 
     # --- encoding -------------------------------------------------------------------------------------
 
@@ -189,12 +184,12 @@ class LstmModel(TranslationModel):
     ) -> tuple[tuple[Memory], LstmState]:
         if isinstance(self.encoder, ConvEncoder):
             x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
-            states, compared, finals = self.encoder(x, source.lengths)
+            states, key_states, finals = self.encoder(x, source.lengths)
         else:
             x = self._embed(self.source_embedding, source.tokens)
-            (states, finals), compared = self.encoder(x, source.lengths), None
-        bare = Memory(states, source.mask, upper, lower, key_states=compared, target_mask=steps)
-        memory = self.attention.prepare(bare)
+            (states, finals), key_states = self.encoder(x, source.lengths), None
+        unprepared = Memory(states, source.mask, upper, lower, key_states=key_states, target_mask=steps)
+        memory = self.attention.prepare(unprepared)
         layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
         return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
@@ -230,21 +225,23 @@ class LstmModel(TranslationModel):
     ) -> _Step:
         """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
         # Some mechanisms depend on the previous token.
-        before = self.attention.advance(state.attention, tokens)
+        attention_state = self.attention.advance(state.attention, tokens)
         if self.config.decoder.query == "previous":
-            reading = self.attention.read(state.layers[-1][0], memory, before)
-            layers, top = self.decoder.advance(opened.layers, gates, reading.contexts[:, 0], state.layers)
+            attention_step = self.attention.read(state.layers[-1][0], memory, attention_state)
+            layers, top = self.decoder.advance(
+                opened.layers, gates, attention_step.contexts[:, 0], state.layers
+            )
             outputs = self._dropout(top).unsqueeze(1)
         else:
             layers, top = self.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
-            reading = self.attention.read(top, memory, before)
-            contexts, outputs = reading.contexts, None
-            if self.linear_readout and reading.positions is not None:
-                # `words` scores the single source positions, so only the other contexts remain.
-                contexts = contexts[:, reading.positions.shape[1] :]
+            attention_step = self.attention.read(top, memory, attention_state)
+            contexts, outputs = attention_step.contexts, None
+            if self.linear_readout and attention_step.positions is not None:
+                # The linear readout scores the single source positions, so only other contexts remain.
+                contexts = contexts[:, attention_step.positions.shape[1] :]
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
-        return _Step(layers, top, reading, outputs)
+        return _Step(layers, top, attention_step, outputs)
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
         """Return the state after the token is known."""
@@ -271,24 +268,34 @@ class LstmModel(TranslationModel):
         step = self._advance(opened, tokens, gates, memories[0], state)
         # With one context, `update` needs the output layer's input again for input feeding.
         pending = _PendingState(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
-        ending = self.attention.eos_constraint(memories[0], state.attention)
-        words = None
+        eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
+        source_mixture = None
         if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
             weight, _ = self._output(compute_dtype(self.combine))
-            words = memories[0].mix(step.top, step.attention_step, self.combine, weight, self._dropout)
+            source_mixture = memories[0].mix(
+                step.top, step.attention_step, self.combine, weight, self._dropout
+            )
         output = self._output(step.top.dtype if step.outputs is None else step.outputs.dtype)
-        several = self.attention.observes_tokens
-        return predict(step.outputs, output, (step.attention_step,), pending, ending, several, words)
+        marginalize_contexts = self.attention.observes_tokens
+        return predict(
+            step.outputs,
+            output,
+            (step.attention_step,),
+            pending,
+            eos_constraint,
+            marginalize_contexts,
+            source_mixture,
+        )
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state.select(rows)
         assert isinstance(pending, _PendingState)
-        reading = prediction.attention_steps[0].select(rows)
+        attention_step = prediction.attention_steps[0].select(rows)
         output = None if pending.output is None else pending.output.unsqueeze(1)
-        step = _Step(pending.layers, pending.top, reading, output)
-        seen = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
-        return self._finish(self._open(), step, seen)
+        step = _Step(pending.layers, pending.top, attention_step, output)
+        log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
+        return self._finish(self._open(), step, log_likelihoods)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -313,9 +320,9 @@ class LstmModel(TranslationModel):
         if self.linear_readout:
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
-            words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
-            opened = dataclasses.replace(opened, source_readout=words)
-        readings: list[AttentionStep] = []
+            source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
+            opened = dataclasses.replace(opened, source_readout=source_readout)
+        attention_steps: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
         posteriors: list[Tensor] = []
@@ -324,21 +331,21 @@ class LstmModel(TranslationModel):
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error, t) from None
-            # `seen`: log p(y_t | context k), only for mechanisms that are updated with the token.
-            seen = None
+            # `log_likelihoods`: log p(y_t | context k), only for mechanisms that are updated with the token.
+            log_likelihoods = None
             if self.attention.observes_tokens:
                 scored.append(self._score(opened, step, targets, t, mean_log_probs))
-                seen = scored[-1][0]
-            state = self._finish(opened, step, seen)
+                log_likelihoods = scored[-1][0]
+            state = self._finish(opened, step, log_likelihoods)
             posteriors.append(state.attention.posteriors)
-            readings.append(step.attention_step)
+            attention_steps.append(step.attention_step)
             # The likelihoods are not needed for the next step: score all steps at once below.
             if not self.attention.observes_tokens:
                 assert step.outputs is not None
                 outputs.append(step.outputs)
-        reading = stack_steps(readings, state.attention)
+        attention_step = stack_steps(attention_steps, state.attention)
         mask = batch.target.mask
-        predicted = None
+        top = None
         if self.attention.observes_tokens:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
@@ -352,18 +359,18 @@ class LstmModel(TranslationModel):
                 scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs)
             )
             if self.training and self.reward is not None:
-                predicted = top_tokens(hidden[:, :, 0], output)
+                top = top_tokens(hidden[:, :, 0], output)
         return ForwardOutput(
             log_likelihoods=found,
             mean_log_probs=means,
-            log_weights=reading.log_weights,
-            log_policy=reading.log_policy,
-            penalty=reading.penalty,
+            log_weights=attention_step.log_weights,
+            log_policy=attention_step.log_policy,
+            penalty=attention_step.penalty,
             mask=mask,
-            cross_attentions=(reading.weights,),
+            cross_attentions=(attention_step.weights,),
             posteriors=(torch.stack(posteriors, dim=1),),
-            top_tokens=predicted,
-            baseline=reading.baseline,
+            top_tokens=top,
+            baseline=attention_step.baseline,
         )
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -372,7 +379,7 @@ class LstmModel(TranslationModel):
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
-        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
+        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, mean_log_probs: bool
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
         scored: list[tuple[Tensor, Tensor]] = []
@@ -383,10 +390,9 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            # With `linear_readout` the outputs belong to contexts that are not source positions: score all of
-            # them.
-            wanted = None if self.linear_readout else scored_contexts(step.attention_step)
-            scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
+            # With `linear_readout` these contexts are not single source positions: score all of them.
+            contexts = None if self.linear_readout else scored_contexts(step.attention_step)
+            scored.append(score_tokens(step.outputs, output, targets[:, t], mean_log_probs, contexts))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
 
@@ -404,12 +410,12 @@ class LstmModel(TranslationModel):
             sum(_matrix_entries(part) for part in steps)
             + len(self.output_bias) * self.config.decoder.hidden_size
         )
-        made = (
+        multiply_adds = (
             source * self._encoder_weights()
             + target * per_step
             + len(batch.source) * _matrix_entries(self.state_init.dense)
         )
-        return 6.0 * (made + self.attention.count_multiply_adds(source, target, pairs))
+        return 6.0 * (multiply_adds + self.attention.count_multiply_adds(source, target, pairs))
 
     def _encoder_weights(self) -> int:
         """Return the multiply-adds of encoding one token."""

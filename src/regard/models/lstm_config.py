@@ -57,8 +57,8 @@ class RnnConfig:
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
     dropout: float = option(
         default=0.3,
-        help="Dropout probability on the input of each recurrent layer but the first and of the output "
-        "layer.",
+        help="Dropout probability on the input of the output layer and of each recurrent layer except the "
+        "first.",
         ge=0,
         lt=1,
     )
@@ -110,15 +110,13 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
     if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
-            "decoder; got "
-            f"{shapes[0]} and {shapes[1]}: use 'dense'"
+            f"decoder; got {shapes[0]} and {shapes[1]}: use 'dense'"
         )
-    # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.
+    # The output layer's input has the decoder's hidden size; if tied, its weights are the embeddings.
     if config.tie_embeddings != "none" and config.embedding_size != decoder.hidden_size:
         raise ConfigError(
             f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = "
-            "model.decoder.hidden_size; "
-            f"got {config.embedding_size} and {decoder.hidden_size}"
+            f"model.decoder.hidden_size; got {config.embedding_size} and {decoder.hidden_size}"
         )
     if config.tie_embeddings == "all" and source_size != target_size:
         raise ConfigError(

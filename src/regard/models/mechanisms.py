@@ -13,7 +13,7 @@ __all__ = ["check_exclusive", "check_mechanisms", "expand_mechanisms"]
 
 def expand_mechanisms(
     attention: AttentionConfig,
-    attentions: tuple[AttentionConfig, ...],
+    layer_attention: tuple[AttentionConfig, ...],
     num_layers: int,
     lower: AttentionConfig,
 ) -> tuple[AttentionConfig, ...]:
@@ -21,23 +21,23 @@ def expand_mechanisms(
 
     Args:
         attention: The mechanism of all layers, or of the last layer if it is allowed only there.
-        attentions: One mechanism per layer. Empty: use `attention`.
+        layer_attention: One mechanism per layer. If it is empty, `attention` is used.
         num_layers: Number of layers.
         lower: The mechanism of the lower layers if `attention` is allowed only in the last layer.
     """
-    if attentions:
-        return attentions
+    if layer_attention:
+        return layer_attention
     # A mechanism that is allowed only in the last layer is replaced by `lower` in the others.
     return (*(lower if _only_in_last_layer(attention) else attention,) * (num_layers - 1), attention)
 
 
-def check_exclusive(attention: AttentionConfig, attentions: tuple[AttentionConfig, ...]) -> None:
+def check_exclusive(attention: AttentionConfig, layer_attention: tuple[AttentionConfig, ...]) -> None:
     """Check that `attention` and `layer_attention` are not both set.
 
     Raises:
         ValueError: if both are set.
     """
-    if attentions and attention != SoftAttentionConfig():
+    if layer_attention and attention != SoftAttentionConfig():
         raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 
 
@@ -54,15 +54,13 @@ def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -
     if len(mechanisms) != num_layers:
         raise ConfigError(
             f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} "
-            "layers: "
-            "list one mechanism per layer"
+            "layers: list one mechanism per layer"
         )
     for number, config in enumerate(mechanisms):
         if _only_in_last_layer(config) and number < num_layers - 1:
             raise ConfigError(
                 f"model.layer_attention: {config.kind!r} is in layer {number}, but it is allowed only in "
-                "the last "
-                f"layer ({num_layers - 1}, counted from 0)"
+                f"the last layer ({num_layers - 1}, counted from 0)"
             )
         if attention_class(config).needs_advance:
             raise ConfigError(f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'rnn'")

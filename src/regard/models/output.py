@@ -58,14 +58,14 @@ def mix_contexts(
     """
     weight, bias = output
     # p(v | context k) = powers_kv / sums_k, so w_k / sums_k mixes all distributions in one product.
-    powers, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
+    exponentials, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
     shares = (log_weights.to(sums.dtype).exp() / sums).unsqueeze(1)
 
     def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
-        return clamped_log(powers[rows, :, tokens]) - sums[rows].log()
+        return clamped_log(exponentials[rows, :, tokens]) - sums[rows].log()
 
-    with torch.autocast(powers.device.type, enabled=False):
-        return Mixture(torch.bmm(shares, powers)[:, 0], likelihood)
+    with torch.autocast(exponentials.device.type, enabled=False):
+        return Mixture(torch.bmm(shares, exponentials)[:, 0], likelihood)
 
 
 def predict(
@@ -81,8 +81,7 @@ def predict(
 
     Args:
         hidden: The input of the output layer for each context that is not in `source_mixture`. None if
-            `source_mixture`
-            covers all contexts.
+            `source_mixture` covers all contexts.
         output: The output layer.
         attention_steps: One attention step per layer; the contexts are those of the last one.
         state: The decoder's state before it is updated with the chosen token.
@@ -133,21 +132,21 @@ def score_tokens(
     weight, bias = output
     chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)
     # Score only the wanted rows of [N * K, D], and scatter the results back below.
-    places = None if scored is None else scored.flatten().nonzero().squeeze(1)
-    if places is not None:
-        chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)
+    rows = None if scored is None else scored.flatten().nonzero().squeeze(1)
+    if rows is not None:
+        chosen, repeated = chosen.index_select(0, rows), repeated.index_select(0, rows)
     # With several contexts the logits are recomputed in the backward pass: keeping them would take K times
     # the memory of one context.
     found, means = linear_log_likelihood(
         chosen, weight, bias, repeated, return_mean=mean_log_probs, keep_exponentials=count == 1
     )
-    if places is not None:
+    if rows is not None:
         zeros = found.new_zeros(hidden.shape[0] * count)
-        found, means = (zeros.index_put((places,), values) for values in (found, means))
+        found, means = (zeros.index_put((rows,), values) for values in (found, means))
     return found.view(-1, count), means.view(-1, count)
 
 
-def scored_contexts(reading: AttentionStep) -> Bool[Tensor, "B *T C"] | None:
+def scored_contexts(attention_step: AttentionStep) -> Bool[Tensor, "B *T C"] | None:
     """Return which contexts are not padding, so that no time is spent on padding. None means that none is.
 
     On a GPU always None, because reading the mask would synchronize with the device. Also None for contexts
@@ -155,12 +154,12 @@ def scored_contexts(reading: AttentionStep) -> Bool[Tensor, "B *T C"] | None:
     baseline of REINFORCE).
 
     Args:
-        reading: The attention step, or all steps of a sentence.
+        attention_step: The attention step, or all steps of a sentence.
     """
-    if reading.positions is None or reading.log_weights.device.type != "cpu":
+    if attention_step.positions is None or attention_step.log_weights.device.type != "cpu":
         return None
-    found = reading.log_weights.isfinite()
-    return None if bool(found.all()) else found
+    finite = attention_step.log_weights.isfinite()
+    return None if bool(finite.all()) else finite
 
 
 def select_real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:

@@ -50,15 +50,15 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
     if not matrices:
         raise UsageError("--precision int8 is not available for Hugging Face models: use float32 or bfloat16")
     check_int8(matrices[0].device)
-    register_int8(one for one in matrices if min(one.shape) >= MIN_INT8_SIZE)
+    register_int8(matrix for matrix in matrices if min(matrix.shape) >= MIN_INT8_SIZE)
 
 
 def _weight_matrices(module: nn.Module) -> Iterator[Tensor]:
     """Yield all 2D parameters outside Hugging Face modules; int8 has no effect on pure lookup tables."""
     if type(module).__module__.startswith("transformers."):
         return
-    for own in module.parameters(recurse=False):
-        if own.dim() == 2:
-            yield own
+    for parameter in module.parameters(recurse=False):
+        if parameter.dim() == 2:
+            yield parameter
     for child in module.children():
         yield from _weight_matrices(child)

@@ -139,11 +139,11 @@ class SourceReadout:
     """A linear output layer, prepared for one batch: the source part of all steps, and the step products.
 
     Attributes:
-        combine: W_s, opened.
-        output: O, opened as [Q, V].
-        dropout: Dropout.
+        combine: W_s, prepared.
+        output: O, prepared, as [Q, V].
+        dropout: The dropout function.
         max_logits: [B, S], the largest logit of each source position.
-        exp_logits: [B, S, V], exp(g_j - top).
+        exp_logits: [B, S, V], exp(g_j - max g_j).
         target_logits: [B, S, T], the logit of each target token.
         mean_logits: [B, S], the mean logit.
         visits: The steps whose gradient has not been added yet.
@@ -176,7 +176,7 @@ class SourceReadout:
             output: O.
             bias: b.
             targets: y.
-            dropout: Dropout.
+            dropout: The dropout function.
         """
         width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
         logits = linear(_source_hidden(states, combine, output, dropout), output.t(), bias)
@@ -196,7 +196,7 @@ class SourceReadout:
         """
         logits = self.output(self.dropout(self.combine(state)))
         normalizer, picked, mean = apply(_StateLogits, logits, self.exp_logits, targets, self.visits)
-        # `_StateLogits` works with exp(g - top), so the maximum is added to log sum_v again.
+        # `_StateLogits` works with exp(g - max g), so the maximum is added to log sum_v again.
         normalizer = normalizer + self.max_logits
         found = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
         return found, self.mean_logits + mean.unsqueeze(1) - normalizer
@@ -207,7 +207,7 @@ class ReadoutMemory(Memory):
     """The attention memory together with the source part of a linear output layer, for search.
 
     Attributes:
-        exp_logits: [B, S, V], exp(g_j - top), in float32 or float64.
+        exp_logits: [B, S, V], exp(g_j - max g_j), in float32 or float64.
     """
 
     exp_logits: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
@@ -228,7 +228,7 @@ class ReadoutMemory(Memory):
 
     @cached_property
     def sentence_exp_logits(self) -> Float[Tensor, "U S V"]:
-        """The powers of each sentence if all sentences have equally many adjacent rows; else of each row.
+        """The `exp_logits` of each sentence if all have the same number of adjacent rows, else of each row.
 
         Search reorders its memories only when sentences are finished, not at every step, so the result is
         cached.
@@ -249,7 +249,7 @@ class ReadoutMemory(Memory):
     def mix(
         self,
         state: Float[Tensor, "N D"],
-        reading: AttentionStep,
+        attention_step: AttentionStep,
         combine: Float[Tensor, "M Q"],
         output: Float[Tensor, "V Q"],
         dropout: Callable[[Tensor], Tensor],
@@ -258,29 +258,30 @@ class ReadoutMemory(Memory):
 
         Args:
             state: s_t of each hypothesis.
-            reading: The attention step; its first contexts are source positions.
-            combine: W, as given to `of`; so are the others.
+            attention_step: The attention step; its first contexts are source positions.
+            combine: W; see `SourceReadout.open`.
             output: O.
-            dropout: Dropout.
+            dropout: The dropout function.
         """
-        assert reading.positions is not None
-        positions, tables = reading.positions, self.sentence_exp_logits
+        assert attention_step.positions is not None
+        positions, tables = attention_step.positions, self.sentence_exp_logits
         part = dropout(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
         # Rows of the same sentence are adjacent, so they can be viewed as [sentences, hypotheses, V].
-        width = len(powers) // len(tables)  # hypotheses of a sentence
+        num_hypotheses = len(powers) // len(tables)  # hypotheses of a sentence
         # Autocast is off: the result is a distribution and must not be rounded to the logits' dtype.
         with torch.autocast(powers.device.type, enabled=False):
-            sums = torch.bmm(powers.view(len(tables), width, -1), tables.transpose(1, 2)).flatten(0, 1)
+            grouped = powers.view(len(tables), num_hypotheses, -1)
+            sums = torch.bmm(grouped, tables.transpose(1, 2)).flatten(0, 1)
             sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
-            weights = reading.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
+            weights = attention_step.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
             # `scatter_add`, because several contexts may be the same source position.
             shares = torch.zeros_like(sums).scatter_add(1, positions, weights / sums.gather(1, positions))
-            mixed = torch.bmm(shares.view(len(tables), width, -1), tables).flatten(0, 1)
+            mixed = torch.bmm(shares.view(len(tables), num_hypotheses, -1), tables).flatten(0, 1)
 
         def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
             places = positions[rows]
-            own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)]
+            own = tables[(rows // num_hypotheses).unsqueeze(1), places, tokens.unsqueeze(1)]
             both = clamped_log(own) + clamped_log(powers[rows, tokens]).unsqueeze(1)
             return both - sums[rows].gather(1, places).log()
 

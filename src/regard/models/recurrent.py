@@ -141,7 +141,7 @@ class StateInit(nn.Module):
 
 @dataclass(frozen=True)
 class OpenDecoder:
-    """The decoder's weights, opened for the steps of one forward pass."""
+    """The decoder's weights, prepared for the steps of one forward pass."""
 
     feed: StepLinear | None
     inputs: tuple[StepLinear, ...]  # of all layers except the first
@@ -176,7 +176,7 @@ class RecurrentDecoder(nn.Module):
         return layer
 
     def open(self) -> OpenDecoder:
-        """Open the weights for the steps of one forward pass."""
+        """Prepare the weights for the steps of one forward pass."""
         count = len(self.layers)
         return OpenDecoder(
             feed=self._layer(0).prepare_inputs(self.embedding, self.feed) if self.feed else None,
@@ -202,7 +202,7 @@ class RecurrentDecoder(nn.Module):
         """Run one step.
 
         Args:
-            opened: The opened weights.
+            opened: The prepared weights.
             gates: The embeddings' part of the first layer's gates.
             feed: The input-feeding vector.
             states: The layers' states after the previous step.

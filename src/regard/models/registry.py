@@ -56,11 +56,11 @@ def build_for_text(
         CheckpointError: if a directory is missing or broken.
         ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
-    words = [side.vocabulary.tokens for side in (text.source, text.target)]
-    if model_dir is None and getattr(config, "tie_embeddings", "none") == "all" and words[0] != words[1]:
+    tokens = [side.vocabulary.tokens for side in (text.source, text.target)]
+    if model_dir is None and getattr(config, "tie_embeddings", "none") == "all" and tokens[0] != tokens[1]:
         raise ConfigError(
             "model.tie_embeddings = 'all' needs one vocabulary for both sides, but the source vocabulary "
-            f"({len(words[0])} tokens) and the target vocabulary ({len(words[1])} tokens) differ: "
+            f"({len(tokens[0])} tokens) and the target vocabulary ({len(tokens[1])} tokens) differ: "
             "set data.shared_vocab = true"
         )
     if type(config) in PRETRAINED:

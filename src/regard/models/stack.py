@@ -51,8 +51,7 @@ class LayerQuery:
         residual: The residual input of `finish`.
         queries: The queries of the mechanism.
         finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and
-            the
-            contexts.
+            the contexts.
         self_attention: The layer's self-attention weights, if it has any and they were requested.
     """
 
@@ -105,10 +104,10 @@ class DecoderStack:
     """
 
     def __init__(
-        self, sources: Sequence[Attention], ready: Callable[[Tensor], Tensor], output: OutputLayer
+        self, mechanisms: Sequence[Attention], final_norm: Callable[[Tensor], Tensor], output: OutputLayer
     ) -> None:
         """Store the parts."""
-        self.mechanisms, self.final_norm, self.output = sources, ready, output
+        self.mechanisms, self.final_norm, self.output = mechanisms, final_norm, output
 
     # --- search ---------------------------------------------------------------------------------------
 
@@ -123,20 +122,24 @@ class DecoderStack:
             attentions: Each mechanism's state after the previous step.
             half: A function that computes the first half of a layer.
         """
-        readings: list[AttentionStep] = []
+        attention_steps: list[AttentionStep] = []
         caches: list[BatchedState] = []
-        endings: list[EosConstraint | None] = []
+        eos_constraints: list[EosConstraint | None] = []
         hidden = x.unsqueeze(1)
-        for i, (source, memory, before) in enumerate(zip(self.mechanisms, memories, attentions, strict=True)):
+        for i, (mechanism, memory, state) in enumerate(
+            zip(self.mechanisms, memories, attentions, strict=True)
+        ):
             # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
             query, cache = half(i, hidden[:, 0])
-            reading = source.read(query.queries, memory, before)
-            hidden = query.finish(query.residual.unsqueeze(1), reading.contexts)  # (B, K, D)
-            readings.append(reading)
+            attention_step = mechanism.read(query.queries, memory, state)
+            hidden = query.finish(query.residual.unsqueeze(1), attention_step.contexts)  # (B, K, D)
+            attention_steps.append(attention_step)
             caches.append(cache)
-            # The constraint depends on the state before this step, not on the reading.
-            endings.append(source.eos_constraint(memory, before))
-        return StackOutput(hidden, tuple(readings), tuple(caches), EosConstraint.combine(endings))
+            # The constraint depends on the state before this step, not on the attention of this step.
+            eos_constraints.append(mechanism.eos_constraint(memory, state))
+        return StackOutput(
+            hidden, tuple(attention_steps), tuple(caches), EosConstraint.combine(eos_constraints)
+        )
 
     def predict(self, advanced: StackOutput, pending: BatchedState) -> Prediction:
         """Compute the distribution over the next token.
@@ -185,23 +188,27 @@ class DecoderStack:
         assert batch.target is not None
         weights: list[Tensor] = []
         posteriors: list[Tensor] = []
-        seen: list[Tensor] = []
+        self_attentions: list[Tensor] = []
         penalty = torch.zeros((), device=x.device)
         try:
             for i, memory in enumerate(memories[:-1]):
                 query = half(i, x)
-                contexts, reading = _attend(self.mechanisms[i], query, memory, output_attentions)
+                contexts, attention_step = _attend(self.mechanisms[i], query, memory, output_attentions)
                 x = query.finish(query.residual, contexts)
-                if reading is not None:
-                    weights.append(reading.weights)
-                    posteriors.append(reading.weights if reading.posteriors is None else reading.posteriors)
-                    penalty = penalty + reading.penalty
+                if attention_step is not None:
+                    weights.append(attention_step.weights)
+                    posteriors.append(
+                        attention_step.weights
+                        if attention_step.posteriors is None
+                        else attention_step.posteriors
+                    )
+                    penalty = penalty + attention_step.penalty
                 if query.self_attention is not None:
-                    seen.append(query.self_attention)
+                    self_attentions.append(query.self_attention)
             query = half(len(memories) - 1, x)
             if query.self_attention is not None:
-                seen.append(query.self_attention)
-            # Mechanisms that observe have several contexts, which are scored one by one.
+                self_attentions.append(query.self_attention)
+            # Mechanisms that observe tokens have several contexts, which are scored one by one.
             if self.mechanisms[-1].observes_tokens:
                 scored = self._score_contexts(query, memories[-1], batch, mean_log_probs, reference)
             else:
@@ -230,7 +237,7 @@ class DecoderStack:
             top_tokens=scored.top_tokens,
             baseline=None if last is None else last.baseline,
             encoder_attentions=encoder,
-            decoder_attentions=tuple(seen),
+            decoder_attentions=tuple(self_attentions),
         )
 
     def _score(
@@ -238,58 +245,68 @@ class DecoderStack:
         query: LayerQuery,
         memory: Memory,
         batch: Batch,
-        average: bool,
-        look: OutputAttentions,
-        predicted: bool,
+        mean_log_probs: bool,
+        output_attentions: OutputAttentions,
+        with_top_tokens: bool,
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
         assert batch.target is not None
-        contexts, reading = _attend(self.mechanisms[-1], query, memory, look)
+        contexts, attention_step = _attend(self.mechanisms[-1], query, memory, output_attentions)
         hidden = query.finish(query.residual, contexts).unsqueeze(2)
-        found = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if predicted else None
+        predicted = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if with_top_tokens else None
         return _Scored(
-            *self._score_real(hidden, batch.target.tokens, batch.target.mask, average), reading, found
+            *self._score_real(hidden, batch.target.tokens, batch.target.mask, mean_log_probs),
+            attention_step,
+            predicted,
         )
 
     def _score_contexts(
-        self, query: LayerQuery, memory: Memory, batch: Batch, average: bool, reference: Reference | None
+        self,
+        query: LayerQuery,
+        memory: Memory,
+        batch: Batch,
+        mean_log_probs: bool,
+        reference: Reference | None,
     ) -> _Scored:
         """Attend in a last layer with several contexts, and score the targets under each of them."""
         assert batch.target is not None
         targets, mask = batch.target.tokens, batch.target.mask
-        source = self.mechanisms[-1]
-        prepared = source.prepare(memory)
+        mechanism = self.mechanisms[-1]
+        prepared = mechanism.prepare(memory)
         steps: list[tuple[Tensor, Tensor]] = []
 
         def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
             hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
-            found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], average)
+            found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], mean_log_probs)
             steps.append((found[0][:, 0], found[1][:, 0]))
             return steps[-1][0]
 
-        state = source.start(prepared, reference)
-        reading = source.read_all(query.queries, prepared, state, likelihood)
-        # Mechanisms that observe call `likelihood` once per step; the others are scored for all steps at
-        # once.
+        state = mechanism.start(prepared, reference)
+        attention_step = mechanism.read_all(query.queries, prepared, state, likelihood)
+        # Some mechanisms call `likelihood` once per step; the others are scored for all steps at once.
         if steps:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
-            return _Scored(found, means, reading)
-        hidden = query.finish(query.residual.unsqueeze(2), reading.contexts)
-        return _Scored(*self._score_real(hidden, targets, mask, average, scored_contexts(reading)), reading)
+            return _Scored(found, means, attention_step)
+        hidden = query.finish(query.residual.unsqueeze(2), attention_step.contexts)
+        return _Scored(
+            *self._score_real(hidden, targets, mask, mean_log_probs, scored_contexts(attention_step)),
+            attention_step,
+        )
 
     def _score_real(
         self,
         hidden: Float[Tensor, "B T K D"],
         targets: Int[Tensor, "B T"],
         mask: Bool[Tensor, "B T"],
-        average: bool,
-        wanted: Bool[Tensor, "B T K"] | None = None,
+        mean_log_probs: bool,
+        scored: Bool[Tensor, "B T K"] | None = None,
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding."""
         real, picked = self.final_norm(select_real_tokens(hidden, mask)), select_real_tokens(targets, mask)
-        asked = None if wanted is None else select_real_tokens(wanted, mask)
+        real_scored = None if scored is None else select_real_tokens(scored, mask)
         found, means = (
-            scatter_real_tokens(x, mask) for x in score_tokens(real, self.output, picked, average, asked)
+            scatter_real_tokens(x, mask)
+            for x in score_tokens(real, self.output, picked, mean_log_probs, real_scored)
         )
         return found, means
 
@@ -306,7 +323,9 @@ def update_attention(
         observes: Whether the last layer's mechanism is updated with the token.
     """
     # Only the last layer's mechanism may depend on the token.
-    attentions = [select_rows(reading.state, rows) for reading in prediction.attention_steps[:-1]]
+    attentions = [
+        select_rows(attention_step.state, rows) for attention_step in prediction.attention_steps[:-1]
+    ]
     last = prediction.attention_steps[-1]
     if observes:
         attentions.append(last.select(rows).update(prediction.token_log_probs(rows, tokens)))
@@ -316,15 +335,15 @@ def update_attention(
 
 
 def _attend(
-    source: Attention, query: LayerQuery, memory: Memory, look: OutputAttentions
+    mechanism: Attention, query: LayerQuery, memory: Memory, output_attentions: OutputAttentions
 ) -> tuple[Float[Tensor, "B T D"], AttentionStep | None]:
     """Return the contexts of a layer with one context per step, and the attention if it was requested."""
-    prepared = source.prepare(memory)
-    state = source.start(prepared)
+    prepared = mechanism.prepare(memory)
+    state = mechanism.start(prepared)
     # Without weights some mechanisms have a faster path, which returns None where it does not apply.
-    if look == "nothing":
-        contexts = source.fast_context(query.queries, prepared, state)
+    if output_attentions == "nothing":
+        contexts = mechanism.fast_context(query.queries, prepared, state)
         if contexts is not None:
             return contexts, None
-    reading = source.read_all(query.queries, prepared, state)
-    return reading.contexts[:, :, 0], reading
+    attention_step = mechanism.read_all(query.queries, prepared, state)
+    return attention_step.contexts[:, :, 0], attention_step

@@ -58,15 +58,15 @@ class FertilityTagger(nn.Module):
     objective: Objective = "marginal"
     reward: None = None
 
-    def __init__(self, config: TaggerConfig, vocabulary: int, classes: int) -> None:
+    def __init__(self, config: TaggerConfig, vocabulary: int, num_classes: int) -> None:
         """Build the layers."""
         super().__init__()
-        self.config, self.num_classes = config, classes
+        self.config, self.num_classes = config, num_classes
         # `hidden_size` of a bidirectional encoder is the sum over both directions.
         encoder = RnnEncoderConfig(num_layers=config.num_layers, hidden_size=2 * config.hidden_size)
         self.embedding = nn.Embedding(vocabulary, config.embedding_size, padding_idx=PAD)
         self.encoder = RecurrentEncoder(encoder, config.embedding_size, config.dropout)
-        self.output = nn.Linear(2 * config.hidden_size, classes)
+        self.output = nn.Linear(2 * config.hidden_size, num_classes)
 
     def log_probs(self, source: PaddedSequences) -> Float[Tensor, "B S K"]:
         """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
@@ -76,8 +76,8 @@ class FertilityTagger(nn.Module):
     def expected_fertility(self, source: PaddedSequences) -> Float[Tensor, "B S"]:
         """Return the expected fertility of each word, sum_k k p(k); zero at padding."""
         fertilities = torch.arange(1, self.num_classes + 1, device=source.tokens.device)
-        found = (self.log_probs(source).exp() * fertilities).sum(-1)
-        return found.masked_fill(~source.mask, 0.0)
+        expected = (self.log_probs(source).exp() * fertilities).sum(-1)
+        return expected.masked_fill(~source.mask, 0.0)
 
     def forward(
         self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
@@ -85,8 +85,7 @@ class FertilityTagger(nn.Module):
         """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
         The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference
-        to -log
-        p(k) is returned as `penalty`.
+        to -log p(k) is returned as `penalty`.
 
         Args:
             batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
@@ -97,19 +96,18 @@ class FertilityTagger(nn.Module):
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)
         mask, fertilities = batch.target.mask, batch.target.tokens
-        # Class k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked
-        # below.
+        # Index k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked.
         classes = fertilities.clamp(1, self.num_classes) - 1
-        found = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
+        log_likelihoods = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
         # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.
         weights = torch.where(fertilities == 1, self.config.fertility_one_weight, 1.0)
-        zeros = torch.zeros_like(found)
+        zeros = torch.zeros_like(log_likelihoods)
         return ForwardOutput(
-            log_likelihoods=found,
+            log_likelihoods=log_likelihoods,
             mean_log_probs=log_probs.mean(-1, keepdim=True) if mean_log_probs else zeros,
             log_weights=zeros,
             log_policy=zeros,
-            penalty=(1.0 - weights) * found.squeeze(-1),
+            penalty=(1.0 - weights) * log_likelihoods.squeeze(-1),
             mask=mask,
             cross_attentions=(),
             posteriors=(),

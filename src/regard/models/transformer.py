@@ -93,10 +93,10 @@ class TransformerModel(TranslationModel):
         check_transformer(config, source_size, target_size)
         self.config, self.pretrained_encoder = config, pretrained_encoder
         # Localness (a bias toward nearby positions) is applied in the lowest layers only.
-        shape = LayerSettings(
+        settings = LayerSettings(
             config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout
         )
-        local = replace(shape, local=True)
+        local = replace(settings, local=True)
         if pretrained_encoder is None:
             self.source_embedding = self._embedding(source_size)
         self.target_embedding = (
@@ -106,11 +106,11 @@ class TransformerModel(TranslationModel):
         self.target_positions = PositionEncoding(config.position_encoding, config.d_model)
         layers = range(config.encoder.num_layers if pretrained_encoder is None else 0)
         self.encoder = nn.ModuleList(
-            EncoderLayer(local if i < config.encoder.num_localness_layers else shape) for i in layers
+            EncoderLayer(local if i < config.encoder.num_localness_layers else settings) for i in layers
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
-                local if i < config.decoder.num_localness_layers else shape, self._source_attention(one)
+                local if i < config.decoder.num_localness_layers else settings, self._source_attention(one)
             )
             for i, one in enumerate(config.source_attentions)
         )
@@ -129,19 +129,19 @@ class TransformerModel(TranslationModel):
 
     def _embedding(self, size: int) -> nn.Embedding:
         """Return embeddings from N(0, 1/D), which are multiplied by sqrt(D) when used (Section 3.4)."""
-        made = nn.Embedding(size, self.config.d_model, padding_idx=PAD)
-        nn.init.normal_(made.weight, 0, self.config.d_model**-0.5)
+        embedding = nn.Embedding(size, self.config.d_model, padding_idx=PAD)
+        nn.init.normal_(embedding.weight, 0, self.config.d_model**-0.5)
         with torch.no_grad():
-            made.weight[PAD] = 0
-        return made
+            embedding.weight[PAD] = 0
+        return embedding
 
-    def _source_attention(self, one: AttentionConfig) -> Attention:
+    def _source_attention(self, config: AttentionConfig) -> Attention:
         """Return a multi-head mechanism, or a single-head one if it has its own projections."""
         width, heads = self.config.d_model, self.config.num_heads
         # Mechanisms with projections of their own are not split into heads.
-        if attention_class(one).has_projections:
-            return build_attention(one, width, width, width)
-        return MultiHeadAttention(one, width, width, heads, width)
+        if attention_class(config).has_projections:
+            return build_attention(config, width, width, width)
+        return MultiHeadAttention(config, width, width, heads, width)
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
@@ -164,9 +164,9 @@ class TransformerModel(TranslationModel):
         self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
     ) -> Float[Tensor, "B T D"]:
         """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
-        found = embedding(tokens) * math.sqrt(self.config.d_model)
-        found = found + positions(start, tokens.shape[1], found)
-        return dropout(found, self.config.dropout, self.training)
+        embedded = embedding(tokens) * math.sqrt(self.config.d_model)
+        embedded = embedded + positions(start, tokens.shape[1], embedded)
+        return dropout(embedded, self.config.dropout, self.training)
 
     # --- encoding -------------------------------------------------------------------------------------
 
@@ -177,13 +177,13 @@ class TransformerModel(TranslationModel):
         if self.pretrained_encoder is not None:
             return self.pretrained_encoder(source, output_attentions)
         x = self._embed(self.source_embedding, self.source_positions, source.tokens)
-        seen: list[Tensor] = []
+        self_attentions: list[Tensor] = []
         mask = source.mask
         for layer in self.encoder:
             x, weights = layer(x, mask, output_attentions)
             if weights is not None:
-                seen.append(weights)
-        return self.encoder_norm(x), seen
+                self_attentions.append(weights)
+        return self.encoder_norm(x), self_attentions
 
     def begin(
         self,
@@ -193,9 +193,9 @@ class TransformerModel(TranslationModel):
     ) -> tuple[Memories, StackState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
         states, _ = self._encode(source)
-        bare = Memory(states, source.mask, upper, lower)
+        unprepared = Memory(states, source.mask, upper, lower)
         layers = self._layers()
-        memories = tuple(layer.cross_attention.prepare(bare) for layer in layers)
+        memories = tuple(layer.cross_attention.prepare(unprepared) for layer in layers)
         started = tuple(
             layer.cross_attention.start(memory) for layer, memory in zip(layers, memories, strict=True)
         )
@@ -216,9 +216,8 @@ class TransformerModel(TranslationModel):
         assert isinstance(state, StackState)
         layers, caches, stack = self._layers(), state.caches, self._stack()
 
-        def half(
-            i: int, x: Tensor
-        ) -> tuple[LayerQuery, BatchedState]:  # an annotated shape would be parsed at each step
+        # `Tensor` without a shape, because an annotated shape would be parsed at each step.
+        def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
             cache = caches[i]
             assert isinstance(cache, KVCache)
             return layers[i].query_step(x, cache)
@@ -246,7 +245,7 @@ class TransformerModel(TranslationModel):
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         layers, targets = self._layers(), batch.target.tokens
-        states, encoder = self._encode(batch.source, output_attentions == "all")
+        states, encoder_attentions = self._encode(batch.source, output_attentions == "all")
         memory = Memory(
             states,
             batch.source.mask,
@@ -270,7 +269,7 @@ class TransformerModel(TranslationModel):
             output_attentions=output_attentions,
             top_tokens=self.training and self.reward is not None,
             reference=reference,
-            encoder=tuple(encoder),
+            encoder=tuple(encoder_attentions),
         )
 
     def _output(self) -> tuple[Tensor, Tensor]:
@@ -291,16 +290,20 @@ class TransformerModel(TranslationModel):
         words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
         feed = 2 * config.d_model * config.feed_forward.ffn_size
         # Query, key, value and output projections.
-        own = 4 * config.d_model**2
-        made = len(self.encoder) * (words * (own + feed) + 2 * config.d_model * int((source**2).sum()))
-        made += (
+        projections = 4 * config.d_model**2
+        multiply_adds = len(self.encoder) * (
+            words * (projections + feed) + 2 * config.d_model * int((source**2).sum())
+        )
+        multiply_adds += (
             0
             if self.pretrained_encoder is None
             else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
         )
         # Causal self-attention computes half of the pairs that the encoder's does.
-        made += config.decoder.num_layers * (tokens * (own + feed) + config.d_model * int((target**2).sum()))
-        made += sum(
+        multiply_adds += config.decoder.num_layers * (
+            tokens * (projections + feed) + config.d_model * int((target**2).sum())
+        )
+        multiply_adds += sum(
             layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers()
         )
-        return 6.0 * (made + tokens * len(self.output_bias) * config.d_model)
+        return 6.0 * (multiply_adds + tokens * len(self.output_bias) * config.d_model)

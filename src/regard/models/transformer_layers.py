@@ -72,23 +72,23 @@ class Residual(nn.Module):
     """The residual connection, layer normalization and dropout around a sublayer.
 
     Args:
-        shape: Dimension, position of the normalization, dropout.
+        settings: Dimension, position of the normalization, dropout.
     """
 
-    def __init__(self, shape: LayerSettings) -> None:
+    def __init__(self, settings: LayerSettings) -> None:
         """Build the normalization."""
         super().__init__()
-        self.norm = LayerNorm(shape.width)
-        self.pre = shape.norm == "pre"
-        self.dropout = shape.dropout
+        self.norm = LayerNorm(settings.width)
+        self.pre = settings.norm == "pre"
+        self.dropout = settings.dropout
 
     def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the input of the sublayer."""
         return self.norm(x) if self.pre else x
 
-    def add(self, x: Float[Tensor, "*#B D"], found: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """Return the result, given the sublayer's output `found`."""
-        summed = add_dropout(x, found, self.dropout, self.training)
+    def add(self, x: Float[Tensor, "*#B D"], output: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the result, given the sublayer's output `output`."""
+        summed = add_dropout(x, output, self.dropout, self.training)
         return summed if self.pre else self.norm(summed)
 
 
@@ -96,24 +96,24 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network.
 
     Args:
-        shape: The settings of the layer.
+        settings: The settings of the layer.
     """
 
-    def __init__(self, shape: LayerSettings) -> None:
+    def __init__(self, settings: LayerSettings) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.self_attention = SelfAttention(shape.width, shape.heads, shape.local)
-        self.feed_forward = FeedForward(shape.feed_forward, shape.width)
-        self.around_attention, self.around_feed = Residual(shape), Residual(shape)
+        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
+        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
+        self.around_attention, self.around_feed = Residual(settings), Residual(settings)
 
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
         """Return the states of the layer, and its self-attention if `output_attentions` is True."""
-        found, weights = self.self_attention(
+        attended, weights = self.self_attention(
             self.around_attention.prepare(x), mask, return_weights=output_attentions
         )
-        x = self.around_attention.add(x, found)
+        x = self.around_attention.add(x, attended)
         return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
 
 
@@ -121,33 +121,33 @@ class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the source, then the feed-forward network.
 
     Args:
-        shape: The settings of the layer.
+        settings: The settings of the layer.
         cross_attention: The mechanism of the attention to the source.
     """
 
-    def __init__(self, shape: LayerSettings, source: Attention) -> None:
+    def __init__(self, settings: LayerSettings, cross_attention: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.self_attention = SelfAttention(shape.width, shape.heads, shape.local)
-        self.cross_attention = source
-        self.feed_forward = FeedForward(shape.feed_forward, shape.width)
-        self.around_attention, self.around_source = Residual(shape), Residual(shape)
-        self.around_feed = Residual(shape)
+        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
+        self.cross_attention = cross_attention
+        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
+        self.around_attention, self.around_source = Residual(settings), Residual(settings)
+        self.around_feed = Residual(settings)
 
     def query(self, x: Float[Tensor, "B T D"], output_attentions: bool) -> LayerQuery:
         """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
-        found, weights = self.self_attention(
+        attended, weights = self.self_attention(
             self.around_attention.prepare(x), None, return_weights=output_attentions
         )
-        return self._query(self.around_attention.add(x, found), weights)
+        return self._query(self.around_attention.add(x, attended), weights)
 
     def query_step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[LayerQuery, KVCache]:
         """Run self-attention for one more token."""
-        found, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
-        return self._query(self.around_attention.add(x, found)), cache
+        attended, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
+        return self._query(self.around_attention.add(x, attended)), cache
 
-    def _query(self, x: Tensor, seen: Tensor | None = None) -> LayerQuery:
-        return LayerQuery(x, self.around_source.prepare(x), self.finish, seen)
+    def _query(self, x: Tensor, self_attention: Tensor | None = None) -> LayerQuery:
+        return LayerQuery(x, self.around_source.prepare(x), self.finish, self_attention)
 
     def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the states of the layer, given the contexts of the attention to the source."""

@@ -24,14 +24,13 @@ from regard.data.corpus import read_lines
 from regard.data.files import open_atomic
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
-from regard.smt.kneser_ney import _SPECIAL_WORDS
-from regard.smt.language_model import END, NgramLanguageModel
+from regard.smt.language_model import END, SPECIAL_WORDS, NgramLanguageModel
 from regard.smt.trie import ABSENT, Trie, assemble_trie
 
 __all__ = ["read_arpa", "write_arpa"]
 
 _UNKNOWN_LOG_PROB = -100.0
-"""The log10 probability of `<unk>` if a file has none, as in KenLM (Heafield 2011)."""
+"""The log10 probability of `<unk>` if a file has none, as in KenLM (Heafield, 2011)."""
 
 
 def write_arpa(model: NgramLanguageModel, path: Path) -> None:
@@ -95,7 +94,7 @@ class _ArpaParser:
         self._path = path
         self._lines = self._nonempty_lines(path)
         self._number = 0
-        self._numbers = {word: number for number, word in enumerate(_SPECIAL_WORDS)}
+        self._numbers = {word: number for number, word in enumerate(SPECIAL_WORDS)}
         self._levels = [0, 1]
         self._words = [np.array([ABSENT])]
         self._children: list[np.ndarray] = []
@@ -189,7 +188,7 @@ class _ArpaParser:
     def _unigrams(self, words: np.ndarray, values: np.ndarray, places: list[int]) -> None:
         size = len(self._numbers)
         if END not in words:
-            raise self._error(f"the 1-grams before it do not contain {_SPECIAL_WORDS[END]}")
+            raise self._error(f"the 1-grams before it do not contain {SPECIAL_WORDS[END]}")
         self._check_duplicates(words, places)
         table = np.zeros((size, 2))
         table[:, 0] = _UNKNOWN_LOG_PROB
@@ -215,8 +214,8 @@ class _ArpaParser:
         # The suffix is the longest n-gram that is left when words are removed from the front.
         suffixes = np.full(len(rows), ABSENT)
         for first in range(1, length):
-            open_ = suffixes == ABSENT
-            suffixes[open_] = self._walk(rows[open_, first:])
+            unresolved = suffixes == ABSENT
+            suffixes[unresolved] = self._walk(rows[unresolved, first:])
         self._children.append(np.bincount(parents - start, minlength=end - start))
         self._suffixes.append(suffixes[order])
         self._words.append(rows[order, -1])
@@ -236,8 +235,8 @@ class _ArpaParser:
 
     def _check_duplicates(self, keys: np.ndarray, places: list[int]) -> None:
         order = np.argsort(keys, kind="stable")
-        again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        if len(again):
-            row = order[again[0] + 1]
+        duplicates = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if len(duplicates):
+            row = order[duplicates[0] + 1]
             self._number = places[row]
-            raise self._error(f"duplicate n-gram, first given in line {places[order[again[0]]]}")
+            raise self._error(f"duplicate n-gram, first given in line {places[order[duplicates[0]]]}")

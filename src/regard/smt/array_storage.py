@@ -11,33 +11,33 @@ from regard.errors import DataError
 __all__ = ["read_arrays", "write_arrays"]
 
 
-def write_arrays(folder: Path, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(directory: Path, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write each array to `PREFIX.NAME.npy`.
 
     Raises:
         DataError: if a file cannot be written.
     """
     for name, array in arrays.items():
-        path = folder / f"{prefix}.{name}.npy"
+        path = directory / f"{prefix}.{name}.npy"
         try:
             np.save(path, np.ascontiguousarray(array), allow_pickle=False)
         except OSError as error:
             raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def read_arrays(folder: Path, prefix: str, names: Iterable[str]) -> dict[str, np.ndarray]:
+def read_arrays(directory: Path, prefix: str, names: Iterable[str]) -> dict[str, np.ndarray]:
     """Open arrays that `write_arrays` wrote, memory-mapped and read-only.
 
     Raises:
         DataError: if a file is missing, truncated or not an array; the message names it.
     """
-    found = {}
+    arrays = {}
     for name in names:
-        path = checked_file(folder, f"{prefix}.{name}.npy")
+        path = checked_file(directory, f"{prefix}.{name}.npy")
         try:
-            found[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+            arrays[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
         except (ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError):
             raise DataError(f"{path}: truncated, or not an array") from None
-    return found
+    return arrays

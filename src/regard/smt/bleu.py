@@ -1,7 +1,7 @@
 """BLEU statistics of translations as word ids, compiled because tuning scores hundreds of thousands of them.
 
 The statistics of a sentence are the clipped matches and the number of n-grams of the translation, for n from
-1 to 4, and the length of the reference. Their sums over sentences give BLEU (Papineni et al. 2002), with the
+1 to 4, and the length of the reference. Their sums over sentences give BLEU (Papineni et al., 2002), with the
 same result as `regard.metrics.translation` with `tokenize = "none"`, except that BLEU is not smoothed: it is
 0 if there is no match of some order.
 """

@@ -13,7 +13,7 @@ __all__ = ["PhraseConfig", "TuningConfig"]
 
 @configclass
 class TuningConfig:
-    """Minimum error rate training (Och 2003) on the validation text."""
+    """Minimum error rate training (Och, 2003) on the validation text."""
 
     num_rounds: int = option(
         default=8, help="Maximum number of tuning rounds. 0 disables tuning.", ge=0, le=10_000
@@ -28,7 +28,7 @@ class TuningConfig:
 
 @configclass
 class PhraseConfig:
-    """Phrase-based translation (Koehn et al. 2003)."""
+    """Phrase-based translation (Koehn et al., 2003)."""
 
     kind: Literal["phrase"] = option(default="phrase", help="Model: phrase-based translation.")
     aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")

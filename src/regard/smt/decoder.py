@@ -61,7 +61,7 @@ class PhraseTranslation:
     Attributes:
         phrases: The phrase pairs in target order.
         score: The weighted sum of the features.
-        features: float64 [FEATURES], the features.
+        features: float64 [NUM_FEATURES], the features.
     """
 
     phrases: tuple[PhrasePair, ...]
@@ -82,7 +82,7 @@ class PhraseDecoder:
         table: The phrase table.
         language_model: The language model.
         language_ids: int64 [target words], the id of each target word in the language model.
-        weights: float64 [FEATURES], the feature weights.
+        weights: float64 [NUM_FEATURES], the feature weights.
         lexicalized: Whether orientations are scored.
         limits: The limits of the search.
     """
@@ -114,35 +114,35 @@ class PhraseDecoder:
         calls = [(np.array(source, dtype=np.int64), num_return) for source in sources]
         return run_parallel(self._translate_one, calls, num_threads)
 
-    def _translate_one(self, source: np.ndarray, nbest: int) -> list[PhraseTranslation]:
+    def _translate_one(self, source: np.ndarray, num_return: int) -> list[PhraseTranslation]:
         if not len(source):
             return []
-        beam, tables, phrases = self.limits, self.language_model.arrays, self._phrases
+        limits, tables, phrases = self.limits, self.language_model.arrays, self._phrases
         longest = self.table.trie.order
-        settings = longest, beam.max_options, self.lexicalized
+        settings = longest, limits.max_options, self.lexicalized
         options = collect_options(source, phrases, tables, self.language_ids, self.weights, *settings)
-        width = -np.log(beam.threshold) if beam.threshold else np.inf
-        begin = self.language_model.start_state
-        rows = stack_search(
+        max_score_difference = -np.log(limits.threshold) if limits.threshold else np.inf
+        start_state = self.language_model.start_state
+        hypotheses = stack_search(
             options,
             future_costs(options),
             tables,
-            begin,
+            start_state,
             self.weights,
-            beam.distortion_limit,
-            beam.stack_size,
-            float(width),
+            limits.distortion_limit,
+            limits.stack_size,
+            float(max_score_difference),
         )
-        paths, lengths, scores = best_paths(rows, options, source, nbest)
-        found = []
+        paths, lengths, scores = best_paths(hypotheses, options, source, num_return)
+        translations = []
         for path, length, score in zip(paths, lengths.tolist(), scores.tolist(), strict=True):
             chosen = path[:length]
-            features = path_features(chosen, options, phrases, tables, begin, self.lexicalized)
+            features = path_features(chosen, options, phrases, tables, start_state, self.lexicalized)
             bounds, entries = options.bounds[chosen].tolist(), options.entries[chosen].tolist()
             spans = zip(bounds, entries, strict=True)
             applied = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
-            found.append(PhraseTranslation(tuple(applied), score, features))
-        return found
+            translations.append(PhraseTranslation(tuple(applied), score, features))
+        return translations
 
     def _phrase_pair(self, start: int, end: int, entry: int) -> PhrasePair:
         if entry < 0:

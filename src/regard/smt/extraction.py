@@ -1,10 +1,10 @@
-"""Extraction of phrase pairs consistent with word links (Koehn et al. 2003, Section 2; Och & Ney 2004).
+"""Extraction of phrase pairs consistent with word links (Koehn et al., 2003, Section 2; Och & Ney, 2004).
 
 A source span and a target span form a phrase pair if at least one link connects them and no link connects a
 word inside one span to a word outside the other. Spans may begin or end with unlinked words; all such pairs
 are extracted.
 
-Each pair has word-based orientations (Koehn et al. 2005): one backward, relative to the preceding target
+Each pair has word-based orientations (Koehn et al., 2005): one backward, relative to the preceding target
 word, and one forward, relative to the following target word. The orientation is *monotone* if that word is
 linked to the adjacent source word on the same side, *swap* if it is linked to the adjacent source word on the
 other side, else *discontinuous*.
@@ -36,8 +36,7 @@ class PhraseOccurrences:
         target_starts: The position of the first target word in the sentence.
         target_lengths: The number of target words.
         links: int64; bit `MAX_PHRASE_LENGTH * i + j` is set if word i of the source phrase is linked to word
-            j of the
-            target phrase.
+            j of the target phrase.
         backward: The backward orientation, an index into `ORIENTATIONS`.
         forward: The forward orientation, an index into `ORIENTATIONS`.
     """
@@ -75,20 +74,22 @@ def extract_phrases(
     # The first pass counts the pairs, so that the second one can write into arrays of the right size.
     nothing = np.empty((7, 0), np.int32)
     count = _extract(*sides, *table, max_length, nothing, np.empty(0, np.int64), False)
-    found, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
-    _extract(*sides, *table, max_length, found, masks, True)
-    return PhraseOccurrences(found[0], found[1], found[2], found[3], found[4], masks, found[5], found[6])
+    columns, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
+    _extract(*sides, *table, max_length, columns, masks, True)
+    return PhraseOccurrences(
+        columns[0], columns[1], columns[2], columns[3], columns[4], masks, columns[5], columns[6]
+    )
 
 
 @njit(nogil=True, cache=True)
-def _extract(sources, targets, offsets, link_source, link_target, longest, found, masks, fill):
-    """Count the phrase pairs, and write them to `found` and `masks` if `fill` is set."""
-    room_s, room_t = 0, 0
+def _extract(sources, targets, offsets, link_source, link_target, longest, columns, masks, fill):
+    """Count the phrase pairs, and write them to `columns` and `masks` if `fill` is set."""
+    max_source, max_target = 0, 0
     for row in range(len(sources)):
-        room_s, room_t = max(room_s, sources[row]), max(room_t, targets[row])
-    linked = np.zeros((room_s, room_t), np.bool_)
+        max_source, max_target = max(max_source, sources[row]), max(max_target, targets[row])
+    linked = np.zeros((max_source, max_target), np.bool_)
     # The first and last linked source position of each target word; `high` is -1 without links.
-    low, high = np.empty(room_t, np.int64), np.empty(room_t, np.int64)
+    low, high = np.empty(max_target, np.int64), np.empty(max_target, np.int64)
     count = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
@@ -119,12 +120,12 @@ def _extract(sources, targets, offsets, link_source, link_target, longest, found
                     b = j2
                     while b < n and b - a < longest and (b == j2 or high[b] < 0):
                         if fill:
-                            found[0, count] = row
-                            found[1, count], found[2, count] = i1, i2 - i1 + 1
-                            found[3, count], found[4, count] = a, b - a + 1
+                            columns[0, count] = row
+                            columns[1, count], columns[2, count] = i1, i2 - i1 + 1
+                            columns[3, count], columns[4, count] = a, b - a + 1
                             masks[count] = _mask(linked, i1, i2, a, b)
-                            found[5, count] = _orientation(linked, m, n, i1, i2, a - 1, -1)
-                            found[6, count] = _orientation(linked, m, n, i1, i2, b + 1, 1)
+                            columns[5, count] = _orientation(linked, m, n, i1, i2, a - 1, -1)
+                            columns[6, count] = _orientation(linked, m, n, i1, i2, b + 1, 1)
                         count += 1
                         b += 1
                     a -= 1

@@ -1,4 +1,4 @@
-"""The features of the log-linear model (Och & Ney 2002).
+"""The features of the log-linear model (Och & Ney, 2002).
 
 The score of a translation is the weighted sum of its features. Each feature is a sum over phrase pairs.
 """

@@ -1,4 +1,4 @@
-"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998, Eq. 24 to 26) as implemented in KenLM.
+"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman, 1998, Eq. 24 to 26) as implemented in KenLM.
 
     p(w | h) = max(a(h w) - D(a(h w)), 0) / a(h .) + gamma(h) p(w | h')
     gamma(h) = (D1 N1(h .) + D2 N2(h .) + D3 N3+(h .)) / a(h .)
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, UNKNOWN, NgramLanguageModel
+from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN, NgramLanguageModel
 from regard.smt.trie import ABSENT, Trie, assemble_trie, grow_level
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-_SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
 
@@ -70,7 +69,7 @@ def estimate_language_model(
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
-    for special in _SPECIAL_WORDS:
+    for special in SPECIAL_WORDS:
         numbers[special]
     flat, number = array("i"), numbers.__getitem__
     for sentence in sentences:
@@ -164,9 +163,9 @@ def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, fl
     t = [int((adjusted == j).sum()) for j in range(5)]
     if all(t[1:4]):
         y = t[1] / (t[1] + 2 * t[2])
-        found = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
-        if all(0 <= amount <= j for j, amount in enumerate(found, 1)):
-            return found[0], found[1], found[2]
+        discounts = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
+        if all(0 <= amount <= j for j, amount in enumerate(discounts, 1)):
+            return discounts[0], discounts[1], discounts[2]
     _log.warning(
         "the Kneser-Ney discounts of the %s cannot be computed (%s of count 1, 2, 3, 4: small or artificial "
         "text); using %s, %s and %s",
@@ -205,8 +204,8 @@ def smooth(counts: NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageMod
     probs[1 + BEGIN] = 1.0
     floor = np.finfo(np.float32).tiny
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
-    logged = np.log10(np.maximum(backoffs, floor))
-    logged[0] = 0.0  # the empty context has no backoff
+    log_backoffs = np.log10(np.maximum(backoffs, floor))
+    log_backoffs[0] = 0.0  # the empty context has no backoff
     return NgramLanguageModel(
-        vocabulary, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
+        vocabulary, trie, log_probs.astype(np.float32), log_backoffs.astype(np.float32), counts.suffixes
     )

@@ -30,6 +30,7 @@ from regard.smt.trie import Trie
 __all__ = [
     "BEGIN",
     "END",
+    "SPECIAL_WORDS",
     "UNKNOWN",
     "LanguageModelArrays",
     "NgramLanguageModel",
@@ -47,8 +48,8 @@ class LanguageModelArrays(NamedTuple):
     """The arrays of a model, for compiled functions.
 
     Attributes:
-        first: See `Trie`.
-        words: See `Trie`.
+        first: See `Trie.first_children`.
+        words: See `Trie.words`.
         log_probs: float32 [nodes], the log10 probabilities.
         backoffs: float32 [nodes], the log10 backoff weights.
         suffixes: int64 [nodes], the longest n-gram of the model that is a proper suffix of each n-gram.
@@ -158,15 +159,15 @@ class NgramLanguageModel:
         for sentence in sentences:
             ids = np.array([*self.ids(sentence), END], dtype=np.int64)
             scores = _score_all(self.arrays, self.start_state, ids)
-            strange = ids == UNKNOWN
+            is_unknown = ids == UNKNOWN
             total += float(scores.sum())
-            unknown_total += float(scores[strange].sum())
-            unknown += int(strange.sum())
+            unknown_total += float(scores[is_unknown].sum())
+            unknown += int(is_unknown.sum())
             words += len(ids) - 1
             count += 1
         return Perplexity(total, words, count, unknown, unknown_total)
 
-    def save(self, folder: Path) -> None:
+    def save(self, directory: Path) -> None:
         """Write the model to an existing directory, as arrays.
 
         Raises:
@@ -181,28 +182,30 @@ class NgramLanguageModel:
             "suffixes": self.suffixes,
             "vocabulary": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
         }
-        write_arrays(folder, "language", arrays)
+        write_arrays(directory, "language", arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> "NgramLanguageModel":
+    def load(cls, directory: Path) -> "NgramLanguageModel":
         """Load a model that `save` wrote; the arrays are memory-mapped.
 
         Raises:
             DataError: if a file is missing or damaged; the message names it.
         """
         names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "vocabulary")
-        found = read_arrays(folder, "language", names)
-        check_array("language.levels.npy", found["levels"], "int64", None)
-        trie = Trie(tuple(found["levels"].tolist()), found["first"], found["words"])
+        arrays = read_arrays(directory, "language", names)
+        check_array("language.levels.npy", arrays["levels"], "int64", None)
+        trie = Trie(tuple(arrays["levels"].tolist()), arrays["first"], arrays["words"])
         try:
-            spelling = tuple(parse_json(found["vocabulary"].tobytes(), list[str]))
+            vocabulary = tuple(parse_json(arrays["vocabulary"].tobytes(), list[str]))
         except InvalidJsonError as error:
-            raise DataError(f"{folder / 'language.vocabulary.npy'}: not a list of words: {error}") from None
-        model = cls(spelling, trie, found["log_probs"], found["backoffs"], found["suffixes"])
+            raise DataError(
+                f"{directory / 'language.vocabulary.npy'}: not a list of words: {error}"
+            ) from None
+        model = cls(vocabulary, trie, arrays["log_probs"], arrays["backoffs"], arrays["suffixes"])
         try:
             model.check()
         except DataError as error:
-            raise DataError(f"{folder}: not a language model: language.{error}") from None
+            raise DataError(f"{directory}: not a language model: language.{error}") from None
         return model
 
     def check(self) -> None:

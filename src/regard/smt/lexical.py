@@ -1,4 +1,4 @@
-"""Lexical weights of phrase pairs (Koehn et al. 2003, Eq. 4).
+"""Lexical weights of phrase pairs (Koehn et al., 2003, Eq. 4).
 
     lex(t | s, a) = prod_j mean_{i : (i, j) in a} w(t_j | s_i)        w(t | s) = c(s, t) / sum_t' c(s, t')
 

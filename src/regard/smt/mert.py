@@ -1,4 +1,4 @@
-"""Minimum error rate training (Och 2003): feature weights that maximize the BLEU of n-best lists.
+"""Minimum error rate training (Och, 2003): feature weights that maximize the BLEU of n-best lists.
 
 Along a line w + x d in weight space, the score of each translation is a linear function of x. The top-scoring
 translation of a sentence changes only at the corners of the upper envelope of these functions. BLEU along the
@@ -89,13 +89,13 @@ def _coordinate_ascent(
     for _ in range(MAX_ITERATIONS):
         before = value
         scale = float(np.abs(weights[free]).mean())
-        several = np.zeros((4, len(weights)))
-        several[:, free] = random.normal(size=(4, len(free))) * scale
-        for direction in [*np.eye(len(weights))[free], *several]:
+        random_directions = np.zeros((4, len(weights)))
+        random_directions[:, free] = random.normal(size=(4, len(free))) * scale
+        for direction in [*np.eye(len(weights))[free], *random_directions]:
             reach = 4 * scale / max(float(np.abs(direction).max()), 1e-12)
-            step, found = line_search(lists, weights, direction, reach)
-            if found > value + MIN_BLEU_GAIN / 10:
-                weights, value = weights + step * direction, found
+            step, bleu = line_search(lists, weights, direction, reach)
+            if bleu > value + MIN_BLEU_GAIN / 10:
+                weights, value = weights + step * direction, bleu
         if value < before + MIN_BLEU_GAIN:
             break
     return weights, value

@@ -71,9 +71,9 @@ class PhraseModel:
     def source_ids(self, tokens: list[str]) -> list[int]:
         """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
         ids = self.text.source.vocabulary.to_ids(tokens)
-        strange: dict[str, int] = {}
+        unknown_ids: dict[str, int] = {}
         return [
-            strange.setdefault(token, -1 - len(strange)) if number == UNK else number
+            unknown_ids.setdefault(token, -1 - len(unknown_ids)) if number == UNK else number
             for token, number in zip(tokens, ids, strict=True)
         ]
 
@@ -95,10 +95,10 @@ def build_decoder(
         config: The options of the system, which give the limits of the search.
     """
     ids = np.array(language_model.ids(text.target.vocabulary.tokens), dtype=np.int64)
-    beam = SearchLimits(
+    limits = SearchLimits(
         config.stack_size, distortion_limit=config.distortion_limit, max_options=config.max_options
     )
-    return PhraseDecoder(table, language_model, ids, weights, config.reordering == "lexicalized", beam)
+    return PhraseDecoder(table, language_model, ids, weights, config.reordering == "lexicalized", limits)
 
 
 def save_phrases(
@@ -120,105 +120,107 @@ def save_phrases(
     Raises:
         CheckpointError: if a file cannot be written.
     """
-    place = output_dir / PHRASE_DIR
+    directory = output_dir / PHRASE_DIR
     try:
-        with atomic_directory(place) as made:
-            decoder.table.save(made)
-            decoder.language_model.save(made)
-            about = {
+        with atomic_directory(directory) as temp_dir:
+            decoder.table.save(temp_dir)
+            decoder.language_model.save(temp_dir)
+            metadata = {
                 "format": FORMAT_VERSION,
                 "bleu": bleu,
                 "fingerprint": fingerprint,
                 "file_checksums": dict(file_checksums or {}),
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
-                "sha256": compute_checksums(made, sorted(path.name for path in made.iterdir())),
+                "sha256": compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir())),
             }
-            (made / PHRASE_METADATA_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            (temp_dir / PHRASE_METADATA_FILE).write_text(
+                json.dumps(metadata, indent=2) + "\n", encoding="utf-8"
+            )
     except OSError as error:
-        raise CheckpointError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
-def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
+def load_phrases(model_dir: Path, config: PhraseConfig) -> PhraseModel:
     """Load a phrase-based system from a model directory.
 
     Args:
-        folder: The model directory.
+        model_dir: The model directory.
         config: The table `model` of its config.
 
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
     try:
-        text = TextProcessor.load(folder)
+        text = TextProcessor.load(model_dir)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    decoder, bleu = load_phrase_decoder(folder, text, config)
+    decoder, bleu = load_phrase_decoder(model_dir, text, config)
     return PhraseModel(decoder, text, bleu)
 
 
 def load_phrase_decoder(
-    folder: Path, text: TextProcessor, config: PhraseConfig
+    model_dir: Path, text: TextProcessor, config: PhraseConfig
 ) -> tuple[PhraseDecoder, float]:
     """Load a decoder that `save_phrases` wrote, and its BLEU on the validation text.
 
     Args:
-        folder: The model directory.
+        model_dir: The model directory.
         text: The tokenizers and vocabularies.
         config: The options of the system, which give the limits of the search.
 
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
-    place = folder / PHRASE_DIR
+    directory = model_dir / PHRASE_DIR
     try:
-        about = _read_metadata(place)
+        metadata = _read_metadata(directory)
         verify_checksums(
-            place, about.sha256, (path.name for path in place.glob("*.npy")), PHRASE_METADATA_FILE
+            directory, metadata.sha256, (path.name for path in directory.glob("*.npy")), PHRASE_METADATA_FILE
         )
-        table, model = PhraseTable.load(place), NgramLanguageModel.load(place)
+        table, model = PhraseTable.load(directory), NgramLanguageModel.load(directory)
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))
         except DataError as error:
             raise DataError(
-                f"{place}: the phrase table does not fit the vocabularies: phrases.{error}"
+                f"{directory}: the phrase table does not fit the vocabularies: phrases.{error}"
             ) from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    weights = np.array([about.weights[name] for name in feature_names()])
-    return build_decoder(table, model, text, weights, config), about.bleu
+    weights = np.array([metadata.weights[name] for name in feature_names()])
+    return build_decoder(table, model, text, weights, config), metadata.bleu
 
 
-def read_fingerprint(folder: Path) -> str | None:
+def read_fingerprint(model_dir: Path) -> str | None:
     """Return the fingerprint of a system's training text, or None if it was not recorded.
 
     Raises:
         CheckpointError: if the directory contains no phrase-based system.
     """
-    return _read_metadata(folder / PHRASE_DIR).fingerprint
+    return _read_metadata(model_dir / PHRASE_DIR).fingerprint
 
 
-def read_file_checksums(folder: Path) -> dict[str, str]:
+def read_file_checksums(model_dir: Path) -> dict[str, str]:
     """Return the recorded checksums of the config and vocabularies that a system was trained with.
 
     Raises:
         CheckpointError: if the directory contains no phrase-based system.
     """
-    return _read_metadata(folder / PHRASE_DIR).file_checksums
+    return _read_metadata(model_dir / PHRASE_DIR).file_checksums
 
 
-def _read_metadata(place: Path) -> _Metadata:
-    path = place / PHRASE_METADATA_FILE
+def _read_metadata(directory: Path) -> _Metadata:
+    path = directory / PHRASE_METADATA_FILE
     try:
-        about = read_json(checked_file(place, PHRASE_METADATA_FILE), _Metadata)
+        metadata = read_json(checked_file(directory, PHRASE_METADATA_FILE), _Metadata)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    missing = [name for name in feature_names() if name not in about.weights]
-    if missing or about.format != FORMAT_VERSION:
+    missing = [name for name in feature_names() if name not in metadata.weights]
+    if missing or metadata.format != FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: not the description of a phrase-based system of this version of regard"
         )
-    return about
+    return metadata

@@ -45,16 +45,16 @@ def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequen
         DataError: if the file cannot be written, or a word contains the field separator.
     """
     for words in (source, target):
-        if split := next((word for word in words if SEPARATOR in word), None):
-            raise DataError(f"{path}: the word {split!r} contains {SEPARATOR}, which separates the fields")
+        if invalid := next((word for word in words if SEPARATOR in word), None):
+            raise DataError(f"{path}: the word {invalid!r} contains {SEPARATOR}, which separates the fields")
     lines: list[str] = []
     parents, trie = table.trie.parents(), table.trie
-    spelled = [""] * len(trie)
+    phrases = [""] * len(trie)
     scores, reordering = np.exp(table.scores), np.exp(table.reordering)
     for node in range(1, len(trie)):
         word = source[int(trie.words[node])]
-        above = spelled[int(parents[node])]
-        spelled[node] = f"{above} {word}" if above else word
+        above = phrases[int(parents[node])]
+        phrases[node] = f"{above} {word}" if above else word
         for entry in range(int(table.entries[node]), int(table.entries[node + 1])):
             words = [target[int(number)] for number in table.target(entry)]
             mask = int(table.links[entry])
@@ -64,7 +64,7 @@ def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequen
                 if mask >> k & 1
             ]
             fields = (
-                spelled[node],
+                phrases[node],
                 " ".join(words),
                 " ".join(f"{value:.6g}" for value in scores[entry]),
                 " ".join(links),
@@ -162,11 +162,11 @@ class _Phrases:
 def _parse_log_probs(text: str, count: int, name: str, where: str) -> list[float]:
     """Parse probabilities and return their logarithms."""
     try:
-        found = [float(field) for field in split_whitespace(text)]
+        values = [float(field) for field in split_whitespace(text)]
     except ValueError:
         raise DataError(f"{where}: {text[:60]!r}: {name} must be numbers") from None
-    if len(found) != count:
-        raise DataError(f"{where}: {len(found)} {name}, expected {count}")
-    if not all(0 < value <= 1 for value in found):
+    if len(values) != count:
+        raise DataError(f"{where}: {len(values)} {name}, expected {count}")
+    if not all(0 < value <= 1 for value in values):
         raise DataError(f"{where}: {text[:60]!r}: {name} must be probabilities, above 0 and at most 1")
-    return [math.log(value) for value in found]
+    return [math.log(value) for value in values]

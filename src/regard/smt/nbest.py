@@ -111,7 +111,7 @@ def path_features(
     start: int,
     lexicalized: bool,
 ) -> np.ndarray:
-    """Return the features of one path: float64 [FEATURES].
+    """Return the features of one path: float64 [NUM_FEATURES].
 
     Args:
         path: The options of the path.
@@ -121,7 +121,7 @@ def path_features(
         start: The state of the language model at the start of a sentence.
         lexicalized: Whether orientations are scored.
     """
-    found = np.zeros(NUM_FEATURES)
+    features = np.zeros(NUM_FEATURES)
     state, first, last, previous = start, 0, 0, -2
     n = options.spans.shape[0]
     for option in path:
@@ -129,28 +129,28 @@ def path_features(
         begin, end = options.offsets[option], options.offsets[option + 1]
         for k in range(begin, end):
             log_prob, state = score_word(language_model, state, options.words[k])
-            found[LANGUAGE] += log_prob * LN10
-        found[WORDS] -= end - begin
-        found[PHRASES] -= 1
+            features[LANGUAGE] += log_prob * LN10
+        features[WORDS] -= end - begin
+        features[PHRASES] -= 1
         i, j = options.bounds[option, 0], options.bounds[option, 1]
-        found[DISTORTION] -= abs(i - last)
+        features[DISTORTION] -= abs(i - last)
         if entry < 0:
-            found[UNKNOWN] += 1
+            features[UNKNOWN] += 1
         else:
             for kind in range(4):
-                found[TABLE + kind] += phrases.scores[entry, kind]
+                features[TABLE + kind] += phrases.scores[entry, kind]
         if lexicalized:
             kind = 0 if i == last else 1 if j == first else 2
-            found[BACKWARD + kind] += _orientation(phrases, entry, kind)
+            features[BACKWARD + kind] += _orientation(phrases, entry, kind)
             if previous > -2:
-                found[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
+                features[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
         first, last, previous = i, j, entry
     log_prob, state = score_word(language_model, state, END)
-    found[LANGUAGE] += log_prob * LN10
+    features[LANGUAGE] += log_prob * LN10
     if lexicalized:
         kind = 0 if last == n else 2
-        found[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
-    return found
+        features[FORWARD + kind] += _orientation(phrases, previous, 3 + kind)
+    return features
 
 
 @njit(nogil=True, cache=True)

@@ -1,11 +1,11 @@
-"""The phrase table: source phrases with their translations and scores (Koehn et al. 2003).
+"""The phrase table: source phrases with their translations and scores (Koehn et al., 2003).
 
     scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
     reordering  log p(orientation | s, t): monotone, swap, discontinuous, first backward, then forward
 
-Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.
+Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.,
 2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate. Orientations
-are smoothed with the distribution of the whole text (Koehn et al. 2005).
+are smoothed with the distribution of the whole text (Koehn et al., 2005).
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class PhraseTable:
             return range(0)
         return range(int(self.entries[node[0]]), int(self.entries[node[0] + 1]))
 
-    def save(self, folder: Path) -> None:
+    def save(self, directory: Path) -> None:
         """Write the table to an existing directory.
 
         Raises:
@@ -114,19 +114,19 @@ class PhraseTable:
             "words": self.trie.words,
             "levels": np.array(self.trie.levels),
         }
-        write_arrays(folder, "phrases", arrays | tree)
+        write_arrays(directory, "phrases", arrays | tree)
 
     @classmethod
-    def load(cls, folder: Path) -> "PhraseTable":
+    def load(cls, directory: Path) -> "PhraseTable":
         """Load a table that `save` wrote; the arrays are memory-mapped.
 
         Raises:
             DataError: if a file is missing or damaged; the message names it.
         """
-        found = read_arrays(folder, "phrases", (*_NAMES, "first", "words", "levels"))
-        check_array("phrases.levels.npy", found["levels"], "int64", None)
-        trie = Trie(tuple(found.pop("levels").tolist()), found.pop("first"), found.pop("words"))
-        return cls(trie, **found)
+        arrays = read_arrays(directory, "phrases", (*_NAMES, "first", "words", "levels"))
+        check_array("phrases.levels.npy", arrays["levels"], "int64", None)
+        trie = Trie(tuple(arrays.pop("levels").tolist()), arrays.pop("first"), arrays.pop("words"))
+        return cls(trie, **arrays)
 
     def check(self, source_words: int, target_words: int) -> None:
         """Check the arrays of a loaded table, because compiled functions use them as indices without checks.
@@ -224,24 +224,28 @@ def estimate_phrase_table(
     Raises:
         DataError: if there is no phrase pair.
     """
-    found = extract_phrases(corpus, links, max_length)
+    occurrences = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        strange = _contains_word(
-            corpus.source, unknown, found.rows, found.source_starts, found.source_lengths
+        with_unknown = _contains_word(
+            corpus.source, unknown, occurrences.rows, occurrences.source_starts, occurrences.source_lengths
         )
-        strange |= _contains_word(
-            corpus.target, unknown, found.rows, found.target_starts, found.target_lengths
+        with_unknown |= _contains_word(
+            corpus.target, unknown, occurrences.rows, occurrences.target_starts, occurrences.target_lengths
         )
-        found = found.select(~strange) if strange.any() else found
-    if not len(found):
+        occurrences = occurrences.select(~with_unknown) if with_unknown.any() else occurrences
+    if not len(occurrences):
         raise DataError("no phrase pair could be extracted: the text has no word links")
-    left = _index_phrases(corpus.source, found.rows, found.source_starts, found.source_lengths)
-    right = _index_phrases(corpus.target, found.rows, found.target_starts, found.target_lengths)
+    left = _index_phrases(
+        corpus.source, occurrences.rows, occurrences.source_starts, occurrences.source_lengths
+    )
+    right = _index_phrases(
+        corpus.target, occurrences.rows, occurrences.target_starts, occurrences.target_lengths
+    )
     size = len(right.offsets) - 1
     keys, members, counts = np.unique(left.rows * size + right.rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
     sides = (left.words, left.offsets), (right.words, right.offsets)
-    links_of = _most_frequent(members, found.links, len(keys))
+    links_of = _most_frequent(members, occurrences.links, len(keys))
     lexical = lexical_weights(build_word_table(corpus, links), *sides, pairs, links_of)
     columns = (
         _probabilities(counts, pairs[0], pairs[1], smoothing),
@@ -250,7 +254,8 @@ def estimate_phrase_table(
         lexical[1],
     )
     reordering = np.concatenate(
-        [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)], axis=1
+        [_orientations(members, kinds, len(keys)) for kinds in (occurrences.backward, occurrences.forward)],
+        axis=1,
     )
     scores = np.stack(columns, axis=1)
     return build_phrase_table(

@@ -1,4 +1,4 @@
-"""Stack decoding: beam search by number of covered words (Koehn et al. 2003, Section 3; Koehn 2004).
+"""Stack decoding: beam search by number of covered words (Koehn et al., 2003, Section 3; Koehn, 2004).
 
 A hypothesis covers a set of source words. Hypotheses that cover the same number of words compete in one
 stack, and each is extended by the options of uncovered spans. Two hypotheses are recombined if no extension
@@ -7,8 +7,9 @@ phrases have the same effect on the reordering score of the next phrase. Only th
 other is kept for n-best lists.
 
 The covered words are represented by the first gap, which is the first uncovered word, and a bitmap of the
-words from there on. No phrase ends more than `limit` words after the first gap, so that one integer suffices
-for sentences of any length. The same rule guarantees that the gap can always be reached again.
+words from there on. No phrase ends more than `distortion_limit` words after the first gap, so that one
+integer suffices for sentences of any length. The same rule guarantees that the gap can always be reached
+again.
 """
 
 from typing import NamedTuple
@@ -37,7 +38,7 @@ class Hypotheses(NamedTuple):
     """The hypotheses of a search; row 0 is the empty hypothesis.
 
     Attributes:
-        fields: int64 [rows, COLUMNS], the fields of each hypothesis.
+        fields: int64 [rows, HYPOTHESIS_FIELDS], the fields of each hypothesis.
         scores: float64 [rows], the weighted score so far.
         totals_with_future: float64 [rows], the score plus the future cost.
         final: The row of the best complete hypothesis; the others are linked by `NEXT_RECOMBINED`.
@@ -67,7 +68,7 @@ def stack_search(
         future: The future costs; see `future_costs`.
         tables: The language model.
         start: The state of the language model at the start of a sentence.
-        weights: float64 [FEATURES], the feature weights.
+        weights: float64 [NUM_FEATURES], the feature weights.
         distortion_limit: The maximum distance of a reordering jump in source words, at most
             `MAX_DISTORTION_LIMIT`.
         stack_size: The maximum number of hypotheses that are extended per stack.

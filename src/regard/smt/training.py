@@ -70,9 +70,9 @@ def train_phrases(
         save_phrases(state_dir, decoder, 0.0, fingerprint)
     system = PhraseModel(decoder, prepared.text, 0.0)
     best = _tune_weights(config, prepared, system, state_dir / "tuning", seed, num_threads)
-    made = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
-    save_phrases(output_dir, made.decoder, made.bleu, fingerprint, file_checksums)
-    return made
+    tuned = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
+    save_phrases(output_dir, tuned.decoder, tuned.bleu, fingerprint, file_checksums)
+    return tuned
 
 
 def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, threads: int) -> PhraseDecoder:
@@ -89,7 +89,7 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
 
 
 def _rows(prepared: PreparedData, seed: int) -> np.ndarray:
-    """Return the rows of the training text, each corpus repeated by its weight."""
+    """Return the rows of the training text, each corpus repeated by its sampling weight."""
     return prepared.split("train").epoch_rows(seed, 0)
 
 
@@ -119,11 +119,11 @@ def _language_model(config: PhraseConfig, prepared: PreparedData, rows: np.ndarr
     """Estimate the language model on the target text and the monolingual files."""
     target = prepared.text.target
     train = prepared.split("train")
-    spelling = target.vocabulary.tokens
+    vocabulary = target.vocabulary.tokens
 
     def sentences() -> Iterable[list[str]]:
         for row in rows.tolist():
-            yield [spelling[number] for number in train.example(row)[1][:-1].tolist()]
+            yield [vocabulary[number] for number in train.example(row)[1][:-1].tolist()]
         for path in config.monolingual:
             for line in read_lines(path):
                 if tokens := target.tokenizer.encode(line):
@@ -133,17 +133,22 @@ def _language_model(config: PhraseConfig, prepared: PreparedData, rows: np.ndarr
 
 
 def _tune_weights(
-    config: PhraseConfig, prepared: PreparedData, system: PhraseModel, kept: Path, seed: int, threads: int
+    config: PhraseConfig,
+    prepared: PreparedData,
+    system: PhraseModel,
+    state_dir: Path,
+    seed: int,
+    threads: int,
 ) -> TuningRound:
     """Tune the weights on the validation text and return the best round."""
     text, tuning = prepared.text, config.tuning
-    strange: defaultdict[str, int] = defaultdict()
-    strange.default_factory = lambda: -2 - len(strange)
+    unknown_ids: defaultdict[str, int] = defaultdict()
+    unknown_ids.default_factory = lambda: -2 - len(unknown_ids)
 
     def target_ids(tokens: list[str]) -> list[int]:
         ids = text.target.vocabulary.to_ids(tokens)
         pairs = zip(tokens, ids, strict=True)
-        return [strange[token] if number == UNK else number for token, number in pairs]
+        return [unknown_ids[token] if number == UNK else number for token, number in pairs]
 
     sources, references, copies = [], [], []
     for source, target in zip(*prepared.split("valid").raw_lines(), strict=True):
@@ -161,5 +166,5 @@ def _tune_weights(
         tuning.num_restarts,
         seed,
         threads,
-        state_dir=kept,
+        state_dir=state_dir,
     )

@@ -1,4 +1,4 @@
-"""Translation options of a sentence and estimates of the future cost (Koehn et al. 2003, Section 3.3).
+"""Translation options of a sentence and estimates of the future cost (Koehn et al., 2003, Section 3.3).
 
 A translation option is a source span with a phrase pair of the table, or a single word that is copied because
 the table has no translation of it alone. Its estimate is its weighted score plus the language model score of
@@ -83,7 +83,7 @@ def collect_options(
         phrases: The phrase table.
         tables: The language model.
         language_ids: The id of each target word in the language model.
-        weights: float64 [FEATURES], the feature weights.
+        weights: float64 [NUM_FEATURES], the feature weights.
         max_length: The maximum length of a source phrase.
         max_options: The maximum number of options per span.
         lexicalized: Whether orientations are scored.

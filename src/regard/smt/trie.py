@@ -135,19 +135,19 @@ def build_phrase_trie(tokens: np.ndarray, offsets: np.ndarray, vocab_size: int) 
     lengths = np.diff(offsets)
     levels, words = [0, 1, 1 + vocab_size], [np.array([ABSENT]), np.arange(vocab_size)]
     counts = [np.array([vocab_size])]
-    found = np.zeros(len(lengths), dtype=np.int64)
+    nodes = np.zeros(len(lengths), dtype=np.int64)
     rows = np.flatnonzero(lengths)
-    found[rows] = 1 + tokens[offsets[rows]]
+    nodes[rows] = 1 + tokens[offsets[rows]]
     for length in range(2, int(lengths.max(initial=1)) + 1):
         rows = np.flatnonzero(lengths >= length)
-        level = grow_level(found[rows], tokens[offsets[rows] + length - 1], vocab_size)
+        level = grow_level(nodes[rows], tokens[offsets[rows] + length - 1], vocab_size)
         start, end = levels[-2:]
         counts.append(np.bincount(level.parents - start, minlength=end - start))
         words.append(level.words)
-        found[rows] = end + level.members
+        nodes[rows] = end + level.members
         levels.append(end + len(level.words))
     counts.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
-    return assemble_trie(levels, counts, words), found
+    return assemble_trie(levels, counts, words), nodes
 
 
 def assemble_trie(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray]) -> Trie:

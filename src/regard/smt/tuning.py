@@ -54,45 +54,50 @@ def tune_weights(
     Raises:
         CheckpointError: if the directory is damaged or cannot be written.
     """
-    free = tuned_features(decoder.lexicalized)
+    tuned = tuned_features(decoder.lexicalized)
     if state_dir is not None and state_dir.is_dir():
         state = TuningState.load(state_dir)
     else:
         state = TuningState([NBestPool() for _ in sources], np.random.default_rng(seed), decoder.weights)
     while True:
-        found = replace(decoder, weights=state.weights).translate(sources, num_return, num_threads)
-        total, fresh = np.zeros(NUM_STATISTICS), 0
-        for pool, several, reference, words in zip(state.pools, found, references, copied_ids, strict=True):
-            if several:
-                translations = [_words(one, words) for one in several]
+        translated = replace(decoder, weights=state.weights).translate(sources, num_return, num_threads)
+        total, num_new = np.zeros(NUM_STATISTICS), 0
+        for pool, nbest, reference, words in zip(
+            state.pools, translated, references, copied_ids, strict=True
+        ):
+            if nbest:
+                translations = [_words(one, words) for one in nbest]
                 counts = bleu_statistics(translations, reference)
                 total += counts[0]
-                fresh += pool.add(translations, [one.features for one in several], counts)
+                num_new += pool.add(translations, [one.features for one in nbest], counts)
         score = 100 * float(compute_bleu(total))
-        done = TuningRound(
+        this_round = TuningRound(
             state.round_number, state.weights, score, sum(len(pool.words) for pool in state.pools)
         )
         _log.info(
-            "tuning, round %d: BLEU %.2f, %d translations", done.round_number, score, done.num_translations
+            "tuning, round %d: BLEU %.2f, %d translations",
+            this_round.round_number,
+            score,
+            this_round.num_translations,
         )
         if report is not None:
-            report(done)
+            report(this_round)
         if state.best is None or score > state.best.bleu:
-            state.best = done
+            state.best = this_round
         # Without new translations the lists, and therefore the weights, would stay the same.
-        if state.round_number == rounds or not fresh:
+        if state.round_number == rounds or not num_new:
             return state.best
-        starts = [state.weights] if state.best is done else [state.weights, state.best.weights]
+        starts = [state.weights] if state.best is this_round else [state.weights, state.best.weights]
         lists = state.lists()
-        tried = [maximize_bleu(lists, start, free, restarts, state.rng) for start in starts]
+        tried = [maximize_bleu(lists, start, tuned, restarts, state.rng) for start in starts]
         state.weights, state.round_number = max(tried, key=lambda one: one[1])[0], state.round_number + 1
         if state_dir is not None:
             state.save(state_dir)
 
 
-def _words(found: PhraseTranslation, copies: Sequence[int]) -> tuple[int, ...]:
+def _words(translation: PhraseTranslation, copied_ids: Sequence[int]) -> tuple[int, ...]:
     """Return the target word ids of a translation, with those of copied words replaced."""
     words: list[int] = []
-    for phrase in found.phrases:
-        words += [copies[phrase.start] if word == COPIED else word for word in phrase.words]
+    for phrase in translation.phrases:
+        words += [copied_ids[phrase.start] if word == COPIED else word for word in phrase.words]
     return tuple(words)

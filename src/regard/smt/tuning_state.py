@@ -61,13 +61,13 @@ class NBestPool:
     ) -> int:
         """Add translations and return the number of new ones."""
         before = len(self.words)
-        for words, own, row in zip(translations, features, counts, strict=True):
+        for words, row_features, row in zip(translations, features, counts, strict=True):
             # Different derivations can give the same words with other features.
-            key = words, own.round(6).tobytes()
+            key = words, row_features.round(6).tobytes()
             if key not in self._known:
                 self._known.add(key)
                 self.words.append(words)
-                self.features.append(own)
+                self.features.append(row_features)
                 self.counts.append(row)
         return len(self.words) - before
 
@@ -99,7 +99,7 @@ class TuningState:
         features = np.array([row for pool in self.pools for row in pool.features])
         return features, np.array([row for pool in self.pools for row in pool.counts])
 
-    def save(self, folder: Path) -> None:
+    def save(self, directory: Path) -> None:
         """Write the state atomically.
 
         Raises:
@@ -108,7 +108,7 @@ class TuningState:
         assert self.best is not None
         features, counts = self._together()
         translations = [words for pool in self.pools for words in pool.words]
-        about: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "number": self.round_number,
             "best": {key: getattr(self.best, key) for key in ("round_number", "bleu", "num_translations")},
             "random": self.rng.bit_generator.state,
@@ -123,37 +123,39 @@ class TuningState:
             "words": np.array([word for words in translations for word in words], dtype=np.int64),
         }
         try:
-            with atomic_directory(folder) as made:
-                write_arrays(made, "tuning", arrays)
-                about["sha256"] = compute_checksums(made, sorted(path.name for path in made.iterdir()))
-                (made / TUNING_METADATA_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
+            with atomic_directory(directory) as temp_dir:
+                write_arrays(temp_dir, "tuning", arrays)
+                metadata["sha256"] = compute_checksums(
+                    temp_dir, sorted(path.name for path in temp_dir.iterdir())
+                )
+                (temp_dir / TUNING_METADATA_FILE).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
         except OSError as error:
-            raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
+            raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
         except DataError as error:
             raise CheckpointError(str(error)) from None
 
     @classmethod
-    def load(cls, folder: Path) -> "TuningState":
+    def load(cls, directory: Path) -> "TuningState":
         """Read a state that `save` wrote.
 
         Raises:
             CheckpointError: if a file is missing or altered; the message names it.
         """
         try:
-            about = read_json(checked_file(folder, TUNING_METADATA_FILE), _Metadata)
+            metadata = read_json(checked_file(directory, TUNING_METADATA_FILE), _Metadata)
             verify_checksums(
-                folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), TUNING_METADATA_FILE
+                directory, metadata.sha256, (f"tuning.{name}.npy" for name in ARRAYS), TUNING_METADATA_FILE
             )
-            arrays = read_arrays(folder, "tuning", ARRAYS)
-            random = np.random.default_rng()
-            random.bit_generator.state = about.random
-            best = TuningRound(weights=np.array(arrays["best"]), **vars(about.best))
+            arrays = read_arrays(directory, "tuning", ARRAYS)
+            rng = np.random.default_rng()
+            rng.bit_generator.state = metadata.random
+            best = TuningRound(weights=np.array(arrays["best"]), **vars(metadata.best))
             pools = _pools(arrays)
-            return cls(pools, random, np.array(arrays["weights"]), about.number, best)
+            return cls(pools, rng, np.array(arrays["weights"]), metadata.number, best)
         except DataError as error:
             raise CheckpointError(str(error)) from None
         except (ValueError, KeyError, TypeError, IndexError):
-            raise CheckpointError(f"{folder}: not a tuning state; remove the directory") from None
+            raise CheckpointError(f"{directory}: not a tuning state; remove the directory") from None
 
 
 @configclass

@@ -2,7 +2,7 @@
 
 Models of transformers call an attention function, selected by name, with the queries, keys and values of all
 heads. Ours passes those of a decoder's cross-attention to the mechanism of that layer (`Attention`). All
-other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. A
+other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. An
 `AttentionSession`, one per call of the model, holds the mechanisms and their states.
 """
 
@@ -45,9 +45,9 @@ class AttentionSession:
         upper: [B, S], the maximum total attention of each source token, or None.
         lower: [B, S], the minimum total attention of each source token, or None.
         output_attentions: The attention weights to return.
-        is_step: Whether this is one step of search, with one query per sentence and with `states`.
+        is_step: Whether this is one step of search, with one query per hypothesis and with `states`.
         memories: The prepared memory of each layer. Created where missing.
-        states: The attention state of each layer, if `is_step`.
+        states: The attention state of each layer, used only if `is_step` is True.
         attention_steps: The attention of each layer. Filled, in training only if it was requested.
         self_attentions: The self-attention weights. Filled if all attention was requested.
     """
@@ -65,23 +65,25 @@ class AttentionSession:
 
     def read(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B T D"]:
         """Return the contexts of a layer, from queries, keys and values [B, H, T or S, E]."""
-        source = self.mechanisms[layer]
+        mechanism = self.mechanisms[layer]
         if layer not in self.memories:
             # Keys and values are one memory for the mechanism, which splits them again by head.
-            made = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
-            self.memories[layer] = source.prepare(Memory(made, self.mask, self.upper, self.lower))
-        memory, asked = self.memories[layer], _merge_heads(query)
+            keys_and_values = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
+            self.memories[layer] = mechanism.prepare(
+                Memory(keys_and_values, self.mask, self.upper, self.lower)
+            )
+        memory, queries = self.memories[layer], _merge_heads(query)
         if self.is_step:
-            reading = source.read(asked[:, 0], memory, self.states[layer])
-            self.attention_steps[layer] = reading
-            return reading.contexts
+            attention_step = mechanism.read(queries[:, 0], memory, self.states[layer])
+            self.attention_steps[layer] = attention_step
+            return attention_step.contexts
         # Training: all time steps at once.
-        state = source.start(memory)
+        state = mechanism.start(memory)
         if self.output_attentions == "nothing":
-            found = source.fast_context(asked, memory, state)
-            if found is not None:
-                return found
-        self.attention_steps[layer] = source.read_all(asked, memory, state)
+            contexts = mechanism.fast_context(queries, memory, state)
+            if contexts is not None:
+                return contexts
+        self.attention_steps[layer] = mechanism.read_all(queries, memory, state)
         return self.attention_steps[layer].contexts[:, :, 0]
 
 

@@ -60,45 +60,44 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
         config: The directories and mechanisms.
         text: The tokenizers.
         model_dir: A model directory that contains the configurations, and whose weights the caller loads
-            afterward.
-            Default: None, which loads the weights of the original directories.
+            afterward. Default: None, which loads the weights of the original directories.
 
     Raises:
         CheckpointError: if a directory is missing or broken.
         ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
     """
     source, target = pretrained_side(text.source, "source"), pretrained_side(text.target, "target")
-    places = config_dirs(config.folders, model_dir)
+    directories = config_dirs(config.folders, model_dir)
     new: list[str] = []
     if config.path is not None:
-        model = load_seq2seq(places["path"], model_dir is None)
+        model = load_seq2seq(directories["path"], model_dir is None)
         start = decoder_prefix(model, target)
     else:
-        model, new = _combine(places, model_dir is None)
+        model, new = _combine(directories, model_dir is None)
         start = (target.library_ids[BOS],)
-    given = to_constraints(_generation(places.get("path")), start, target)
-    names = config.folders
-    whole = names.get("path", "")
+    constraints = to_constraints(_generation(directories.get("path")), start, target)
+    paths = config.folders
+    path = paths.get("path", "")
     check_tokenizer_fit(
-        source, _vocab_size(model.get_encoder()), model.get_encoder().config, names.get("encoder_path", whole)
+        source, _vocab_size(model.get_encoder()), model.get_encoder().config, paths.get("encoder_path", path)
     )
     check_tokenizer_fit(
-        target, _vocab_size(model.get_decoder()), model.get_decoder().config, names.get("decoder_path", whole)
+        target, _vocab_size(model.get_decoder()), model.get_decoder().config, paths.get("decoder_path", path)
     )
-    return HfSeq2Seq(model, config, source, target, start, given, new)
+    return HfSeq2Seq(model, config, source, target, start, constraints, new)
 
 
-def _generation(folder: Path | None) -> GenerationSettings:
+def _generation(directory: Path | None) -> GenerationSettings:
     """Return the generation settings of a model directory; defaults if the model has two directories."""
-    return GenerationSettings() if folder is None else read_generation_settings(folder)[0]
+    return GenerationSettings() if directory is None else read_generation_settings(directory)[0]
 
 
-def _combine(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
+def _combine(directories: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
     """Combine an encoder and a language model."""
     from transformers import EncoderDecoderModel
 
-    encoder = load_encoder(places["encoder_path"], weights)
-    decoder, added = load_decoder(places["decoder_path"], weights)
+    encoder = load_encoder(directories["encoder_path"], weights)
+    decoder, added = load_decoder(directories["decoder_path"], weights)
     model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
     return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
 

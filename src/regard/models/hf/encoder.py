@@ -35,9 +35,9 @@ class HfEncoder(SourceEncoder):
         super().__init__()
         use_regard_attention(model)
         self.model, self.layout = model, InputLayout.of(tokenizer)
-        own = model.config.hidden_size
+        hidden_size = model.config.hidden_size
         # The projection is new, so it is not among the pre-trained layers.
-        self.output_proj = nn.Identity() if own == width else Linear(own, width)
+        self.output_proj = nn.Identity() if hidden_size == width else Linear(hidden_size, width)
 
     @property
     def max_length(self) -> int | None:
@@ -61,8 +61,8 @@ class HfEncoder(SourceEncoder):
 
     def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
         """Return the multiply-adds; see `SourceEncoder.count_multiply_adds`."""
-        bridge = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
-        return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
+        projection = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
+        return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * projection
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""
@@ -89,6 +89,6 @@ def build_pretrained(
     check_tokenizer_fit(
         source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path
     )
-    reader = HfEncoder(model, source, config.d_model)
+    encoder = HfEncoder(model, source, config.d_model)
     sizes = (len(side.vocabulary) for side in (text.source, text.target))
-    return TransformerModel(config.transformer, *sizes, pretrained_encoder=reader)
+    return TransformerModel(config.transformer, *sizes, pretrained_encoder=encoder)

@@ -40,68 +40,68 @@ MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
 """Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
 
 
-def copy_configs(folders: Mapping[str, str], into: Path) -> None:
+def copy_configs(directories: Mapping[str, str], model_dir: Path) -> None:
     """Copy the configurations of pre-trained models into a model directory, which then is self-contained.
 
     Args:
-        folders: The directories of the models, by option name.
-        into: The model directory.
+        directories: The directories of the models, by option name.
+        model_dir: The model directory.
 
     Raises:
         CheckpointError: if a directory is not one of a Hugging Face model.
         OSError: if a file cannot be written.
     """
-    for name, path in folders.items():
+    for name, path in directories.items():
         read_hf_config(Path(path))
-        place = into / CONFIG_SUBDIR / name
-        place.mkdir(parents=True, exist_ok=True)
+        target = model_dir / CONFIG_SUBDIR / name
+        target.mkdir(parents=True, exist_ok=True)
         for file in (HF_CONFIG, GENERATION_CONFIG):
             if checked_file(Path(path), file).is_file():
-                shutil.copyfile(Path(path) / file, place / file)
+                shutil.copyfile(Path(path) / file, target / file)
 
 
-def config_dirs(folders: Mapping[str, str], kept: Path | None) -> dict[str, Path]:
+def config_dirs(directories: Mapping[str, str], model_dir: Path | None) -> dict[str, Path]:
     """Return the directories to read models from.
 
     Args:
-        folders: The directories of the models, by option name.
-        kept: The model directory with copies of the configurations. None means the original directories.
+        directories: The directories of the models, by option name.
+        model_dir: The model directory with copies of the configurations. Default: None, the original ones.
     """
-    if kept is None:
-        return {name: Path(path) for name, path in folders.items()}
-    return {name: kept / CONFIG_SUBDIR / name for name in folders}
+    if model_dir is None:
+        return {name: Path(path) for name, path in directories.items()}
+    return {name: model_dir / CONFIG_SUBDIR / name for name in directories}
 
 
-def load_seq2seq(folder: Path, weights: bool) -> Any:
+def load_seq2seq(directory: Path, weights: bool) -> Any:
     """Open a sequence-to-sequence model.
 
     Args:
-        folder: The directory of the model.
+        directory: The directory of the model.
         weights: Whether to load the weights; otherwise they are initialized randomly.
 
     Raises:
         CheckpointError: if the model is of another kind, or if a file is missing or broken.
     """
-    content = read_hf_config(folder)
+    content = read_hf_config(directory)
     if not content.get("is_encoder_decoder"):
         raise CheckpointError(
-            f"{folder}: a {content['model_type']} model is not a translation model; use it as the encoder "
+            f"{directory}: a {content['model_type']} model is not a translation model; use it as the encoder "
             "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
-    return _load("AutoModelForSeq2SeqLM", folder, weights, optional=("encoder.pooler",))
+    return _load("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
 
 
-def load_encoder(folder: Path, weights: bool) -> Any:
-    """Open an encoder without its pooler; of a sequence-to-sequence model, return only the encoder.
+def load_encoder(directory: Path, weights: bool) -> Any:
+    """Open an encoder without its pooler; only the encoder is returned from a sequence-to-sequence model.
 
     Args:
-        folder: The directory of the model.
+        directory: The directory of the model.
         weights: Whether to load the weights.
 
     Raises:
         CheckpointError: see `load_seq2seq`.
     """
-    model = _load("AutoModel", folder, weights, optional=("pooler",))
+    model = _load("AutoModel", directory, weights, optional=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     if getattr(model, "pooler", None) is not None:
         # Unused, and its weights may be missing.
@@ -109,34 +109,34 @@ def load_encoder(folder: Path, weights: bool) -> Any:
     return model
 
 
-def load_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
+def load_decoder(directory: Path, weights: bool) -> tuple[Any, list[str]]:
     """Open a language model with cross-attention added, and return the names of the new parameters too.
 
     Args:
-        folder: The directory of the model.
+        directory: The directory of the model.
         weights: Whether to load the weights.
 
     Raises:
         CheckpointError: see `load_seq2seq`.
         ConfigError: if transformers cannot add cross-attention to the model.
     """
-    content = read_hf_config(folder)
+    content = read_hf_config(directory)
     added = {"is_decoder": True, "add_cross_attention": True}
     with quiet_transformers() as transformers:
         # On the meta device models take no memory: only the parameter names are needed.
-        plain = _config(transformers, folder)
+        plain = _config(transformers, directory)
         with torch.device("meta"):
-            own = set(_create(transformers, "AutoModelForCausalLM", plain, folder).state_dict())
-            whole = _config(transformers, folder, **added)
-            names = list(_create(transformers, "AutoModelForCausalLM", whole, folder).state_dict())
+            plain_names = set(_create(transformers, "AutoModelForCausalLM", plain, directory).state_dict())
+            whole = _config(transformers, directory, **added)
+            all_names = list(_create(transformers, "AutoModelForCausalLM", whole, directory).state_dict())
     # Parameters that exist only with cross-attention.
-    new = [name for name in names if name not in own]
+    new = [name for name in all_names if name not in plain_names]
     if not new:
         raise ConfigError(
-            f"{folder}: transformers cannot add cross-attention to a {content['model_type']} model; "
+            f"{directory}: transformers cannot add cross-attention to a {content['model_type']} model; "
             "use GPT-2 or a model of the BERT family"
         )
-    return _load("AutoModelForCausalLM", folder, weights, optional=new, **added), new
+    return _load("AutoModelForCausalLM", directory, weights, optional=new, **added), new
 
 
 def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
@@ -151,46 +151,47 @@ def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, 
     Raises:
         ConfigError: if the vocabulary sizes or the ids of special symbols differ.
     """
-    misfit = f"{tokenizer.where}: this tokenizer does not belong to {where}: "
+    mismatch = f"{tokenizer.where}: this tokenizer does not belong to {where}: "
     if tokenizer.num_library_ids > rows or rows > MAX_ROW_RATIO * tokenizer.num_library_ids + MAX_EXTRA_ROWS:
-        raise ConfigError(f"{misfit}it has {tokenizer.num_library_ids} tokens, but the model has {rows}")
-    for place, name in ((PAD, "pad_token_id"), (EOS, "eos_token_id")):
-        wanted = getattr(config, name, None)
-        wanted = wanted if isinstance(wanted, list) else [wanted]
-        if wanted != [None] and tokenizer.library_ids[place] not in wanted:
+        raise ConfigError(f"{mismatch}it has {tokenizer.num_library_ids} tokens, but the model has {rows}")
+    for symbol, name in ((PAD, "pad_token_id"), (EOS, "eos_token_id")):
+        expected_ids = getattr(config, name, None)
+        expected_ids = expected_ids if isinstance(expected_ids, list) else [expected_ids]
+        if expected_ids != [None] and tokenizer.library_ids[symbol] not in expected_ids:
             raise ConfigError(
-                f"{misfit}its {name} is {tokenizer.library_ids[place]}, but the model's is {wanted[0]}"
+                f"{mismatch}its {name} is {tokenizer.library_ids[symbol]}, but the model's is "
+                f"{expected_ids[0]}"
             )
 
 
-def _config(transformers: Any, folder: Path, **changes: Any) -> Any:
-    with convert_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read this file"):
+def _config(transformers: Any, directory: Path, **changes: Any) -> Any:
+    with convert_errors(CheckpointError, f"{directory / HF_CONFIG}: transformers cannot read this file"):
         return transformers.AutoConfig.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, **changes
+            directory, local_files_only=True, trust_remote_code=False, **changes
         )
 
 
-def _create(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
+def _create(transformers: Any, kind: str, config: Any, directory: Path) -> Any:
     """Return a model with new weights."""
-    with convert_errors(CheckpointError, f"{folder}: transformers cannot create the model"):
+    with convert_errors(CheckpointError, f"{directory}: transformers cannot create the model"):
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
-def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path, files: Iterable[Path]) -> None:
+def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path]) -> None:
     """Compare the number of parameters with the headers of the weight files, before allocating memory.
 
     Raises:
         CheckpointError: if the model has far more parameters than the weight files, or a header is broken.
     """
-    there = sum(math.prod(shape) for file in files for shape in _shapes(file))
+    num_stored = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
-        model = _create(transformers, kind, config, folder)
-    wanted = sum(parameter.numel() for parameter in model.parameters())
+        model = _create(transformers, kind, config, directory)
+    num_needed = sum(parameter.numel() for parameter in model.parameters())
     # Added cross-attention makes a decoder at most twice as large.
-    if wanted > 2 * there + SMALL_MODEL_SIZE:
+    if num_needed > 2 * num_stored + SMALL_MODEL_SIZE:
         raise CheckpointError(
-            f"{folder / HF_CONFIG}: describes a model of {wanted:,} parameters, but the weight files contain "
-            f"{there:,}"
+            f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
+            f"contain {num_stored:,}"
         )
 
 
@@ -205,32 +206,34 @@ def _shapes(file: Path) -> list[tuple[int, ...]]:
         raise CheckpointError(str(error)) from None
 
 
-def _load(kind: str, folder: Path, weights: bool, optional: Iterable[str] = (), **changes: Any) -> Any:
+def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (), **changes: Any) -> Any:
     """Open a model with one of the auto classes of transformers.
 
     Args:
         kind: The auto class.
-        folder: The directory of the model.
+        directory: The directory of the model.
         weights: Whether to load the weights.
         optional: Name prefixes of parameters that may be missing in the weight files.
         changes: Changes to the configuration.
     """
-    read_hf_config(folder)
+    read_hf_config(directory)
     if weights:
-        check_safetensors(folder)
+        check_safetensors(directory)
     with quiet_transformers() as transformers:
-        config = _config(transformers, folder, **changes)
+        config = _config(transformers, directory, **changes)
         if not weights:
             # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
-            _check_sizes(transformers, kind, config, folder, [folder.parent.parent / "model.safetensors"])
-            model = _create(transformers, kind, config, folder)
-            if (folder / GENERATION_CONFIG).is_file():
-                model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
+            _check_sizes(
+                transformers, kind, config, directory, [directory.parent.parent / "model.safetensors"]
+            )
+            model = _create(transformers, kind, config, directory)
+            if (directory / GENERATION_CONFIG).is_file():
+                model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
-        _check_sizes(transformers, kind, config, folder, weight_files(folder))
-        with convert_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
+        _check_sizes(transformers, kind, config, directory, weight_files(directory))
+        with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
-                folder,
+                directory,
                 config=config,
                 local_files_only=True,
                 trust_remote_code=False,
@@ -243,7 +246,7 @@ def _load(kind: str, folder: Path, weights: bool, optional: Iterable[str] = (), 
             )
     for name, own, wanted in sorted(info["mismatched_keys"]):
         raise CheckpointError(
-            f"{folder}: {name} has shape {list(own)} in the weights, but {list(wanted)} according to the "
+            f"{directory}: {name} has shape {list(own)} in the weights, but {list(wanted)} according to the "
             "configuration"
         )
     # Computed (sinusoidal) positions are not saved with the weights.
@@ -254,6 +257,6 @@ def _load(kind: str, folder: Path, weights: bool, optional: Iterable[str] = (), 
     not_loaded = sorted(name for name in missing if not name.startswith(tuple(optional)))
     if not_loaded:
         raise CheckpointError(
-            f"{folder}: the weights do not contain {not_loaded[0]!r}, which the model needs"
+            f"{directory}: the weights do not contain {not_loaded[0]!r}, which the model needs"
         )
     return model

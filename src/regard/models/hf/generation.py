@@ -103,16 +103,16 @@ class GenerationSettings(pydantic.BaseModel):
         return [f"{name} = {json.dumps(value)}" for name, value in found.items()]
 
 
-def read_generation_settings(folder: Path) -> tuple[GenerationSettings, Path]:
+def read_generation_settings(directory: Path) -> tuple[GenerationSettings, Path]:
     """Return the generation settings of a directory, and the path of their file.
 
     Raises:
         CheckpointError: if the file is missing or broken, or if a value is invalid. The message names both.
     """
-    path = folder / GENERATION_CONFIG
-    path = path if path.is_file() else folder / HF_CONFIG
+    path = directory / GENERATION_CONFIG
+    path = path if path.is_file() else directory / HF_CONFIG
     try:
-        content = read_bytes(checked_file(folder, path.name))
+        content = read_bytes(checked_file(directory, path.name))
         return GenerationSettings.model_validate_json(content), path
     except DataError as error:
         raise CheckpointError(str(error)) from None
@@ -136,7 +136,7 @@ def to_constraints(
     ours = {number: place for place, number in enumerate(tokenizer.library_ids) if place not in (BOS, SINK)}
     for place in (EOS, UNK, PAD):
         ours[tokenizer.library_ids[place]] = place
-    before = tuple(ours.get(number, PAD) for number in start)
+    prefix = tuple(ours.get(number, PAD) for number in start)
     ends = set(settings.end_ids) or {tokenizer.library_ids[EOS]}
     # As in transformers, a single end symbol is not treated as a bad word.
     words = [word for word in settings.bad_words_ids or () if not (len(word) == 1 and word[0] in ends)]
@@ -148,7 +148,7 @@ def to_constraints(
         for numbers in (settings.suppress_tokens, settings.begin_suppress_tokens)
     )
     return GenerationConstraints(
-        prefix=before,
+        prefix=prefix,
         suppressed=tuple(sorted({*single, *suppressed})),
         suppressed_first=tuple(sorted(set(first))),
         banned_sequences=tuple(tuple(word) for word in words if len(word) > 1),

@@ -47,14 +47,18 @@ class HfLanguageModel(nn.Module):
         """
         assert batch.target is not None
         target = batch.target
-        made = self.model(input_ids=batch.source.tokens, attention_mask=batch.source.mask.long())
+        output = self.model(input_ids=batch.source.tokens, attention_mask=batch.source.mask.long())
         # The positions to predict: the masked ones, or all.
-        hidden = batch.masked if isinstance(batch, MaskedBatch) and batch.masked is not None else target.mask
-        logits = made.logits[hidden].float()  # (N, V)
+        predicted = (
+            batch.masked if isinstance(batch, MaskedBatch) and batch.masked is not None else target.mask
+        )
+        logits = output.logits[predicted].float()  # (N, V)
         total = torch.logsumexp(logits, dim=-1)
-        found = logits.gather(1, target.tokens[target.mask].unsqueeze(1)).squeeze(1) - total
+        log_probs = logits.gather(1, target.tokens[target.mask].unsqueeze(1)).squeeze(1) - total
         means = logits.mean(-1) - total if mean_log_probs else torch.zeros_like(total)
-        log_likelihoods, averages = (scatter_token_values(values, target.mask) for values in (found, means))
+        log_likelihoods, averages = (
+            scatter_token_values(values, target.mask) for values in (log_probs, means)
+        )
         zeros = torch.zeros_like(log_likelihoods)
         return ForwardOutput(
             log_likelihoods=log_likelihoods,
@@ -77,9 +81,11 @@ class HfLanguageModel(nn.Module):
         Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
         """
         body = self.model.base_model
-        made = count_multiply_adds(body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch))
+        multiply_adds = count_multiply_adds(
+            body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch)
+        )
         tokens = int(batch.source.lengths.sum())
-        return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
+        return 6.0 * (multiply_adds + tokens * self.model.get_output_embeddings().weight.numel())
 
 
 def scatter_token_values(values: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T 1"]:

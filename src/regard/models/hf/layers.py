@@ -24,16 +24,16 @@ def layer_groups(
     names = {id(value): name for name, value in root.named_parameters()}
     skipped = tuple(new)
     names = {key: name for key, name in names.items() if not (skipped and name.startswith(skipped))}
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     for part in parts:
         for layer in reversed(_stack(part)):
-            found.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
+            groups.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
     embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
     # After the layers, so that tables inside a layer (relative positions) stay with it.
     last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
-    if found:
-        found[0] = (*names.values(), *found[0])
-    return tuple(group for group in (*found, last) if group)
+    if groups:
+        groups[0] = (*names.values(), *groups[0])
+    return tuple(group for group in (*groups, last) if group)
 
 
 def _stack(part: nn.Module) -> list[nn.Module]:

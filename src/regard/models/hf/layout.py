@@ -38,21 +38,21 @@ class InputLayout(nn.Module):
     """The source format of a Hugging Face model.
 
     Args:
-        places: For each of our ids, the id in transformers.
-        before: The prefix of every sentence, as ids of transformers.
-        after: The suffix of every sentence.
+        token_ids: For each of our ids, the id in transformers.
+        prefix: The prefix of every sentence, as ids of transformers.
+        suffix: The suffix of every sentence.
     """
 
     token_ids: Tensor
     special_ids: Tensor
 
-    def __init__(self, places: Sequence[int], before: Sequence[int], after: Sequence[int]) -> None:
+    def __init__(self, token_ids: Sequence[int], prefix: Sequence[int], suffix: Sequence[int]) -> None:
         """Store the ids as buffers that are not saved."""
         super().__init__()
-        self.prefix_length, self.num_special = len(before), len(before) + len(after)
-        self.register_buffer("token_ids", torch.tensor(places), persistent=False)
+        self.prefix_length, self.num_special = len(prefix), len(prefix) + len(suffix)
+        self.register_buffer("token_ids", torch.tensor(token_ids), persistent=False)
         self.register_buffer(
-            "special_ids", torch.tensor([*before, *after], dtype=torch.long), persistent=False
+            "special_ids", torch.tensor([*prefix, *suffix], dtype=torch.long), persistent=False
         )
 
     @classmethod
@@ -64,10 +64,9 @@ class InputLayout(nn.Module):
         """Return the encoder's input ids, in the encoder's order."""
         found = self.token_ids[source.tokens]
         if self.num_special:
-            where = torch.arange(source.tokens.shape[1], device=found.device)
-            sink = where - (source.lengths - self.num_special).unsqueeze(
-                1
-            )  # number of the sink, or < 0: (B, S)
+            positions = torch.arange(source.tokens.shape[1], device=found.device)
+            # Number of the sink at each position, negative before the first one.
+            sink = positions - (source.lengths - self.num_special).unsqueeze(1)  # (B, S)
             # Sinks follow the tokens directly; padding follows the sinks.
             special = (sink >= 0) & (sink < self.num_special)
             found = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], found)
@@ -75,24 +74,24 @@ class InputLayout(nn.Module):
 
     def _to_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return our position for each position of the encoder's order."""
-        place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.num_special).unsqueeze(1)
         # The prefix comes from the first sinks, the tokens move right by its length.
-        moved = torch.where(place < self.prefix_length, words + place, place - self.prefix_length)
-        return torch.where(place < self.prefix_length + words, moved, place)
+        moved = torch.where(positions < self.prefix_length, words + positions, positions - self.prefix_length)
+        return torch.where(positions < self.prefix_length + words, moved, positions)
 
     def _from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's position for each position of our order."""
-        place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.num_special).unsqueeze(1)
-        # Tokens come from behind the prefix, the first sinks from the prefix.
-        moved = torch.where(place < words, place + self.prefix_length, place - words)
-        return torch.where(place < self.prefix_length + words, moved, place)
+        # In the encoder's order, tokens follow the prefix; the first sinks represent the prefix.
+        moved = torch.where(positions < words, positions + self.prefix_length, positions - words)
+        return torch.where(positions < self.prefix_length + words, moved, positions)
 
     def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""
-        made = encoder(input_ids=self.ids(source), attention_mask=source.mask.long())
-        states = made.last_hidden_state
+        output = encoder(input_ids=self.ids(source), attention_mask=source.mask.long())
+        states = output.last_hidden_state
         if not self.prefix_length:
             return states
         return states.gather(1, self._from_encoder_order(source).unsqueeze(-1).expand_as(states))

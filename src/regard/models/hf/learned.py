@@ -32,7 +32,7 @@ SPECIAL_PER_LINE = 2
 
 
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
-    """Train a byte-level BPE tokenizer as GPT-2's (Radford et al., 2019). The result is deterministic.
+    """Train a byte-level BPE tokenizer as in GPT-2 (Radford et al., 2019). The result is deterministic.
 
     Args:
         kind: `masked`, with BERT's special symbols, or `causal`.
@@ -47,22 +47,22 @@ def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     masked = kind == "masked"
-    names = MASKED_SPECIAL_TOKENS if masked else CAUSAL_SPECIAL_TOKENS
-    made: Any = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    made.decoder = decoders.ByteLevel()
+    special_tokens = MASKED_SPECIAL_TOKENS if masked else CAUSAL_SPECIAL_TOKENS
+    tokenizer: Any = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=list(names.values()),
+        special_tokens=list(special_tokens.values()),
         # All 256 bytes, so that no text is unknown.
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(chain.from_iterable(map(read_lines, paths)), trainer)
+    tokenizer.train_from_iterator(chain.from_iterable(map(read_lines, paths)), trainer)
     if masked:
-        ends = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-        made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+        ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special_tokens)
 
 
 def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
@@ -83,7 +83,7 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     with quiet_transformers() as transformers:
         if masked:
-            described = transformers.BertConfig(
+            hf_config = transformers.BertConfig(
                 hidden_size=config.d_model,
                 num_hidden_layers=config.num_layers,
                 num_attention_heads=config.num_heads,
@@ -93,8 +93,8 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
                 max_position_embeddings=max_length + SPECIAL_PER_LINE,
                 **shared,
             )
-            return transformers.BertForMaskedLM(described)
-        described = transformers.GPT2Config(
+            return transformers.BertForMaskedLM(hf_config)
+        hf_config = transformers.GPT2Config(
             n_embd=config.d_model,
             n_layer=config.num_layers,
             n_head=config.num_heads,
@@ -107,22 +107,22 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
             eos_token_id=tokenizer.eos_token_id,
             **shared,
         )
-        return transformers.GPT2LMHeadModel(described)
+        return transformers.GPT2LMHeadModel(hf_config)
 
 
-def _load_pretrained(folder: Path, masked: bool, longest: int) -> Any:
+def _load_pretrained(directory: Path, masked: bool, max_length: int) -> Any:
     """Load a model from a directory, to continue training it."""
     from regard.models.hf.sizes import max_positions
 
-    read_hf_config(folder)
-    check_safetensors(folder)
+    read_hf_config(directory)
+    check_safetensors(directory)
     # An encoder attends in both directions unless it is configured as a decoder.
     changes = {} if masked else {"is_decoder": True}
     with quiet_transformers() as transformers:
         kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-        with convert_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
+        with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
             model = kind.from_pretrained(
-                folder,
+                directory,
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
@@ -130,10 +130,9 @@ def _load_pretrained(folder: Path, masked: bool, longest: int) -> Any:
                 **changes,
             )
     limit = max_positions(model.base_model)
-    if limit is not None and longest + SPECIAL_PER_LINE > limit:
+    if limit is not None and max_length + SPECIAL_PER_LINE > limit:
         raise ConfigError(
-            f"text.max_length = {longest}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the "
-            f"{limit} "
-            f"positions of {folder}: decrease it"
+            f"text.max_length = {max_length}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the "
+            f"{limit} positions of {directory}: decrease text.max_length"
         )
     return model

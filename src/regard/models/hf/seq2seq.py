@@ -117,21 +117,21 @@ class HfSeq2Seq(TranslationModel):
         self.layout = InputLayout.of(source)
         self.start = tuple(start)
         self._given = constraints
-        places = torch.tensor(target.library_ids)
+        token_ids = torch.tensor(target.library_ids)
         # Our BOS is the last token of the prefix.
-        places[BOS] = self.start[-1]
+        token_ids[BOS] = self.start[-1]
         # `generatable`: our tokens that the model can generate. Padding, start and sink symbols never are.
-        owned = torch.ones(len(places), dtype=torch.bool)
-        owned[[PAD, BOS, SINK]] = False
+        generatable = torch.ones(len(token_ids), dtype=torch.bool)
+        generatable[[PAD, BOS, SINK]] = False
         # Some tokenizers have no unknown symbol and map it to another special one.
-        owned[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
-        self.register_buffer("token_ids", places, persistent=False)
-        self.register_buffer("generatable", owned, persistent=False)
-        found = self._probe()
-        chosen = _selected_layers(config, len(found))
+        generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
+        self.register_buffer("token_ids", token_ids, persistent=False)
+        self.register_buffer("generatable", generatable, persistent=False)
+        head_sizes = self._probe()
+        chosen = _selected_layers(config, len(head_sizes))
         self.mechanisms = nn.ModuleList(
             _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), *one)
-            for layer, one in enumerate(found)
+            for layer, one in enumerate(head_sizes)
         )
 
     token_ids: Tensor
@@ -166,11 +166,11 @@ class HfSeq2Seq(TranslationModel):
         return [(heads, width) for _, heads, width in probe.found]
 
     def _mechanisms(self) -> list[MultiHeadAttention]:
-        return [source for source in self.mechanisms if isinstance(source, MultiHeadAttention)]
+        return [mechanism for mechanism in self.mechanisms if isinstance(mechanism, MultiHeadAttention)]
 
     @property
     def max_length(self) -> int | None:
-        """Return the number of positions minus special symbols; see `TranslationModel.max_length`."""
+        """Maximum number of tokens, given by the position embeddings; see `TranslationModel.max_length`."""
         found = [max_positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
@@ -232,12 +232,12 @@ class HfSeq2Seq(TranslationModel):
             self._decode(states, source.mask.long(), decoder_ids, cache, use_cache=True)
         layers = range(len(self.mechanisms))
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
-        sources = zip(self._mechanisms(), memories, strict=True)
+        mechanisms = zip(self._mechanisms(), memories, strict=True)
         past = tuple(
             KeyValueCache(layer.keys[:, :, :before], layer.values[:, :, :before])
             for layer in cache.self_attention_cache.layers
         )
-        return memories, StackState(past, tuple(source.start(memory) for source, memory in sources))
+        return memories, StackState(past, tuple(mechanism.start(memory) for mechanism, memory in mechanisms))
 
     def _cache(self, past: Sequence[KeyValueCache] = (), rows: int = 0) -> Any:
         """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
@@ -265,19 +265,19 @@ class HfSeq2Seq(TranslationModel):
         cache = self._cache(past, len(tokens))
         with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
-            made = self._decode(
+            output = self._decode(
                 memories[0].states[:, :1], None, self.token_ids[tokens].unsqueeze(1), cache, use_cache=True
             )
-        log_probs = torch.log_softmax(made.logits[:, -1].float(), dim=-1)
+        log_probs = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
         # From the vocabulary of transformers to ours.
-        found = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
-        kept = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
-        readings = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
-        endings = zip(self._mechanisms(), memories, state.attentions, strict=True)
-        ending = EosConstraint.combine(
-            [source.eos_constraint(memory, before) for source, memory, before in endings]
+        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
+        caches = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
+        attention_steps = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
+        mechanisms = zip(self._mechanisms(), memories, state.attentions, strict=True)
+        eos_constraint = EosConstraint.combine(
+            [mechanism.eos_constraint(memory, before) for mechanism, memory, before in mechanisms]
         )
-        return Prediction(found, None, readings, _PendingState(kept), ending)
+        return Prediction(our_log_probs, None, attention_steps, _PendingState(caches), eos_constraint)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
@@ -299,28 +299,39 @@ class HfSeq2Seq(TranslationModel):
         )
         with use_session(session):
             states = self.layout.encode(self.model.get_encoder(), source)
-            encoder = [self.layout.reorder_attention(source, weights) for weights in session.self_attentions]
+            encoder_attentions = [
+                self.layout.reorder_attention(source, weights) for weights in session.self_attentions
+            ]
             session.self_attentions.clear()
             shifted = torch.cat([torch.full_like(target.tokens[:, :1], BOS), target.tokens[:, :-1]], dim=1)
             try:
-                made = self._decode(states, source.mask.long(), self._decoder_ids(shifted), None)
+                output = self._decode(states, source.mask.long(), self._decoder_ids(shifted), None)
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error) from None
         # The first `before` positions belong to the prefix and are not scored.
-        logits = made.logits[:, before:][target.mask].float()  # (N, V)
-        wanted = self.token_ids[target.tokens[target.mask]]
+        logits = output.logits[:, before:][target.mask].float()  # (N, V)
+        target_ids = self.token_ids[target.tokens[target.mask]]
         total = torch.logsumexp(logits, dim=-1)
-        found = scatter_token_values(logits.gather(1, wanted.unsqueeze(1)).squeeze(1) - total, target.mask)
-        readings = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
-        seen = output_attentions != "nothing"
-        weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
-        # Without a posterior of its own a mechanism's posterior is its prior.
-        after = (one.weights if one.posteriors is None else one.posteriors for one in readings)
-        posteriors = tuple(one[:, before:] for one in after) if seen else ()
-        penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
-        zeros = torch.zeros_like(found)
+        log_likelihoods = scatter_token_values(
+            logits.gather(1, target_ids.unsqueeze(1)).squeeze(1) - total, target.mask
+        )
+        attention_steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
+        with_attention = output_attentions != "nothing"
+        weights = (
+            tuple(attention_step.weights[:, before:] for attention_step in attention_steps)
+            if with_attention
+            else ()
+        )
+        # If a mechanism computes no posterior, its posterior is its prior.
+        after = (one.weights if one.posteriors is None else one.posteriors for one in attention_steps)
+        posteriors = tuple(one[:, before:] for one in after) if with_attention else ()
+        penalty = sum(
+            (attention_step.penalty[:, before:] for attention_step in attention_steps),
+            torch.zeros_like(log_likelihoods[..., 0]),
+        )
+        zeros = torch.zeros_like(log_likelihoods)
         return ForwardOutput(
-            log_likelihoods=found,
+            log_likelihoods=log_likelihoods,
             mean_log_probs=scatter_token_values(logits.mean(-1) - total, target.mask)
             if mean_log_probs
             else zeros,
@@ -330,19 +341,21 @@ class HfSeq2Seq(TranslationModel):
             mask=target.mask,
             cross_attentions=weights,
             posteriors=posteriors,
-            encoder_attentions=tuple(encoder),
+            encoder_attentions=tuple(encoder_attentions),
             decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step (matrix multiplications); see `sizes`."""
+        """Return the floating-point operations of one training step (matrix multiplications)."""
         assert batch.target is not None
-        made = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
-        made += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
+        multiply_adds = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
+        multiply_adds += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
         pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
-        made += sum(source.count_multiply_adds(words, tokens, pairs) for source in self._mechanisms())
-        return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
+        multiply_adds += sum(
+            mechanism.count_multiply_adds(words, tokens, pairs) for mechanism in self._mechanisms()
+        )
+        return 6.0 * (multiply_adds + tokens * self.model.get_output_embeddings().weight.numel())
 
 
 @dataclass(frozen=True)
@@ -370,7 +383,7 @@ def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHead
     if getattr(config, "score_function", "none") is None:
         config = replace(config, score_function="dot")  # the model's queries are already scaled
     width = heads * head_size
-    made = MultiHeadAttention(config, width, width, heads)
+    mechanism = MultiHeadAttention(config, width, width, heads)
     for name in ("query_proj", "key_value_proj", "out_proj"):
-        setattr(made, name, _IdentityProjection(width))
-    return made
+        setattr(mechanism, name, _IdentityProjection(width))
+    return mechanism
