@@ -169,9 +169,8 @@ def write_split(
         segments: The tokens of the units of each side.
         ids: The id of each token of `segments`, for each side.
         max_length: Maximum number of tokens on a side; longer pairs are dropped.
-        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows +
-            1])
-            and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
+        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64,
+            [rows + 1]) and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
         unknown_counts: Counters of unknown tokens for each side.
 
     Returns:

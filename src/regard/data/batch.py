@@ -69,12 +69,10 @@ class Batch:
         target: The target sentences, with `EOS` and without `BOS`; None in translation.
         rows: [B], the index of each sentence in the split or in the input.
         upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink.
-            None means
-            no limit.
+            None means no limit.
         lower_bounds: [B, S], minimum total attention of each source token, or None.
         links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
-            tokens that are linked to it, or zeros if there are none. None without guided
-            alignment.
+            tokens that are linked to it, or zeros if there are none. None without guided alignment.
     """
 
     source: PaddedSequences
@@ -162,9 +160,8 @@ def make_batches(
     """Return the row indices of each batch of an epoch, in order.
 
     The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce
-    padding. Then
-    the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens forms its own
-    batch.
+    padding. Then the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens
+    forms its own batch.
 
     Args:
         source_lengths: The length of each source sentence.

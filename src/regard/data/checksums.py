@@ -37,16 +37,14 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
         raise DataError(
             f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in "
-            "the "
-            "same directory"
+            "the same directory"
         )
     path = directory / name
     try:
         if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
             raise DataError(
                 f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy "
-                "the "
-                "file into the directory"
+                "the file into the directory"
             )
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -178,8 +178,7 @@ class DatasetSplit:
 def _replaced(folder: Path) -> DataError:
     return DataError(
         f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir "
-        "for "
-        "each run with different data settings"
+        "for each run with different data settings"
     )
 
 
@@ -288,8 +287,7 @@ def prepare_data(
         output_dir: The output directory. Default: `config.cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
         num_processes: Number of processes for tokenization; the result does not depend on it. Default: the
-            number
-            of processors, or 1 for small corpora.
+            number of processors, or 1 for small corpora.
 
     Raises:
         ConfigError: if no output directory is given.

@@ -137,8 +137,7 @@ def missing_directory_message(path: Path | str) -> str:
         return message
     return (
         f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
-        "Hub, "
-        f"download the model with `hf download {path} --local-dir {Path(path).name}` and give "
+        f"Hub, download the model with `hf download {path} --local-dir {Path(path).name}` and give "
         f"{Path(path).name}"
     )
 
@@ -161,8 +160,8 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
             f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its "
-            "tokenizers "
-            "are unknown, so it cannot be used. Give the directory of the original Hugging Face model instead"
+            "tokenizers are unknown, so it cannot be used. Give the directory of the original Hugging Face "
+            "model instead"
         )
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
@@ -231,8 +230,7 @@ def check_safetensors(directory: Path) -> None:
     if pickled:
         raise CheckpointError(
             f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle "
-            "can "
-            "execute code when it is loaded; save the model as safetensors (model.safetensors)"
+            "can execute code when it is loaded; save the model as safetensors (model.safetensors)"
         )
     raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")
 

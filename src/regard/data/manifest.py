@@ -77,8 +77,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
     Args:
         config: The corpora.
         previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum
-            is
-            reused.
+            is reused.
 
     Raises:
         DataError: if a file is missing or not a regular file.

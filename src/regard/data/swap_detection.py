@@ -2,8 +2,8 @@
 
 Text in one language fits the training text of the other language badly: most of its words are unknown there,
 or are split into many rare subword tokens. The fit is measured by the probability of the text under a
-smoothed unigram model of each side; unknown tokens get the lowest probability. This needs no list
-of languages, and it works with words, subword tokens and shared vocabularies.
+smoothed unigram model of each side; unknown tokens get the lowest probability. This needs no list of
+languages, and it works with words, subword tokens and shared vocabularies.
 """
 
 import logging

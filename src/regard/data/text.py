@@ -62,9 +62,9 @@ class TextSide:
     def tokenize(self, line: str) -> list[str]:
         """Return the tokens of a line; log a warning once for each unknown symbol.
 
-        A tag at the start of the line is kept as one token. All input text passes through this method. If the
-        training text is tokenized, the punctuation of an untokenized line is separated first; see
-        `regard.data.punctuation`.
+        A source prefix at the start of the line is kept as one token. All input text passes through this
+        method. If the training text is tokenized, the punctuation of an untokenized line is separated first;
+        see `regard.data.punctuation`.
         """
         tag, rest = self._tag(line)
         tokens = self.tokenizer.encode(separate_punctuation(rest, self.text_format, self._known))
@@ -151,7 +151,7 @@ class TextProcessor:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        """Count each target token as a word if the source tokenizer demands it."""
+        """Count each target token as a word if the source tokenizer requires it."""
         if self.source.tokenizer.tokens_are_words and not self.target.tokens_are_words:
             object.__setattr__(self, "target", dataclasses.replace(self.target, tokens_are_words=True))
 
@@ -191,7 +191,7 @@ class TextProcessor:
         Args:
             sources: The ids of each source sentence.
             targets: The ids of each target sentence, ending in `EOS`. None in translation.
-            rows: The number of each sentence.
+            rows: The index of each sentence.
             fertilities: User-specified bounds per sentence; None entries use the budget.
         """
         sinks = len(self.sink_tokens)
@@ -230,7 +230,7 @@ class TextProcessor:
 
     @classmethod
     def load(cls, directory: Path | str) -> "TextProcessor":
-        """Load a text pair that was written by `save`.
+        """Load text processing that was written by `save`.
 
         Raises:
             DataError: if a file is missing, truncated or altered. The message names the file.

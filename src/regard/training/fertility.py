@@ -6,7 +6,7 @@
     MODEL/predictor/                           a copy of the tagger with the model
 
 TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
-WIDTHxEPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
+HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
 """
 
 import dataclasses

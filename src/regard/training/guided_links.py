@@ -82,7 +82,6 @@ def _align_training_split(prepared: PreparedData, fingerprint: str) -> SplitLink
         if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
             raise DataError(
                 f"{paths[0]}: some links refer to tokens that {prepared.directory} does not contain; remove "
-                "the "
-                "file and run the command again"
+                "the file and run the command again"
             )
     return SplitLinks(pairs, offsets)

@@ -27,6 +27,6 @@ def check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
                 raise ConfigError(
                     f"{examples.location(row)} has {tokens} {side} tokens"
                     f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
-                    "learned "
-                    f"positions: set model.position_encoding.max_length = {tokens} or more, or {remedy}"
+                    f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
+                    f"{remedy}"
                 )

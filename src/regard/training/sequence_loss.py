@@ -3,7 +3,7 @@
 For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
 BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the reference. The losses are
 
-    mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the distinct candidates
+    mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^alpha, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
 
 where G_t is R(y') (reward = terminal) or R(y') - R(y'_1..t-1), the gain from the tokens from t on (reward =
@@ -61,8 +61,7 @@ class SequenceLossConfig:
     reward: Literal["terminal", "shaped"] = option(
         default="terminal",
         help="Reward of a token: BLEU of the whole translation (terminal) or, only with reinforce, the "
-        "gain in BLEU "
-        "from that token on (shaped).",
+        "gain in BLEU from that token on (shaped).",
     )
     alpha: float = option(
         default=5e-3,
@@ -193,8 +192,7 @@ def sequence_loss(
 
     Args:
         outcome: The result of teacher forcing with the candidates as targets. The `config.num_candidates`
-            candidates
-            of a sentence are consecutive rows.
+            candidates of a sentence are consecutive rows.
         candidates: The tokens of the N candidates.
         reference: The reference of each candidate, in the same order.
         config: The options of the loss.

@@ -26,9 +26,8 @@ from regard.types import Tensor
 __all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]
 
 ARRAY_KEY = "array"
-METADATA_KEY = (
-    "regard"  # a single key, because safetensors does not write several keys in a reproducible order
-)
+# A single key, because safetensors does not write several keys in a reproducible order.
+METADATA_KEY = "regard"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:

@@ -111,11 +111,9 @@ class TrainStep:
         mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
         if sequence is not None and any(part.uses_reference for part in mechanisms):
             raise ConfigError(
-                "sequence_loss: the attention of this model is conditioned on the reference in training, "
-                "so that "
-                "the probability of a candidate would not be that of the model; remove the table "
-                "[sequence_loss] "
-                "or use another attention mechanism"
+                "sequence_loss: the attention of this model is conditioned on the reference in training, so "
+                "that the probability of a candidate would not be that of the model; remove the table "
+                "[sequence_loss] or use another attention mechanism"
             )
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]

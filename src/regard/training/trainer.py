@@ -77,8 +77,7 @@ class Trainer:
         file_checksums: The checksums of the files that the weights depend on; see
             `regard.training.resume.file_checksums`.
         translation_metric: A function that returns the validation metric of the model's translations, if the
-            metric is
-            not perplexity. The first process calls it.
+            metric is not perplexity. The first process calls it.
         guided: The options of guided alignment, if the batches of `train` have links.
         sequence: The options of a sequence loss.
         finetune: The options of fine-tuning pre-trained layers.
@@ -112,8 +111,7 @@ class Trainer:
         if metric != "perplexity" and translation_metric is None:
             raise ConfigError(
                 f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which "
-                "translates "
-                "the validation split"
+                "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -136,8 +134,7 @@ class Trainer:
 
         Raises:
             TrainingDivergedError: if the loss was not finite in ten steps in a row, in every step of the run,
-                or
-                in a validation.
+                or in a validation.
             CheckpointError: if a checkpoint is damaged or belongs to another run, or a file cannot be
                 written.
             DataError: if there is no training pair.
@@ -269,8 +266,7 @@ class Trainer:
         if progress.consecutive_skipped_steps >= MAX_CONSECUTIVE_SKIPS:
             raise self._divergence_error(
                 f"the loss or its gradient was not finite in {MAX_CONSECUTIVE_SKIPS} steps in a row, up to "
-                "step "
-                f"{progress.step}"
+                f"step {progress.step}"
             )
 
     def _divergence_error(self, cause: str) -> TrainingDivergedError:
@@ -281,7 +277,7 @@ class Trainer:
             kept = f"The best model, of step {progress.best_step}, is kept"
         return TrainingDivergedError(
             f"{self.output_dir}: training diverged: {cause}. {kept}; the last checkpoint is unchanged. "
-            "Train again, into another directory, with a lower training.optimizer.learning_rate, a longer "
+            "Train again, into another directory, with a lower training.optimizer.learning_rate, a higher "
             "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or "
             "training.precision = 'float32'."
         )
@@ -322,8 +318,7 @@ class Trainer:
         reason = limit or progress.limit_reached(config, config.validation.early_stopping_patience)
         if reason is None and figures.stop_requested:
             reason = INTERRUPTED
-        # While steps are skipped, the weights may be damaged. Saving them would remove an earlier, intact
-        # state.
+        # While steps are skipped, the weights may be damaged. Saving them would remove an intact state.
         due = not progress.consecutive_skipped_steps and (epoch_ended or self._save_due())
         if found is not None or reason is not None or due:
             self._save()
