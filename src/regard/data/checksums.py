@@ -56,14 +56,14 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     return path
 
 
-def _within(path: Path, folder: Path) -> bool:
+def _within(path: Path, directory: Path) -> bool:
     """Return whether a path is in a directory, or in the blob store of the Hugging Face cache next to it.
 
     In that cache, `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
     """
-    blobs = folder.parent.parent / "blobs"
-    cached = folder.parent.name == "snapshots" and path.parent == blobs
-    return path.is_relative_to(folder) or cached
+    blobs = directory.parent.parent / "blobs"
+    cached = directory.parent.name == "snapshots" and path.parent == blobs
+    return path.is_relative_to(directory) or cached
 
 
 def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:

@@ -26,6 +26,7 @@ __all__ = [
     "import_transformers",
     "is_hf_directory",
     "load_hf_tokenizer",
+    "missing_directory_message",
     "pack_tokenizer",
     "quiet_transformers",
     "read_hf_config",
@@ -178,9 +179,9 @@ def _check_settings(content: Mapping[str, Any], path: Path) -> None:
     for name, value in content.items():
         if isinstance(value, Mapping):
             _check_settings(value, path)
-        most = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
-        if isinstance(value, int) and abs(value) > most and not name.endswith("length"):
-            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {most:,}")
+        limit = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
+        if isinstance(value, int) and abs(value) > limit and not name.endswith("length"):
+            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {limit:,}")
         # The library interprets a value such as `user/kernel` as the name of code to download.
         if "attn_implementation" in name and isinstance(value, str) and "/" in value:
             raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
@@ -286,9 +287,9 @@ def unpack_tokenizer(content: bytes, directory: Path, where: str) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            _check_sizes((one.file_size for one in entries), f"{where}: the extracted files")
-            for one in entries:
+            _check_sizes((entry.file_size for entry in entries), f"{where}: the extracted files")
+            for entry in entries:
                 # `zipfile` never extracts more than the size that the entry states.
-                checked_file(directory, one.filename, where).write_bytes(archive.read(one))
+                checked_file(directory, entry.filename, where).write_bytes(archive.read(entry))
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
         raise DataError(f"{where}: truncated, or not an archive of a Hugging Face tokenizer") from None

@@ -29,7 +29,14 @@ from regard.data.tokenizer_factory import (
 )
 from regard.errors import DataError
 
-__all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_up_to_date", "read_manifest"]
+__all__ = [
+    "MANIFEST",
+    "describe_inputs",
+    "describe_settings",
+    "is_up_to_date",
+    "read_manifest",
+    "verify_files",
+]
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2

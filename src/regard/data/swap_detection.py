@@ -64,9 +64,9 @@ def is_swapped(prepared: PreparedData, name: str) -> bool:
 
 def _negative_log_likelihood(lines: list[str], side: TextSide, counts: np.ndarray) -> float:
     """Return the negative log-probability of lines under the smoothed unigram model of a side."""
-    known = counts + SMOOTHING
-    known[UNK] = SMOOTHING
+    smoothed = counts + SMOOTHING
+    smoothed[UNK] = SMOOTHING
     ids = np.array(
         [i for line in lines for i in side.vocabulary.to_ids(side.tokenizer.encode(line))], dtype=int
     )
-    return float((np.log(known.sum()) - np.log(known[ids])).sum())
+    return float((np.log(smoothed.sum()) - np.log(smoothed[ids])).sum())

@@ -95,6 +95,6 @@ def guided_alignment_loss(
             "[guided_alignment] or use another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)
-    line = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
-    log = torch.where(mean < _LINEAR_BELOW, line, mean.clamp_min(_LINEAR_BELOW).log())
+    tangent = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
+    log = torch.where(mean < _LINEAR_BELOW, tangent, mean.clamp_min(_LINEAR_BELOW).log())
     return -config.weight * (links * log).sum()

@@ -160,7 +160,7 @@ class _Plateau(LRScheduler):
         return {"scale": self.scale, "validations_since_best": self.validations_since_best}
 
 
-class _Halving(LRScheduler):
+class _Exponential(LRScheduler):
     def __init__(self, config: ExponentialConfig) -> None:
         super().__init__(config.warmup_steps)
         self.config = config
@@ -190,4 +190,4 @@ def build_lr_scheduler(config: ScheduleConfig) -> LRScheduler:
         case PlateauConfig():
             return _Plateau(config)
         case ExponentialConfig():
-            return _Halving(config)
+            return _Exponential(config)

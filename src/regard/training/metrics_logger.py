@@ -104,7 +104,7 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry) + "\n"
 
 
-def _open_board(folder: Path, update: int) -> Any:
+def _open_board(directory: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -112,4 +112,4 @@ def _open_board(folder: Path, update: int) -> Any:
             "training.logging.tensorboard = true needs the package tensorboard; install it with "
             "pip install 'regard[tensorboard]'"
         ) from None
-    return SummaryWriter(str(folder), purge_step=update + 1)
+    return SummaryWriter(str(directory), purge_step=step + 1)

@@ -91,8 +91,8 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
     """
     found = _smoothed(outcome, label_smoothing)
     if outcome.advantage is None:
-        unread = torch.isneginf(outcome.log_weights)
-        best = found.masked_fill(~unread, -torch.inf).amax(-1, keepdim=True)
+        unused = torch.isneginf(outcome.log_weights)
+        best = found.masked_fill(~unused, -torch.inf).amax(-1, keepdim=True)
         policy = estimate(outcome.log_policy, found, torch.where(torch.isneginf(best), 0.0, best))
     else:
         policy = estimate(outcome.log_policy, outcome.advantage.unsqueeze(-1))

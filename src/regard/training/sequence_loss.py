@@ -159,7 +159,7 @@ class CandidateBatch:
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
         flat = PaddedSequences.pad([one.tokens for own in candidates for one in own]).to(device)
-        cut = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
+        forced = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
         owners = torch.arange(len(batch), device=device).repeat_interleave(config.num_candidates)
         rows = torch.cat([torch.arange(len(batch), device=device), owners])
         width = max(tokens.shape[1], flat.tokens.shape[1])
@@ -168,7 +168,7 @@ class CandidateBatch:
         upper, lower = (None if x is None else x[rows] for x in (batch.upper_bounds, batch.lower_bounds))
         source = PaddedSequences(batch.source.tokens[rows], batch.source.lengths[rows])
         whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
-        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), cut, config)
+        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), forced, config)
 
     def loss(self, outcome: ForwardOutput) -> Float[Tensor, ""]:
         """Return the loss of the candidates from the outcome of the whole batch."""
@@ -199,32 +199,32 @@ def sequence_loss(
         forced_eos: Whether the `EOS` of each candidate was forced. Default: all were sampled.
     """
     log_p = outcome.log_likelihood  # (N, T)
-    tokens, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
-    wanted, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
-    scores = torch.from_numpy(prefix_bleu(tokens, steps, wanted, lengths, EOS, UNK)).to(log_p)
+    tokens, num_tokens = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
+    reference_tokens, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
+    scores = torch.from_numpy(prefix_bleu(tokens, num_tokens, reference_tokens, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
-    groups = len(log_p) // config.num_candidates
+    num_sentences = len(log_p) // config.num_candidates
     if config.kind == "mrt":
-        own = candidates.tokens.view(groups, config.num_candidates, -1)
+        own = candidates.tokens.view(num_sentences, config.num_candidates, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
-        again = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
-        logits = (config.alpha * log_p.sum(1)).view(groups, -1)
-        weights = logits.masked_fill(again, -torch.inf).softmax(-1)
-        return -(weights * final.view(groups, -1)).sum()
+        repeated = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
+        logits = (config.alpha * log_p.sum(1)).view(num_sentences, -1)
+        weights = logits.masked_fill(repeated, -torch.inf).softmax(-1)
+        return -(weights * final.view(num_sentences, -1)).sum()
     returns = final.expand_as(log_p)
     if config.reward == "shaped":
         returns = final - torch.cat([torch.zeros_like(final), scores[:, :-1]], dim=1)
     mask = candidates.mask
-    grouped, real = (x.reshape(groups, config.num_candidates, -1) for x in (returns, mask))
+    grouped, valid = (x.reshape(num_sentences, config.num_candidates, -1) for x in (returns, mask))
     # A terminal reward is also defined after the end of a shorter candidate; a shaped one is not.
     if config.reward == "terminal":
-        real = torch.ones_like(real)
-    expected = leave_one_out(grouped, real, dim=1).reshape(returns.shape)
+        valid = torch.ones_like(valid)
+    baseline = leave_one_out(grouped, valid, dim=1).reshape(returns.shape)
     sampled = mask
     if forced_eos is not None:
         last = candidates.lengths.unsqueeze(1) - 1 == torch.arange(mask.shape[1], device=mask.device)
         sampled = mask & ~(last & forced_eos.unsqueeze(1))
-    gained = reinforce_objective(log_p, returns, expected).masked_fill(~sampled, 0.0)
+    gained = reinforce_objective(log_p, returns, baseline).masked_fill(~sampled, 0.0)
     return -gained.sum() / config.num_candidates
 
 
