@@ -38,7 +38,7 @@ class SegmentedUnits:
 
     @classmethod
     def from_units(cls, units: Sequence[str], tokenizer: Tokenizer) -> "SegmentedUnits":
-        """Segment every unit once; a tag is a single token."""
+        """Segment every unit once; a source prefix is a single token."""
         numbers: dict[str, int] = {}
         flat: list[int] = []
         starts = [0]
@@ -84,11 +84,11 @@ class _Rows:
     tokens: np.ndarray
 
 
-def _rows(folder: Path, split: str, side: str, segments: SegmentedUnits | None) -> Iterator[_Rows]:
+def _rows(directory: Path, split: str, side: str, segments: SegmentedUnits | None) -> Iterator[_Rows]:
     sizes_of = None if segments is None else segments.sizes
     with (
-        open(folder / f"{split}.{side}.sizes", "rb") as sizes_file,
-        open(folder / f"{split}.{side}.units", "rb") as units_file,
+        open(directory / f"{split}.{side}.sizes", "rb") as sizes_file,
+        open(directory / f"{split}.{side}.units", "rb") as units_file,
     ):
         while len(sizes := np.frombuffer(sizes_file.read(4 * CHUNK_ROWS), dtype="<i4")):
             real = np.maximum(sizes, 0).astype(np.int64)  # sentences that are too long have no units
@@ -124,18 +124,18 @@ class KeptRows:
     too_long: np.ndarray
 
 
-def _decide(source: _Rows, target: _Rows, longest: int) -> KeptRows:
+def _decide(source: _Rows, target: _Rows, max_length: int) -> KeptRows:
     empty = (source.tokens == 0) | (target.tokens == 0)
-    widest = np.maximum(source.tokens, target.tokens)
-    long = ~empty & ((source.tokens == TOO_LONG) | (target.tokens == TOO_LONG) | (widest > longest))
+    lengths = np.maximum(source.tokens, target.tokens)
+    long = ~empty & ((source.tokens == TOO_LONG) | (target.tokens == TOO_LONG) | (lengths > max_length))
     return KeptRows(~empty & ~long, empty, long)
 
 
 def _pairs(
-    folder: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]
+    directory: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]
 ) -> Iterator[tuple[_Rows, _Rows]]:
-    sources = _rows(folder, split, "source", segments[0])
-    targets = _rows(folder, split, "target", segments[1])
+    sources = _rows(directory, split, "source", segments[0])
+    targets = _rows(directory, split, "target", segments[1])
     return zip(sources, targets, strict=True)
 
 
@@ -169,9 +169,8 @@ def write_split(
         segments: The tokens of the units of each side.
         ids: The id of each token of `segments`, for each side.
         max_length: Maximum number of tokens on a side; longer pairs are dropped.
-        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows +
-            1])
-            and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
+        output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64,
+            [rows + 1]) and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
         unknown_counts: Counters of unknown tokens for each side.
 
     Returns:
@@ -179,7 +178,7 @@ def write_split(
     """
     decisions: list[KeptRows] = []
     totals = [0, 0]
-    read = 0
+    num_rows = 0
     names = [f"{split}.{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")]
     files = [open(output_dir / name, "wb") for name in [*names, f"{split}.lines"]]
     try:
@@ -195,8 +194,8 @@ def write_split(
                 files[2 * side].write(tokens.astype("<i4").tobytes())
                 files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
                 totals[side] += len(tokens)
-            files[4].write((read + np.flatnonzero(kept.keep)).astype("<i8").tobytes())
-            read += len(kept.keep)
+            files[4].write((num_rows + np.flatnonzero(kept.keep)).astype("<i8").tobytes())
+            num_rows += len(kept.keep)
     finally:
         for file in files:
             file.close()

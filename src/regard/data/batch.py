@@ -69,12 +69,10 @@ class Batch:
         target: The target sentences, with `EOS` and without `BOS`; None in translation.
         rows: [B], the index of each sentence in the split or in the input.
         upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink.
-            None means
-            no limit.
+            None means no limit.
         lower_bounds: [B, S], minimum total attention of each source token, or None.
         links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
-            tokens that are linked to it, or zeros if there are none. None without guided
-            alignment.
+            tokens that are linked to it, or zeros if there are none. None without guided alignment.
     """
 
     source: PaddedSequences
@@ -162,9 +160,8 @@ def make_batches(
     """Return the row indices of each batch of an epoch, in order.
 
     The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce
-    padding. Then
-    the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens forms its own
-    batch.
+    padding. Then the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens
+    forms its own batch.
 
     Args:
         source_lengths: The length of each source sentence.
@@ -185,21 +182,21 @@ def make_batches(
     # The seed of the generator includes the epoch, so that a resumed run sees the same batches.
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(source))
-    widest = np.maximum(source, target)
+    lengths = np.maximum(source, target)
     made: list[np.ndarray] = []
-    for pool in _pools(order, widest, config):
+    for pool in _pools(order, lengths, config):
         pool = pool[np.lexsort((source[pool], target[pool]))]  # by target length, then by source length
         made += _split_pool(pool, source, target, config)
     return [made[i] for i in random.permutation(len(made))]
 
 
-def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
+def _pools(order: np.ndarray, lengths: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
     """Split the shuffled rows into pools of about `config.bucket_batches` batches."""
-    room = config.batch_size * config.bucket_batches
-    weight = np.ones(len(order), dtype=np.int64) if config.batch_unit == "sentences" else widest[order]
-    # A new pool starts when the number of units before a row passes a multiple of `room`.
-    filled = np.cumsum(weight) - weight
-    edges = np.flatnonzero(np.diff(filled // room)) + 1
+    pool_size = config.batch_size * config.bucket_batches
+    sizes = np.ones(len(order), dtype=np.int64) if config.batch_unit == "sentences" else lengths[order]
+    # A new pool starts when the number of units before a row passes a multiple of `pool_size`.
+    starts = np.cumsum(sizes) - sizes
+    edges = np.flatnonzero(np.diff(starts // pool_size)) + 1
     return np.split(order, edges) if len(order) else []
 
 

@@ -1,6 +1,6 @@
 """Validation of arrays that were read from files, before compiled loops use them as indices.
 
-Compiled loops do not check bounds: an index out of range would read foreign memory or crash the process. Each
+Compiled loops do not check bounds: an index out of range would read other memory or crash the process. Each
 check raises a `DataError` with the name of the array; the caller adds the file name.
 """
 

@@ -37,16 +37,14 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
         raise DataError(
             f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in "
-            "the "
-            "same directory"
+            "the same directory"
         )
     path = directory / name
     try:
         if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
             raise DataError(
                 f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy "
-                "the "
-                "file into the directory"
+                "the file into the directory"
             )
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -58,14 +56,14 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     return path
 
 
-def _within(path: Path, folder: Path) -> bool:
+def _within(path: Path, directory: Path) -> bool:
     """Return whether a path is in a directory, or in the blob store of the Hugging Face cache next to it.
 
     In that cache, `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
     """
-    blobs = folder.parent.parent / "blobs"
-    cached = folder.parent.name == "snapshots" and path.parent == blobs
-    return path.is_relative_to(folder) or cached
+    blobs = directory.parent.parent / "blobs"
+    cached = directory.parent.name == "snapshots" and path.parent == blobs
+    return path.is_relative_to(directory) or cached
 
 
 def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:

@@ -148,8 +148,8 @@ class DataConfig:
                 "shared_vocab requires the same value for source_vocab_size and target_vocab_size"
             )
         for side in ("source", "target"):
-            given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
-            if given and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):
+            pretrained = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
+            if pretrained and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):
                 raise ValueError(
                     f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove shared_vocab "
                     f"and {side}_vocab_size"
@@ -252,16 +252,16 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
         _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 
 
-def _read_limited_lines(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
+def _read_limited_lines(file: IO[bytes], max_bytes: int) -> Iterator[tuple[bytes, int]]:
     """Yield the content and the size of each line; the content of a line that is too long is empty."""
-    while raw := file.readline(longest + 1):
+    while raw := file.readline(max_bytes + 1):
         size = len(raw)
-        if size <= longest:
+        if size <= max_bytes:
             yield raw, size
             continue
         # Skip the rest of the line without keeping it in memory.
         while raw and not raw.endswith(b"\n"):
-            raw = file.readline(longest)
+            raw = file.readline(max_bytes)
             size += len(raw)
         yield b"", size
 
@@ -293,7 +293,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
-    """Yield the sentence pairs of a corpus in order; the tag of the corpus is not added.
+    """Yield the sentence pairs of a corpus in order; the source prefix of the corpus is not added.
 
     Raises:
         DataError: as in `read_lines`; also if the two files have different numbers of lines, or a line of a
@@ -312,13 +312,13 @@ def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
         pairs += 1
         yield source, target
     # One file has ended: count the rest of the other for the message.
-    more = [
+    totals = [
         pairs + (line is not None) + sum(1 for _ in rest)
         for line, rest in ((source, sources), (target, targets))
     ]
-    if more[0] != more[1]:
+    if totals[0] != totals[1]:
         raise DataError(
-            f"{corpus.source} has {more[0]} lines but {corpus.target} has {more[1]}: "
+            f"{corpus.source} has {totals[0]} lines but {corpus.target} has {totals[1]}: "
             f"parallel files must have the same number of lines"
         )
 

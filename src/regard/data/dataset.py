@@ -20,6 +20,7 @@ from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
 from regard.data.files import read_bytes
 from regard.data.manifest import (
+    MANIFEST,
     describe_inputs,
     describe_settings,
     is_up_to_date,
@@ -71,10 +72,10 @@ class DatasetSplit:
         self.name = name
         self._fertilities = fertilities
         self.text = text
-        self._folder = folder
+        self._directory = folder
         self._corpora: list[dict[str, Any]] = about["corpora"]
-        self._source, source_offsets = _arrays(folder, f"{name}.source")
-        self._target, target_offsets = _arrays(folder, f"{name}.target")
+        self._source, source_offsets = _open_arrays(folder, f"{name}.source")
+        self._target, target_offsets = _open_arrays(folder, f"{name}.target")
         self._source_offsets, self._target_offsets = source_offsets, target_offsets
         self._lines = np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r")
         self.source_lengths = np.diff(source_offsets)
@@ -114,15 +115,15 @@ class DatasetSplit:
     def batch(self, rows: Any) -> Batch:
         """Return rows as a padded batch."""
         examples = [self.example(int(row)) for row in rows]
-        given = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
+        bounds = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
         sources, targets = ([example[side] for example in examples] for side in (0, 1))
-        return self.text.batch(sources, targets, rows, given)
+        return self.text.batch(sources, targets, rows, bounds)
 
     def _bounds(self, row: int) -> np.ndarray:
         """Return lower bounds (zero) and upper bounds on the attention of each source token, [S, 2]."""
         assert self._fertilities is not None
-        most = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
-        return np.stack([np.zeros_like(most), most], axis=-1)
+        maximum = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
+        return np.stack([np.zeros_like(maximum), maximum], axis=-1)
 
     def epoch_rows(self, seed: int, epoch: int) -> np.ndarray:
         """Return the rows of an epoch, with each corpus repeated according to its weight.
@@ -167,29 +168,30 @@ class DatasetSplit:
         if self.name == "train":
             raise DataError("the text of the training split is not stored with the preprocessed data")
         names = [f"{self.name}.{side}.txt" for side in ("source", "target")]
-        sides = [read_bytes(self._folder / name) for name in names]
+        sides = [read_bytes(self._directory / name) for name in names]
         for name, content in zip(names, sides, strict=True):
             if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
-                raise _replaced(self._folder)
+                raise _replacement_error(self._directory)
         source, target = (side.decode().removesuffix("\n").split("\n") for side in sides)
         return source, target
 
 
-def _replaced(folder: Path) -> DataError:
+def _replacement_error(directory: Path) -> DataError:
     return DataError(
-        f"{folder}: other data was written to this directory in the meantime; use a separate data.cache_dir "
-        "for "
-        "each run with different data settings"
+        f"{directory}: other data was written to this directory in the meantime; use a separate "
+        "data.cache_dir for each run with different data settings"
     )
 
 
-def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _open_arrays(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     try:
-        tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
-        offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+        tokens = np.memmap(directory / f"{name}.tokens", dtype="<i4", mode="r")
+        offsets = np.memmap(directory / f"{name}.offsets", dtype="<i8", mode="r")
         check_offsets("offsets", np.asarray(offsets), len(offsets) - 1, len(tokens))
     except (OSError, ValueError, DataError) as error:
-        raise DataError(f"{folder / name}: not arrays of preprocessed text: {error}; prepare again") from None
+        raise DataError(
+            f"{directory / name}: not arrays of preprocessed text: {error}; prepare again"
+        ) from None
     # Convert to plain arrays, since slicing np.memmap is several times slower.
     return np.asarray(tokens), np.asarray(offsets)
 
@@ -261,7 +263,7 @@ class PreparedData:
         # The directory is replaced atomically. If the manifest is unchanged after the arrays were mapped,
         # the arrays belong to it.
         if read_manifest(self.directory)["files"] != files:
-            raise _replaced(self.directory)
+            raise _replacement_error(self.directory)
         return split
 
     def with_budget(
@@ -288,8 +290,7 @@ def prepare_data(
         output_dir: The output directory. Default: `config.cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
         num_processes: Number of processes for tokenization; the result does not depend on it. Default: the
-            number
-            of processors, or 1 for small corpora.
+            number of processors, or 1 for small corpora.
 
     Raises:
         ConfigError: if no output directory is given.
@@ -301,7 +302,7 @@ def prepare_data(
     output_dir = Path(chosen)
     remove_all_leftovers(output_dir)
     wanted = describe_settings(config)
-    manifest = _known(output_dir)
+    manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
     if manifest is not None and is_up_to_date(manifest, wanted, inputs):
         # Sampling weights do not affect the arrays: take them from the current configuration.
@@ -325,11 +326,11 @@ def _silent(stage: str, done: int, total: int | None) -> None:
     pass
 
 
-def _known(folder: Path) -> dict[str, Any] | None:
-    if not (folder / "manifest.json").exists():
+def _read_known_manifest(directory: Path) -> dict[str, Any] | None:
+    if not (directory / MANIFEST).exists():
         return None
     try:
-        return read_manifest(folder)
+        return read_manifest(directory)
     except DataError as error:
         _log.warning("%s", error)
         return None

@@ -63,13 +63,13 @@ def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[P
     directory = resolve_links(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     _restore_backup(directory)
-    with partial_directory(directory) as made:
-        yield made
-        for place, _, names in os.walk(made):
+    with partial_directory(directory) as temporary:
+        yield temporary
+        for place, _, names in os.walk(temporary):
             for name in names:
                 sync_file(Path(place, name))
             sync_directory(Path(place))
-        _replace(made, directory, require_empty)
+        _replace(temporary, directory, require_empty)
         sync_directory(directory.parent)
 
 
@@ -78,23 +78,23 @@ def is_empty(directory: Path) -> bool:
     return all(path.name == LOCK_FILE or is_partial(path) for path in directory.iterdir())
 
 
-def _replace(made: Path, folder: Path, fresh: bool) -> None:
-    """Move the directory `made` to `folder`; an old `folder` ends up at the path `made` or is removed."""
+def _replace(new: Path, directory: Path, require_empty: bool) -> None:
+    """Move `new` to `directory`; an old directory ends up at the path `new` or is removed."""
     try:
-        os.rename(made, folder)  # also replaces an empty directory
+        os.rename(new, directory)  # also replaces an empty directory
         return
     except OSError as error:
-        if fresh or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+        if require_empty or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-    if _exchange(made, folder):
+    if _exchange(new, directory):
         return
     # Without renameat2, two renames are needed. `_restore_backup` repairs the state if killed in between.
-    old = _backup_path(folder)
-    os.rename(folder, old)
+    old = _backup_path(directory)
+    os.rename(directory, old)
     try:
-        os.rename(made, folder)
+        os.rename(new, directory)
     except OSError:
-        os.rename(old, folder)
+        os.rename(old, directory)
         raise
     _remove(old)
 
@@ -112,20 +112,20 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(number, os.strerror(number), str(other))
 
 
-def _backup_path(folder: Path) -> Path:
+def _backup_path(directory: Path) -> Path:
     """Return the backup path of the old directory while it is replaced without an atomic exchange."""
-    return folder.with_name(f".{stem_of(folder)}.old")
+    return directory.with_name(f".{stem_of(directory)}.old")
 
 
-def _restore_backup(folder: Path) -> None:
+def _restore_backup(directory: Path) -> None:
     """Restore or remove the backup of a process that was killed between its two renames."""
-    old = _backup_path(folder)
+    old = _backup_path(directory)
     if not os.path.lexists(old):
         return
-    if os.path.lexists(folder):
+    if os.path.lexists(directory):
         _remove(old)
     else:
-        os.rename(old, folder)
+        os.rename(old, directory)
 
 
 def _remove(path: Path) -> None:
@@ -142,7 +142,7 @@ def recipes_dir(name: str) -> Path:
         UsageError: if neither contains the directory.
     """
     package = Path(__file__).parents[1]
-    for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
-        if folder.is_dir():
-            return folder
+    for directory in (package / "recipes" / name, package.parents[1] / "recipes" / name):
+        if directory.is_dir():
+            return directory
     raise UsageError(f"recipes/{name} was found neither in the installed package nor in the source tree")

@@ -162,25 +162,31 @@ class Budget:
         Returns:
             The upper and the lower bounds of each sentence. The lower bounds are None if all are zero.
         """
-        end = np.full(int(self.config.sink) if num_sinks is None else num_sinks, math.inf, dtype=np.float32)
+        num_sinks = int(self.config.sink) if num_sinks is None else num_sinks
+        sink_bounds = np.full(num_sinks, math.inf, dtype=np.float32)
         chosen: Sequence[Fertilities | None] = [None] * len(sentences) if user_bounds is None else user_bounds
-        wanted = [None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen]
+        specified = [
+            None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen
+        ]
         # The predictor is called once, and only for sentences without complete user-specified bounds.
-        asked = [row for row, own in enumerate(wanted) if own is None or np.isnan(own[:, 1]).any()]
-        known = dict(zip(asked, self.fertilities([sentences[row] for row in asked]), strict=True))
+        open_rows = [row for row, own in enumerate(specified) if own is None or np.isnan(own[:, 1]).any()]
+        fertilities = dict(
+            zip(open_rows, self.fertilities([sentences[row] for row in open_rows]), strict=True)
+        )
         upper: list[np.ndarray] = []
         lower: list[np.ndarray] = []
-        for row, own in enumerate(wanted):
+        for row, own in enumerate(specified):
             if own is None:
-                most = known[row]
-                least = np.zeros_like(most)
+                maximum = fertilities[row]
+                minimum = np.zeros_like(maximum)
             else:
-                least, most = own[:, 0], own[:, 1]
+                minimum, maximum = own[:, 0], own[:, 1]
                 # A user-specified minimum takes precedence over the fertility of the budget.
-                most = np.where(np.isnan(most), np.maximum(known[row], least), most) if row in known else most
-            upper.append(np.concatenate([most, end]))
-            lower.append(np.concatenate([least, np.zeros_like(end)]))
-        return upper, lower if any(least.any() for least in lower) else None
+                if row in fertilities:
+                    maximum = np.where(np.isnan(maximum), np.maximum(fertilities[row], minimum), maximum)
+            upper.append(np.concatenate([maximum, sink_bounds]))
+            lower.append(np.concatenate([minimum, np.zeros_like(sink_bounds)]))
+        return upper, lower if any(minimum.any() for minimum in lower) else None
 
     def check(self, ids: TokenIds, user_bounds: Fertilities, num_sinks: int, where: str) -> None:
         """Check that the user-specified bounds of a sentence allow at least one target token.
@@ -273,11 +279,11 @@ def parse_bounds(field: str, where: str) -> tuple[float, float]:
     Raises:
         DataError: if the field has another form. The message starts with `where`.
     """
-    least, colon, most = field.rpartition(":")
-    low = _number(least, where) if colon else 0.0
+    minimum, colon, maximum = field.rpartition(":")
+    low = _number(minimum, where) if colon else 0.0
     if low == math.inf:
         raise DataError(f"{where}: {field!r} has an infinite minimum; the minimum must be finite")
-    high = math.nan if most == "-" or (colon and not most) else _number(most, where)
+    high = math.nan if maximum == "-" or (colon and not maximum) else _number(maximum, where)
     if low > high:
         raise DataError(f"{where}: {field!r} has a minimum of {low:g}, above its maximum of {high:g}")
     return low, high

@@ -2,8 +2,8 @@
 
 The links are read from a Pharaoh file (see `regard.data.links`) with one line for each pair of the training
 corpora, in their order. Positions count words, whose links then apply to all their subword tokens, or tokens
-of the model; sinks, end symbols and tags are not counted. In a batch, the links are a distribution over the
-source tokens for each target token.
+of the model; sinks, end symbols and source prefixes are not counted. In a batch, the links are a distribution
+over the source tokens for each target token.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ class SplitLinks:
         Args:
             path: The file, plain or gzip.
             split: The split.
-            has_tag: For each corpus, whether it has a tag, which is then the first source token.
+            has_tag: For each corpus, whether it has a source prefix, which is then the first source token.
             unit: Unit of the positions in the links.
 
         Raises:
@@ -69,7 +69,7 @@ class SplitLinks:
                 a link, or a link is out of range. The message gives the line.
         """
         counts = [int(corpus["pairs"]) for corpus in split.corpora]
-        # A tag shifts all source positions by one; links do not count it.
+        # A source prefix shifts all source positions by one; links do not count it.
         shifts = np.repeat(np.array(has_tag or [False] * len(counts), dtype=np.int64), counts).tolist()
         place = _words(split) if unit == "words" else _tokens(split)
         coming = iter([*split.lines.tolist(), -1])
@@ -110,11 +110,11 @@ class SplitLinks:
             target_length: T, the padded target length.
             source_length: S, the padded source length.
         """
-        made = np.zeros((len(rows), target_length, source_length), dtype=np.float32)
-        for place, row in enumerate(rows):
+        distributions = np.zeros((len(rows), target_length, source_length), dtype=np.float32)
+        for index, row in enumerate(rows):
             links = self.pairs[self.offsets[row] : self.offsets[row + 1]]
-            made[place, links[:, 1], links[:, 0]] = 1
-        return torch.from_numpy(made / made.sum(-1, keepdims=True).clip(min=1))
+            distributions[index, links[:, 1], links[:, 0]] = 1
+        return torch.from_numpy(distributions / distributions.sum(-1, keepdims=True).clip(min=1))
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,10 @@ class GuidedSplit:
         """Return rows as a padded batch with links."""
         batch = self.split.batch(rows)
         assert batch.target is not None
-        steps, size = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
-        return dataclasses.replace(batch, links=self.links.target_distributions(rows, steps, size))
+        target_length, source_length = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
+        return dataclasses.replace(
+            batch, links=self.links.target_distributions(rows, target_length, source_length)
+        )
 
     def location(self, row: int) -> str:
         """Return the file and line of a row; see `DatasetSplit.location`."""
@@ -151,7 +153,7 @@ class GuidedSplit:
 
 
 def _tokens(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions]]:
-    """Return a function from a row and its tag length to the positions of its tokens, without `EOS`."""
+    """Return a function from a row and its prefix length to the positions of its tokens, without `EOS`."""
 
     def place(row: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
         source, target = int(split.source_lengths[row]), int(split.target_lengths[row]) - 1
@@ -161,7 +163,7 @@ def _tokens(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, T
 
 
 def _words(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions] | None]:
-    """Return a function from a row and its tag length to the token positions of its words.
+    """Return a function from a row and its prefix length to the token positions of its words.
 
     The function returns None if the word boundaries are not known.
     """

@@ -26,6 +26,7 @@ __all__ = [
     "import_transformers",
     "is_hf_directory",
     "load_hf_tokenizer",
+    "missing_directory_message",
     "pack_tokenizer",
     "quiet_transformers",
     "read_hf_config",
@@ -137,8 +138,7 @@ def missing_directory_message(path: Path | str) -> str:
         return message
     return (
         f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
-        "Hub, "
-        f"download the model with `hf download {path} --local-dir {Path(path).name}` and give "
+        f"Hub, download the model with `hf download {path} --local-dir {Path(path).name}` and give "
         f"{Path(path).name}"
     )
 
@@ -161,8 +161,8 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
             f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its "
-            "tokenizers "
-            "are unknown, so it cannot be used. Give the directory of the original Hugging Face model instead"
+            "tokenizers are unknown, so it cannot be used. Give the directory of the original Hugging Face "
+            "model instead"
         )
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
@@ -179,9 +179,9 @@ def _check_settings(content: Mapping[str, Any], path: Path) -> None:
     for name, value in content.items():
         if isinstance(value, Mapping):
             _check_settings(value, path)
-        most = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
-        if isinstance(value, int) and abs(value) > most and not name.endswith("length"):
-            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {most:,}")
+        limit = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
+        if isinstance(value, int) and abs(value) > limit and not name.endswith("length"):
+            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {limit:,}")
         # The library interprets a value such as `user/kernel` as the name of code to download.
         if "attn_implementation" in name and isinstance(value, str) and "/" in value:
             raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
@@ -231,8 +231,7 @@ def check_safetensors(directory: Path) -> None:
     if pickled:
         raise CheckpointError(
             f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle "
-            "can "
-            "execute code when it is loaded; save the model as safetensors (model.safetensors)"
+            "can execute code when it is loaded; save the model as safetensors (model.safetensors)"
         )
     raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")
 
@@ -288,9 +287,9 @@ def unpack_tokenizer(content: bytes, directory: Path, where: str) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            _check_sizes((one.file_size for one in entries), f"{where}: the extracted files")
-            for one in entries:
+            _check_sizes((entry.file_size for entry in entries), f"{where}: the extracted files")
+            for entry in entries:
                 # `zipfile` never extracts more than the size that the entry states.
-                checked_file(directory, one.filename, where).write_bytes(archive.read(one))
+                checked_file(directory, entry.filename, where).write_bytes(archive.read(entry))
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
         raise DataError(f"{where}: truncated, or not an archive of a Hugging Face tokenizer") from None

@@ -49,13 +49,13 @@ def directory_lock(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(folder: Path) -> int:
+def _lock(directory: Path) -> int:
     """Acquire the lock and return the file descriptor that holds it."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         # O_NOFOLLOW: a symbolic link could point to any file.
         try:
-            descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:
             continue  # another process created the directory and removed it unused
         try:
@@ -63,22 +63,22 @@ def _lock(folder: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             raise CheckpointError(
-                f"{folder}: another process is training in this directory; wait until it ends, or choose "
+                f"{directory}: another process is training in this directory; wait until it ends, or choose "
                 "another directory"
             ) from None
         except OSError:
-            _log.warning("%s: this file system has no locks; run only one process per directory", folder)
+            _log.warning("%s: this file system has no locks; run only one process per directory", directory)
         # The lock file may have been removed between open and flock: compare the inodes.
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(folder / LOCK_FILE), os.fstat(descriptor)):
+            if os.path.samestat(os.stat(directory / LOCK_FILE), os.fstat(descriptor)):
                 return descriptor
         os.close(descriptor)
 
 
-def _remove_unused(folder: Path, made: list[Path]) -> None:
+def _remove_unused(directory: Path, made: list[Path]) -> None:
     """Remove the created directories if they contain nothing except the lock file."""
-    if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
+    if [path.name for path in directory.iterdir()] == [LOCK_FILE]:
         with suppress(OSError):
-            (folder / LOCK_FILE).unlink()
+            (directory / LOCK_FILE).unlink()
             for path in made:
                 path.rmdir()

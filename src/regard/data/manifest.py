@@ -29,7 +29,14 @@ from regard.data.tokenizer_factory import (
 )
 from regard.errors import DataError
 
-__all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_up_to_date", "read_manifest"]
+__all__ = [
+    "MANIFEST",
+    "describe_inputs",
+    "describe_settings",
+    "is_up_to_date",
+    "read_manifest",
+    "verify_files",
+]
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
@@ -77,8 +84,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
     Args:
         config: The corpora.
         previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum
-            is
-            reused.
+            is reused.
 
     Raises:
         DataError: if a file is missing or not a regular file.

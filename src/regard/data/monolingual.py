@@ -128,13 +128,13 @@ def mask_tokens(
         The masked line, and the sorted positions of the tokens to predict.
     """
     positions = np.sort(random.permutation(len(ids))[: num_masked(len(ids))])
-    way = random.random(len(positions))
+    uniform = random.random(len(positions))
     masked = ids.copy()
     sampled = random.choice(random_ids, len(positions))
     masked[positions] = np.where(
-        way < MASK_TOKEN_RATIO,
+        uniform < MASK_TOKEN_RATIO,
         mask_id,
-        np.where(way < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]),
+        np.where(uniform < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]),
     )
     return masked, positions
 
@@ -202,18 +202,18 @@ class MaskedDataset:
         """Return rows as a padded batch with masked tokens."""
         sources, targets = [], []
         length = int(max(self._lengths[int(row)] for row in rows))
-        hidden = np.zeros((len(rows), length), dtype=bool)
+        masked = np.zeros((len(rows), length), dtype=bool)
         for number, row in enumerate(rows):
             line = self.text.line(int(row))
             # Seeded by row, so that the mask does not depend on the composition of batches.
             random = np.random.default_rng([*self._mask_seed, int(row)])
-            read, places = mask_tokens(line, random, self.mask, self.random_ids)
-            sources.append(np.concatenate([self.prefix_ids, read, self.suffix_ids]))
-            targets.append(line[places])
-            hidden[number, places + len(self.prefix_ids)] = True
-        made = collate(sources, targets, rows)
-        assert made.target is not None
-        return MaskedBatch(made.source, made.target, made.rows, masked=torch.from_numpy(hidden))
+            masked_ids, positions = mask_tokens(line, random, self.mask, self.random_ids)
+            sources.append(np.concatenate([self.prefix_ids, masked_ids, self.suffix_ids]))
+            targets.append(line[positions])
+            masked[number, positions + len(self.prefix_ids)] = True
+        batch = collate(sources, targets, rows)
+        assert batch.target is not None
+        return MaskedBatch(batch.source, batch.target, batch.rows, masked=torch.from_numpy(masked))
 
 
 def _special_ids(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -69,19 +69,19 @@ def preprocess(
     """
     check_replaceable(output_dir, MANIFEST, "prepared data")
     try:
-        with atomic_directory(output_dir) as into:
+        with atomic_directory(output_dir) as temporary_dir:
             # Temporary files go to the same file system and disappear with the partial directory.
-            scratch = into / "scratch"
+            scratch = temporary_dir / "scratch"
             scratch.mkdir()
-            splits = _Preprocessor(config, scratch, into, progress, num_processes).run()
+            splits = _Preprocessor(config, scratch, temporary_dir, progress, num_processes).run()
             shutil.rmtree(scratch)
             files = {
                 path.name: {"size": path.stat().st_size, "sha256": file_digest(path)}
-                for path in sorted(into.iterdir())
+                for path in sorted(temporary_dir.iterdir())
             }
             content = {**manifest, "splits": splits, "files": files}
             text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-            write_atomic(into / MANIFEST, text.encode())
+            write_atomic(temporary_dir / MANIFEST, text.encode())
     except OSError as error:
         reason = error.strerror or error
         raise DataError(
@@ -93,14 +93,19 @@ class _Preprocessor:
     """The state of one preprocessing run, shared by its stages."""
 
     def __init__(
-        self, config: DataConfig, scratch: Path, into: Path, progress: ProgressCallback, processes: int | None
+        self,
+        config: DataConfig,
+        scratch: Path,
+        temporary_dir: Path,
+        progress: ProgressCallback,
+        processes: int | None,
     ) -> None:
         self.config = config
         self.scratch = scratch
-        self.into = into
+        self.temporary_dir = temporary_dir
         self.progress = progress
         self.processes = processes
-        self.marks = (TextFormatDetector(), TextFormatDetector())
+        self.format_detectors = (TextFormatDetector(), TextFormatDetector())
         self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
         if config.test is not None:
             self.corpora["test"] = (config.test,)
@@ -126,30 +131,38 @@ class _Preprocessor:
             SegmentedUnits.from_units(names[1], tokenizers[1]),
         )
         text = self._vocabularies(tokenizers, segments)
-        text.save(self.into)
+        text.save(self.temporary_dir)
         sides = (text.source, text.target)
         # Tokens outside the vocabulary are replaced by smaller tokens, such as characters and bytes.
         segments = (segments[0].respell(sides[0].split_unknown), segments[1].respell(sides[1].split_unknown))
-        ids = tuple(
+        token_ids = tuple(
             np.array(side.vocabulary.to_ids(s.tokens), dtype=np.int32)
             for side, s in zip(sides, segments, strict=True)
         )
         splits = {}
         for split, corpora in self.corpora.items():
-            longest = self._longest(split)
+            max_length = self._max_length(split)
             unknown = (_unknown(segments[0], sides[0]), _unknown(segments[1], sides[1]))
-            kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into, unknown)
+            kept = write_split(
+                self.scratch,
+                split,
+                segments,
+                (token_ids[0], token_ids[1]),
+                max_length,
+                self.temporary_dir,
+                unknown,
+            )
             splits[split] = {
-                "corpora": _report(split, corpora, pairs[split], kept, longest),
+                "corpora": _report(split, corpora, pairs[split], kept, max_length),
                 "unknown": {name: side.summary() for name, side in zip(SIDES, unknown, strict=True)},
             }
             if split != "train":
                 self._write_raw(split, kept)
         return splits
 
-    def _longest(self, split: str) -> int:
-        longest = self.config.max_length
-        return longest if split == "train" else max(longest, MAX_EVALUATION_LENGTH)
+    def _max_length(self, split: str) -> int:
+        max_length = self.config.max_length
+        return max_length if split == "train" else max(max_length, MAX_EVALUATION_LENGTH)
 
     def _survey(self) -> dict[str, list[int]]:
         """Read all corpora to find invalid input before any slow work; return the pairs of each corpus.
@@ -163,33 +176,33 @@ class _Preprocessor:
                 number = 0
                 for number, pair in enumerate(read_pairs(corpus), 1):
                     if split == "train" and number <= FORMAT_DETECTION_LINES:
-                        for counter, line in zip(self.marks, pair, strict=True):
-                            counter.add(line)
+                        for detector, line in zip(self.format_detectors, pair, strict=True):
+                            detector.add(line)
                 counts[split].append(number)
         return counts
 
-    def _forms(self) -> tuple[TextFormat, TextFormat]:
+    def _text_formats(self) -> tuple[TextFormat, TextFormat]:
         """Return the format of the source and the target training text."""
         tokenizers = (self.config.source_tokenizer, self.config.target_tokenizer)
         source, target = (
-            detect_text_format(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
-            for side, counter, tokenizer in zip(SIDES, self.marks, tokenizers, strict=True)
+            detect_text_format(detector, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
+            for side, detector, tokenizer in zip(SIDES, self.format_detectors, tokenizers, strict=True)
         )
-        for side, form in zip(SIDES, (source, target), strict=True):
-            if form.tokenized:
+        for side, text_format in zip(SIDES, (source, target), strict=True):
+            if text_format.tokenized:
                 _log.info("the %s text is tokenized: input to the model will be tokenized, too", side)
         return source, target
 
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
         """Yield evenly spaced lines of the training text, from which SentencePiece is learned."""
         tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
-        most = tokenizer.max_training_lines if isinstance(tokenizer, SentencePieceConfig) else 0
-        total, most = sum(pairs), min(most, sum(pairs))
+        max_lines = tokenizer.max_training_lines if isinstance(tokenizer, SentencePieceConfig) else 0
+        total, max_lines = sum(pairs), min(max_lines, sum(pairs))
         number = 0
         for corpus in self.config.train:
             for pair in read_pairs(corpus):
-                # Integer arithmetic selects exactly `most` of `total` lines at equal distances.
-                if (number + 1) * most // total > number * most // total:
+                # Integer arithmetic selects exactly `max_lines` of `total` lines at equal distances.
+                if (number + 1) * max_lines // total > number * max_lines // total:
                     yield pair[side]
                 number += 1
 
@@ -211,7 +224,8 @@ class _Preprocessor:
         chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
         counted = number_units(
             corpora, tokenizers, units, self.scratch, split,
-            max_words=self._longest(split), num_processes=chosen, keep_raw=split != "train", on_progress=tick,
+            max_words=self._max_length(split), num_processes=chosen,
+            keep_raw=split != "train", on_progress=tick,
         )  # fmt: skip
         if counted != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")
@@ -220,54 +234,54 @@ class _Preprocessor:
         self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[SegmentedUnits, SegmentedUnits]
     ) -> TextProcessor:
         """Count the tokens of the kept training pairs and build the vocabularies."""
-        found = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
-        counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
-        tags = tuple(
+        kept_counts = count_kept_tokens(self.scratch, "train", segments, self.config.max_length)
+        counts = [_known(s, c, t) for s, c, t in zip(segments, kept_counts, tokenizers, strict=True)]
+        prefixes = tuple(
             dict.fromkeys(
                 c.source_prefix for cs in self.corpora.values() for c in cs if c.source_prefix is not None
             )
         )
-        choose = partial(_vocabulary, min_frequency=self.config.min_frequency)
+        build = partial(_vocabulary, min_frequency=self.config.min_frequency)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
-            always = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *tags)
-            source = target = choose(
-                None, both, max_size=self.config.source_vocab_size, required_tokens=always
+            required = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *prefixes)
+            source = target = build(
+                None, both, max_size=self.config.source_vocab_size, required_tokens=required
             )
         else:
-            always = (*_fallback(tokenizers[0]), *tags)
-            source = choose(
+            required = (*_fallback(tokenizers[0]), *prefixes)
+            source = build(
                 tokenizers[0].pretrained_tokens,
                 counts[0],
                 max_size=self.config.source_vocab_size,
-                required_tokens=always,
+                required_tokens=required,
             )
-            always = tokenizers[1].required_tokens
-            target = choose(
+            required = tokenizers[1].required_tokens
+            target = build(
                 tokenizers[1].pretrained_tokens,
                 counts[1],
                 max_size=self.config.target_vocab_size,
-                required_tokens=always,
+                required_tokens=required,
             )
-        forms = self._forms()
+        text_formats = self._text_formats()
         text = TextProcessor(
-            TextSide(tokenizers[0], source, tags, text_format=forms[0]),
-            TextSide(tokenizers[1], target, text_format=forms[1]),
+            TextSide(tokenizers[0], source, prefixes, text_format=text_formats[0]),
+            TextSide(tokenizers[1], target, text_format=text_formats[1]),
         )
-        for side, cut in zip((text.source, text.target), segments, strict=True):
-            side.warn_unknown(cut.tokens)
+        for side, segmented in zip((text.source, text.target), segments, strict=True):
+            side.warn_unknown(segmented.tokens)
         return text
 
     def _write_raw(self, split: str, kept: KeptRows) -> None:
         for side in SIDES:
             lines = open(self.scratch / f"{split}.{side}.raw", "rb")
-            with lines, open(self.into / f"{split}.{side}.txt", "wb") as file:
+            with lines, open(self.temporary_dir / f"{split}.{side}.txt", "wb") as file:
                 file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
 
 
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
-    """Return the counts of units that occur in the training text, without tags."""
+    """Return the counts of units that occur in the training text, without source prefixes."""
     return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG_PREFIX)}
 
 
@@ -290,23 +304,29 @@ def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -
 
 
 def _vocabulary(
-    listed: tuple[str, ...] | None, counts: dict[str, int], *, required_tokens: Sequence[str], **rules: Any
+    pretrained_tokens: tuple[str, ...] | None,
+    counts: dict[str, int],
+    *,
+    required_tokens: Sequence[str],
+    **rules: Any,
 ) -> Vocabulary:
     """Return the vocabulary of a pre-trained tokenizer, or else build one from counts.
 
     Raises:
-        DataError: if a tag is not a token of the pre-trained tokenizer.
+        DataError: if a source prefix is not a token of the pre-trained tokenizer.
     """
-    if listed is None:
+    if pretrained_tokens is None:
         return Vocabulary.build(counts, required_tokens=required_tokens, **rules)
-    unknown = sorted(set(required_tokens) - set(listed))
+    unknown = sorted(set(required_tokens) - set(pretrained_tokens))
     if unknown:
-        raise DataError(f"tag {unknown[0]!r}: not a token of the pre-trained tokenizer")
-    return Vocabulary((*SPECIAL_TOKENS, *listed))
+        raise DataError(
+            f"source_prefix {unknown[0]!r}: not a token of the pre-trained tokenizer; use one of its tokens"
+        )
+    return Vocabulary((*SPECIAL_TOKENS, *pretrained_tokens))
 
 
 def _report(
-    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: KeptRows, longest: int
+    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: KeptRows, max_length: int
 ) -> list[dict[str, Any]]:
     """Log the number of kept and dropped pairs per corpus, and return them for the manifest.
 
@@ -332,12 +352,12 @@ def _report(
             split,
             numbers["empty"],
             numbers["too_long"],
-            longest,
+            max_length,
         )
     if not kept.keep.any():
         names = ", ".join(corpus_name(corpus) for corpus in corpora)
         raise DataError(
-            f"{names}: no {split} pair is left: each has an empty side or more than {longest} tokens"
+            f"{names}: no {split} pair is left: each has an empty side or more than {max_length} tokens"
         )
     return report
 

@@ -26,7 +26,7 @@ ProgressCallback = Callable[[str, int, int | None], None]
 CHUNK_LINES = 4096
 """Number of lines in a chunk that is tokenized at once."""
 TAG_PREFIX = "\0"
-"""Prefix of the unit for a tag. The character does not occur in text; see `clean_line`."""
+"""First character of the unit for a source prefix. The character does not occur in text; see `clean_line`."""
 TOO_LONG = -1
 """The length recorded for a sentence that was not tokenized because it has too many words."""
 _BETWEEN, _LONG = "\x1f", "\x1e"
@@ -50,9 +50,11 @@ class UnitNumbering:
 
     numbers: dict[str, int] = field(default_factory=_Numbering)
 
-    def write(self, lines: Iterable[str], tag: str | None, units: IO[bytes], lengths: IO[bytes]) -> None:
+    def write(
+        self, lines: Iterable[str], source_prefix: str | None, units: IO[bytes], lengths: IO[bytes]
+    ) -> None:
         """Number the units of lines in the encoding of `_ChunkTokenizer` and append them to the two files."""
-        first = [] if tag is None else [self.numbers[TAG_PREFIX + tag]]
+        first = [] if source_prefix is None else [self.numbers[TAG_PREFIX + source_prefix]]
         flat: list[int] = []
         sizes: list[int] = []
         for line in lines:
@@ -60,7 +62,7 @@ class UnitNumbering:
                 sizes.append(TOO_LONG)
                 continue
             found = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
-            if found:  # an empty sentence gets no tag, so that the pair is dropped
+            if found:  # an empty sentence gets no prefix, so that the pair is dropped
                 flat += first
                 flat += found
             sizes.append(len(found) + (len(first) if found else 0))
@@ -70,21 +72,21 @@ class UnitNumbering:
 
 @dataclass(frozen=True)
 class _ChunkTokenizer:
-    """Split a chunk of pairs into units; it is pickled and sent to worker processes."""
+    """A function that splits a chunk of pairs into units; it is pickled and sent to worker processes."""
 
     source: Tokenizer
     target: Tokenizer
-    longest: int
+    max_words: int
 
     def __call__(self, pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
-        sources = [self._cut(self.source, source) for source, _ in pairs]
-        targets = [self._cut(self.target, target) for _, target in pairs]
+        sources = [self._split(self.source, source) for source, _ in pairs]
+        targets = [self._split(self.target, target) for _, target in pairs]
         return sources, targets
 
-    def _cut(self, tokenizer: Tokenizer, line: str) -> str:
+    def _split(self, tokenizer: Tokenizer, line: str) -> str:
         # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
         # in any case and need not be tokenized.
-        if len(line) > self.longest and len(split_whitespace(line)) > self.longest:
+        if len(line) > self.max_words and len(split_whitespace(line)) > self.max_words:
             return _LONG
         return _BETWEEN.join(tokenizer.pretokenize(line))
 

@@ -1,9 +1,9 @@
 """Conversion of input text to the format of the training text: tokenized or plain punctuation.
 
 If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
-`prepare` detects the format of the training text (`TextFormatDetector`) and stores it with the vocabularies
-(`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the rules of
-Moses (Koehn et al., 2007). Tokenized input is not changed:
+`prepare_data` detects the format of the training text (`TextFormatDetector`) and stores it with the
+vocabularies (`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the
+rules of Moses (Koehn et al., 2007). Tokenized input is not changed:
 
 - A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.
 - A word of the vocabulary is never split: `Mr.`, `U.S.`, `don't`.
@@ -97,8 +97,8 @@ def separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Call
     for word, tokens in zip(words, cut, strict=True):
         tokens = [write(token) for token in tokens]
         # In plain text, an unknown word such as `Fritzchen's` is split if the vocabulary has its marks.
-        parts = all(in_vocabulary(token) for token in tokens if not (plain and token.isalnum()))
-        if word in doubtful and (parts or _has_edge(word)):
+        all_known = all(in_vocabulary(token) for token in tokens if not (plain and token.isalnum()))
+        if word in doubtful and (all_known or _has_edge(word)):
             written += tokens
         else:
             written.append(write(word) if plain and not in_vocabulary(word) else word)

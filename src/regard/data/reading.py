@@ -91,7 +91,7 @@ def read_limited(path: Path | str, max_bytes: int) -> bytes:
             size = os.fstat(file.fileno()).st_size
             if size > max_bytes:
                 raise DataError(f"{path}: the file has {size:,} bytes; the maximum is {max_bytes:,}")
-            return file.read(size)  # read(limit) would allocate `max_bytes` bytes at once
+            return file.read(size)  # read(max_bytes) would allocate `max_bytes` bytes at once
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
 
@@ -112,8 +112,7 @@ def parse_json(text: bytes | str, model: type[_T]) -> _T:
 
     Raises:
         InvalidJsonError: if the text is not JSON, is nested too deeply, has a number with too many digits, or
-            has a
-            value of another type.
+            has a value of another type.
     """
     from pydantic import ValidationError
 

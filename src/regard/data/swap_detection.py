@@ -2,8 +2,8 @@
 
 Text in one language fits the training text of the other language badly: most of its words are unknown there,
 or are split into many rare subword tokens. The fit is measured by the probability of the text under a
-smoothed unigram model of each side; unknown tokens get the lowest probability. This needs no list
-of languages, and it works with words, subword tokens and shared vocabularies.
+smoothed unigram model of each side; unknown tokens get the lowest probability. This needs no list of
+languages, and it works with words, subword tokens and shared vocabularies.
 """
 
 import logging
@@ -64,9 +64,9 @@ def is_swapped(prepared: PreparedData, name: str) -> bool:
 
 def _negative_log_likelihood(lines: list[str], side: TextSide, counts: np.ndarray) -> float:
     """Return the negative log-probability of lines under the smoothed unigram model of a side."""
-    known = counts + SMOOTHING
-    known[UNK] = SMOOTHING
+    smoothed = counts + SMOOTHING
+    smoothed[UNK] = SMOOTHING
     ids = np.array(
         [i for line in lines for i in side.vocabulary.to_ids(side.tokenizer.encode(line))], dtype=int
     )
-    return float((np.log(known.sum()) - np.log(known[ids])).sum())
+    return float((np.log(smoothed.sum()) - np.log(smoothed[ids])).sum())

@@ -62,14 +62,14 @@ class TextSide:
     def tokenize(self, line: str) -> list[str]:
         """Return the tokens of a line; log a warning once for each unknown symbol.
 
-        A tag at the start of the line is kept as one token. All input text passes through this method. If the
-        training text is tokenized, the punctuation of an untokenized line is separated first; see
-        `regard.data.punctuation`.
+        A source prefix at the start of the line is kept as one token. All input text passes through this
+        method. If the training text is tokenized, the punctuation of an untokenized line is separated first;
+        see `regard.data.punctuation`.
         """
-        tag, rest = self._tag(line)
+        prefix, rest = self._split_prefix(line)
         tokens = self.tokenizer.encode(separate_punctuation(rest, self.text_format, self._known))
         self.warn_unknown(tokens)
-        return [*tag, *(part for token in tokens for part in self.split_unknown(token))]
+        return [*prefix, *(part for token in tokens for part in self.split_unknown(token))]
 
     def split_unknown(self, token: str) -> Sequence[str]:
         """Return the token, or smaller tokens for the same text if it is not in the vocabulary."""
@@ -81,7 +81,7 @@ class TextSide:
 
     def format_error(self, line: str) -> str | None:
         """Return the reason why a line does not have the tokenizer's format, or None if it does."""
-        return self.tokenizer.format_error(self._tag(line)[1])
+        return self.tokenizer.format_error(self._split_prefix(line)[1])
 
     def warn_unknown(self, tokens: Sequence[str]) -> None:
         """Log a warning, once per symbol, for symbols of the tokenizer that are not in the vocabulary."""
@@ -99,14 +99,14 @@ class TextSide:
         return self.tokenizer.decode(self.vocabulary.to_tokens(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the word index, from 0, of each token of `tokenize`; a tag counts as a word."""
+        """Return the word index, from 0, of each token of `tokenize`; a source prefix counts as a word."""
         if self.tokens_are_words:
             return list(range(len(tokens)))
         if tokens and tokens[0] in self.source_prefixes:
             return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
         return self.tokenizer.word_ids(tokens)
 
-    def _tag(self, line: str) -> tuple[list[str], str]:
+    def _split_prefix(self, line: str) -> tuple[list[str], str]:
         if self.source_prefixes:
             first, *_ = split_whitespace(line) or [""]
             if first in self.source_prefixes:
@@ -151,7 +151,7 @@ class TextProcessor:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        """Count each target token as a word if the source tokenizer demands it."""
+        """Count each target token as a word if the source tokenizer requires it."""
         if self.source.tokenizer.tokens_are_words and not self.target.tokens_are_words:
             object.__setattr__(self, "target", dataclasses.replace(self.target, tokens_are_words=True))
 
@@ -191,16 +191,16 @@ class TextProcessor:
         Args:
             sources: The ids of each source sentence.
             targets: The ids of each target sentence, ending in `EOS`. None in translation.
-            rows: The number of each sentence.
+            rows: The index of each sentence.
             fertilities: User-specified bounds per sentence; None entries use the budget.
         """
-        sinks = len(self.sink_tokens)
-        end = np.full(sinks, SINK, dtype=np.int64)
+        num_sinks = len(self.sink_tokens)
+        sink_ids = np.full(num_sinks, SINK, dtype=np.int64)
         # Sinks follow the tokens, so that positions in the text are the same with and without sinks.
-        read = [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sources]
+        with_sinks = [np.concatenate([np.asarray(ids, dtype=np.int64), sink_ids]) for ids in sources]
         if self.budget is None:
-            return collate(read, targets, rows)
-        return collate(read, targets, rows, *self.budget.bounds(sources, fertilities, sinks))
+            return collate(with_sinks, targets, rows)
+        return collate(with_sinks, targets, rows, *self.budget.bounds(sources, fertilities, num_sinks))
 
     def save(self, directory: Path | str) -> None:
         """Write the text processing to an existing directory.
@@ -230,7 +230,7 @@ class TextProcessor:
 
     @classmethod
     def load(cls, directory: Path | str) -> "TextProcessor":
-        """Load a text pair that was written by `save`.
+        """Load text processing that was written by `save`.
 
         Raises:
             DataError: if a file is missing, truncated or altered. The message names the file.
@@ -256,21 +256,21 @@ class TextProcessor:
         return cls(source, target, _budget(settings.fertility, directory, source.vocabulary))
 
 
-def _files(folder: Path) -> list[str]:
+def _files(directory: Path) -> list[str]:
     """Return the names of the existing files of `save`, except `text.json`."""
     kinds = ("vocabulary", "bpe", "sentencepiece", "pretrained", "fertility")
     names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
-    return [name for name in names if (folder / name).exists()]
+    return [name for name in names if (directory / name).exists()]
 
 
-def _budget(config: FertilityConfig | None, folder: Path, vocabulary: Vocabulary) -> Budget | None:
+def _budget(config: FertilityConfig | None, directory: Path, vocabulary: Vocabulary) -> Budget | None:
     if config is None:
         return None
     if isinstance(config, ConstantFertilityConfig):
         return Budget.constant(config, len(vocabulary))
     if isinstance(config, PredictedFertilityConfig):
         return Budget(config)
-    return Budget.load(folder / "source.fertility", config, vocabulary)
+    return Budget.load(directory / "source.fertility", config, vocabulary)
 
 
 def _config_of(tokenizer: Tokenizer) -> TokenizerConfig:

@@ -92,9 +92,9 @@ def detect_text_format(
         files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
     """
     names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
-    endings = {name.suffix.removeprefix(".") for name in names}
-    ending = endings.pop() if len(endings) == 1 else ""
-    language = ending if re.fullmatch("[a-z]{2}", ending) else None
+    extensions = {name.suffix.removeprefix(".") for name in names}
+    extension = extensions.pop() if len(extensions) == 1 else ""
+    language = extension if re.fullmatch("[a-z]{2}", extension) else None
     match config:
         case WordsConfig() | CharactersConfig() | SentencePieceConfig() | BytePairConfig(tokenized=True):
             return counter.detect(language)

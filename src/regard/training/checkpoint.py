@@ -1,10 +1,10 @@
 """Checkpoints of a training run: the training states to resume from, and the weights of the model.
 
-    FOLDER/config.toml, text files         configuration, vocabularies, tokenizers (`regard.experiment`)
-    FOLDER/model.safetensors               the best weights by validation score
-    FOLDER/record.jsonl                    the metrics log
-    FOLDER/training/state-00001234.safetensors   weights, optimizer, schedule and progress after step 1234
-    FOLDER/training/epoch-0007.safetensors       weights at the end of an epoch, kept for averaging
+    DIRECTORY/config.toml, text files               config, vocabularies, tokenizers (`regard.experiment`)
+    DIRECTORY/model.safetensors                     the best weights by validation score
+    DIRECTORY/record.jsonl                          the metrics log
+    DIRECTORY/training/state-00001234.safetensors   weights, optimizer, schedule and progress after step 1234
+    DIRECTORY/training/epoch-0007.safetensors       weights at the end of an epoch, kept for averaging
 
 The two latest training states are kept. If the last one is damaged, training resumes from the one before.
 """
@@ -99,7 +99,7 @@ class CheckpointManager:
             "progress": state.progress.state_dict(),
             "schedule": state.schedule.state_dict(),
         }
-        self._make_states()
+        self._make_states_dir()
         write_tensors(self.states_dir / f"state-{state.progress.step:08d}.safetensors", tensors, about)
         # Old states are removed last, so that a crash while writing leaves a state to resume from.
         for old in self._files()[MAX_STATES:]:
@@ -154,17 +154,15 @@ class CheckpointManager:
         try:
             _, about = read_tensors(self.output_dir / MODEL_FILE)
         except CheckpointError as error:
-            update = state.progress.step
-            _log.warning(
-                "%s; the best weights are lost and replaced by the weights of step %d", error, update
-            )
-            self.save_model(state.model, {"step": update, "restored": True})
+            step = state.progress.step
+            _log.warning("%s; the best weights are lost and replaced by the weights of step %d", error, step)
+            self.save_model(state.model, {"step": step, "restored": True})
             return True
         return "restored" in about
 
     def save_epoch(self, model: nn.Module, epoch: int, keep_last: int, metadata: dict[str, Any]) -> None:
         """Write the weights at the end of an epoch, and remove all but the last `keep_last` such files."""
-        self._make_states()
+        self._make_states_dir()
         path = self.states_dir / f"epoch-{epoch:04d}.safetensors"
         write_tensors(path, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
         for old in epoch_files(self.output_dir)[:-keep_last]:
@@ -188,7 +186,7 @@ class CheckpointManager:
         state.schedule.load_state_dict(about["schedule"])
         state.progress = TrainingProgress.from_state_dict(about["progress"])
 
-    def _make_states(self) -> None:
+    def _make_states_dir(self) -> None:
         try:
             self.states_dir.mkdir(exist_ok=True)
         except OSError as error:

@@ -24,10 +24,8 @@ class ValidationConfig:
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity",
         help="Metric that selects the best model and drives early stopping and the plateau schedule: "
-        "perplexity "
-        "per token, BLEU of greedy translations, or accuracy (share of validation outputs of a greedy "
-        "search that "
-        "equal their reference).",
+        "perplexity per token, BLEU of greedy translations, or accuracy (fraction of greedy translations "
+        "that equal their reference).",
     )
     early_stopping_patience: int | None = option(
         default=None,

@@ -77,8 +77,7 @@ def set_num_threads(num_threads: int | None) -> None:
 
     Args:
         num_threads: The number of threads. None keeps PyTorch's number, but limits it to the number of
-            processors
-            that the process may use if `OMP_NUM_THREADS` is not set.
+            processors that the process may use if `OMP_NUM_THREADS` is not set.
     """
     if num_threads is None and not os.environ.get("OMP_NUM_THREADS"):
         num_threads = min(torch.get_num_threads(), num_available_cpus())

@@ -6,7 +6,7 @@
     MODEL/predictor/                           a copy of the tagger with the model
 
 TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
-WIDTHxEPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
+HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
 """
 
 import dataclasses
@@ -129,14 +129,14 @@ def _add_predicted(
 
     name = f"{DEFAULT_ALIGNER}-{fingerprint[:16]}"
     counts = _count_links(prepared, name)
-    folder = (
+    directory = (
         prepared.directory
         / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
     )
-    if not (folder / "predictor.json").exists():
-        _train(prepared, counts, config, folder)
+    if not (directory / "predictor.json").exists():
+        _train(prepared, counts, config, directory)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
-    budget = _with_predictor(text, folder).budget
+    budget = _with_predictor(text, directory).budget
     # Tokens without links still get a fertility of 1, as in the predictor's training data.
     return prepared.with_budget(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.slack})
 
@@ -160,11 +160,11 @@ def _count_links(prepared: PreparedData, name: str) -> list[np.ndarray]:
 
 
 def _train(
-    prepared: PreparedData, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, folder: Path
+    prepared: PreparedData, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, directory: Path
 ) -> None:
-    """Train a tagger on the training split and write it to `folder`, which exists only when complete."""
-    _log.info("training a fertility predictor in %s", folder)
-    training = folder.with_name(f"{folder.name}.training")
+    """Train a tagger on the training split and write it to `directory`, which exists only when complete."""
+    _log.info("training a fertility predictor in %s", directory)
+    training = directory.with_name(f"{directory.name}.training")
     train, valid = (
         _tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True)
     )
@@ -190,7 +190,7 @@ def _train(
         100 * score.accuracy,
         100 * score.f1,
     )
-    predictor.save(folder)
+    predictor.save(directory)
 
 
 def _tagged_sentences(prepared: PreparedData, split: str, counts: np.ndarray) -> TaggedSentences:
@@ -201,8 +201,8 @@ def _tagged_sentences(prepared: PreparedData, split: str, counts: np.ndarray) ->
     return TaggedSentences(sentences, [counts[i:j].tolist() for i, j in itertools.pairwise([0, *ends])])
 
 
-def _with_predictor(text: TextProcessor, folder: Path) -> TextProcessor:
+def _with_predictor(text: TextProcessor, directory: Path) -> TextProcessor:
     """Return the text with the predictor that is stored in a directory."""
     assert text.budget is not None
-    predictor = _TokenPredictor(FertilityPredictor.load(folder), text.source.vocabulary)
+    predictor = _TokenPredictor(FertilityPredictor.load(directory), text.source.vocabulary)
     return dataclasses.replace(text, budget=dataclasses.replace(text.budget, predictor=predictor))

@@ -1,9 +1,9 @@
 """The fertility predictor (Malaviya et al. 2018): a tagger with its vocabulary, in its own directory.
 
-    FOLDER/predictor.json                  sizes, the largest fertility, the checksum of the training text
-    FOLDER/source.vocabulary               the vocabulary of source words
-    FOLDER/model.safetensors               the weights of the epoch with the best F1
-    FOLDER/record.jsonl, FOLDER/training/  as for any other run
+    DIRECTORY/predictor.json           sizes, the largest fertility, the checksum of the training text
+    DIRECTORY/source.vocabulary        the vocabulary of source words
+    DIRECTORY/model.safetensors        the weights of the epoch with the best F1
+    DIRECTORY/record.jsonl, training/  as for any other run
 
 Interrupted training resumes when `train_predictor` is called again with the same texts.
 """
@@ -321,28 +321,28 @@ def train_predictor(
         return trainer.run()
 
 
-def _describe(folder: Path, about: _Description) -> None:
+def _describe(directory: Path, about: _Description) -> None:
     """Write `predictor.json`, or raise an error if the directory contains other files."""
     text = _serialize(about)
-    _check_directory(folder, text)
-    if not (folder / PREDICTOR_FILE).is_file():
-        write_atomic(folder / PREDICTOR_FILE, text)
+    _check_directory(directory, text)
+    if not (directory / PREDICTOR_FILE).is_file():
+        write_atomic(directory / PREDICTOR_FILE, text)
 
 
 def _serialize(about: _Description) -> bytes:
     return (json.dumps(to_dict(about), indent=2) + "\n").encode()
 
 
-def _check_directory(folder: Path, text: bytes) -> None:
+def _check_directory(directory: Path, text: bytes) -> None:
     """Raise an error if the directory contains other files than a predictor of this description."""
-    if (folder / PREDICTOR_FILE).is_file():
-        if read_bytes(folder / PREDICTOR_FILE) != text:
+    if (directory / PREDICTOR_FILE).is_file():
+        if read_bytes(directory / PREDICTOR_FILE) != text:
             raise UsageError(
-                f"{folder} contains a predictor of other texts or options; choose another directory"
+                f"{directory} contains a predictor of other texts or options; choose another directory"
             )
-    elif folder.is_dir() and not is_empty(folder):
+    elif directory.is_dir() and not is_empty(directory):
         raise UsageError(
-            f"{folder} contains other files than a fertility predictor; choose another directory"
+            f"{directory} contains other files than a fertility predictor; choose another directory"
         )
 
 

@@ -55,12 +55,11 @@ class UnfreezingSchedule:
     def __init__(self, model: TranslationModel, config: FineTuningConfig | None) -> None:
         """Find the pre-trained layers."""
         self.config, self.layers = config, _layers(model, config)
-        closed = {id(value) for value in self.frozen_parameters(1)}
-        if closed and all(id(p) in closed for p in model.parameters() if p.requires_grad):
+        frozen = {id(value) for value in self.frozen_parameters(1)}
+        if frozen and all(id(p) in frozen for p in model.parameters() if p.requires_grad):
             raise ConfigError(
                 "fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps would "
-                "train none; "
-                "set fine_tuning.freeze_steps = 0"
+                "train none; set fine_tuning.freeze_steps = 0"
             )
 
     def frozen_parameters(self, step: int) -> list[nn.Parameter]:
@@ -86,11 +85,10 @@ class UnfreezingSchedule:
         Args:
             step: The number of the step, from 1.
             skip_computation: Whether the gradients are not computed at all. With several processes they must
-                be, as
-                `DistributedDataParallel` waits for the gradients of all parameters.
+                be, as `DistributedDataParallel` waits for the gradients of all parameters.
         """
-        closed = self.frozen_parameters(step)
-        trained = [value for value in closed if value.requires_grad]
+        frozen = self.frozen_parameters(step)
+        trained = [value for value in frozen if value.requires_grad]
         if skip_computation:
             for value in trained:
                 value.requires_grad_(False)

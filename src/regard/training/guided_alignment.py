@@ -78,8 +78,7 @@ def guided_alignment_loss(
     if not -layers <= config.layer < layers:
         raise ConfigError(
             f"guided_alignment.layer = {config.layer}: the layers that attend to the source are 0 to "
-            f"{layers - 1}; "
-            "-1 is the last"
+            f"{layers - 1}; -1 is the last"
         )
     weights = outcome.cross_attentions[config.layer]  # (B, T, H, S)
     if config.heads:
@@ -93,10 +92,9 @@ def guided_alignment_loss(
     if torch.is_grad_enabled() and not weights.requires_grad:
         raise ConfigError(
             "guided_alignment: the attention weights of the model have no gradient; remove the table "
-            "[guided_alignment] or use "
-            "another attention mechanism"
+            "[guided_alignment] or use another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)
-    line = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
-    log = torch.where(mean < _LINEAR_BELOW, line, mean.clamp_min(_LINEAR_BELOW).log())
+    tangent = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
+    log = torch.where(mean < _LINEAR_BELOW, tangent, mean.clamp_min(_LINEAR_BELOW).log())
     return -config.weight * (links * log).sum()

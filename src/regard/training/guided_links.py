@@ -48,13 +48,13 @@ def load_guided_links(
     if config is None:
         return None
     split = prepared.split("train")
-    tagged = [corpus.source_prefix is not None for corpus in corpora]
+    has_prefix = [corpus.source_prefix is not None for corpus in corpora]
     if config.links is not None:
-        return SplitLinks.read(config.links, split, tagged, config.units)
+        return SplitLinks.read(config.links, split, has_prefix, config.units)
     links = _align_training_split(prepared, fingerprint)
-    # A tag is the first source token of its row. It has no translation, so its links are removed.
-    rows = np.repeat(tagged, [int(corpus["kept"]) for corpus in split.corpora])
-    kept = (links.pairs[:, 0] > 0) | ~np.repeat(rows, np.diff(links.offsets))
+    # A source prefix is the first token of its row. It has no translation, so its links are removed.
+    prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
+    kept = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
     ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
     return SplitLinks(links.pairs[kept], ends)
 
@@ -82,7 +82,6 @@ def _align_training_split(prepared: PreparedData, fingerprint: str) -> SplitLink
         if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
             raise DataError(
                 f"{paths[0]}: some links refer to tokens that {prepared.directory} does not contain; remove "
-                "the "
-                "file and run the command again"
+                "the file and run the command again"
             )
     return SplitLinks(pairs, offsets)

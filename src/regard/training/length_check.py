@@ -17,16 +17,16 @@ def check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
         return
     for split in ("train", "valid"):
         examples = prepared.split(split)
-        sink = len(prepared.text.sink_tokens)
+        num_sinks = len(prepared.text.sink_tokens)
         for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
             row = int(lengths.argmax())
-            tokens = int(lengths[row]) + (sink if side == "source" else 0)
+            tokens = int(lengths[row]) + (num_sinks if side == "source" else 0)
             if tokens > model.max_length:
-                most = model.max_length - (sink if side == "source" else 1)
-                remedy = f"set data.max_length = {most}" if split == "train" else "shorten the sentence"
+                limit = model.max_length - (num_sinks if side == "source" else 1)
+                remedy = f"set data.max_length = {limit}" if split == "train" else "shorten the sentence"
                 raise ConfigError(
                     f"{examples.location(row)} has {tokens} {side} tokens"
                     f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
-                    "learned "
-                    f"positions: set model.position_encoding.max_length = {tokens} or more, or {remedy}"
+                    f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
+                    f"{remedy}"
                 )

@@ -26,9 +26,8 @@ class ConstantConfig:
     kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
     warmup_steps: int = option(
         default=0,
-        help="Number of warm-up steps, in which the learning rate increases linearly from 0 to "
-        "`learning_rate`. 0 disables "
-        "warm-up.",
+        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
+        "0 disables warm-up.",
         ge=0,
         le=1_000_000_000,
     )
@@ -36,7 +35,7 @@ class ConstantConfig:
 
 @configclass
 class InverseSqrtConfig:
-    """Linear warm-up to the learning rate, then rate * sqrt(warmup / step) (Vaswani et al. 2017)."""
+    """Linear warm-up to the learning rate, then inverse square root of the step (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_sqrt"] = option(
         default="inverse_sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
@@ -81,8 +80,8 @@ class PlateauConfig:
 class ExponentialConfig:
     """The schedule of Malaviya et al. (2018).
 
-    The learning rate is halved after every epoch, from epoch 8 or from the first increase of the validation
-    perplexity, whichever comes first.
+    By default, the learning rate is halved after every epoch, from epoch 8 or from the first increase of the
+    validation perplexity, whichever comes first.
     """
 
     kind: Literal["exponential"] = option(
@@ -161,7 +160,7 @@ class _Plateau(LRScheduler):
         return {"scale": self.scale, "validations_since_best": self.validations_since_best}
 
 
-class _Halving(LRScheduler):
+class _Exponential(LRScheduler):
     def __init__(self, config: ExponentialConfig) -> None:
         super().__init__(config.warmup_steps)
         self.config = config
@@ -191,4 +190,4 @@ def build_lr_scheduler(config: ScheduleConfig) -> LRScheduler:
         case PlateauConfig():
             return _Plateau(config)
         case ExponentialConfig():
-            return _Halving(config)
+            return _Exponential(config)

@@ -1,10 +1,10 @@
 """The metrics log of a run: `record.jsonl`, one JSON object per line, and optional TensorBoard event files.
 
 A line of kind `train` contains the means since the previous line: `loss` (the minimized loss) in nats per
-token, `perplexity` (without label smoothing), `grad_norm` and `tokens_per_second`. It also has the
-learning rate as `learning_rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run.
-A line of kind `validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and
-whether the score is the `best` so far.
+token, `perplexity` (without label smoothing), `grad_norm` and `tokens_per_second`. It also contains the
+`learning_rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line of kind
+`validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and whether the score
+is the `best` so far.
 """
 
 import json
@@ -104,7 +104,7 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry) + "\n"
 
 
-def _open_board(folder: Path, update: int) -> Any:
+def _open_board(directory: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -112,4 +112,4 @@ def _open_board(folder: Path, update: int) -> Any:
             "training.logging.tensorboard = true needs the package tensorboard; install it with "
             "pip install 'regard[tensorboard]'"
         ) from None
-    return SummaryWriter(str(folder), purge_step=update + 1)
+    return SummaryWriter(str(directory), purge_step=step + 1)

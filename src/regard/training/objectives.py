@@ -80,8 +80,7 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
         - sum_k w_k (log p(y_t | context k) + advantage_tk log policy_tk) + penalty_t, summed over t,
 
     where w_k are the weights. No gradient flows through the advantage. If `ForwardOutput.advantage` is set,
-    the
-    advantage is that value: a return minus its baseline. Otherwise the reward of a sample is
+    the advantage is that value: a return minus its baseline. Otherwise the reward of a sample is
     log p(y_t | context k), which is correct if the sample affects y_t alone. Its baseline is then the highest
     log p(y_t | context) of the contexts with a log-weight of -inf, which are scored but not used for the
     prediction, or zero if there are none. Label smoothing applies to log p(y_t | context k) as in `marginal`.
@@ -92,8 +91,8 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
     """
     found = _smoothed(outcome, label_smoothing)
     if outcome.advantage is None:
-        unread = torch.isneginf(outcome.log_weights)
-        best = found.masked_fill(~unread, -torch.inf).amax(-1, keepdim=True)
+        unused = torch.isneginf(outcome.log_weights)
+        best = found.masked_fill(~unused, -torch.inf).amax(-1, keepdim=True)
         policy = estimate(outcome.log_policy, found, torch.where(torch.isneginf(best), 0.0, best))
     else:
         policy = estimate(outcome.log_policy, outcome.advantage.unsqueeze(-1))

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-Normalize = Literal["tokens", "sentences"]
+LossNormalization = Literal["tokens", "sentences"]
 
 
 @configclass
@@ -54,7 +54,7 @@ class AdamConfig:
         ge=0,
         le=1e38,
     )
-    loss_normalization: Normalize = option(
+    loss_normalization: LossNormalization = option(
         default="tokens",
         help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
         "rate and of the maximum gradient norm.",
@@ -77,7 +77,7 @@ class SgdConfig:
         ge=0,
         le=1e38,
     )
-    loss_normalization: Normalize = option(
+    loss_normalization: LossNormalization = option(
         default="sentences",
         help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
         "rate and of the maximum gradient norm.",

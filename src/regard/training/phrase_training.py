@@ -85,12 +85,12 @@ def run_phrase_training(
     )
 
 
-def _state_dirs(folder: Path) -> Iterator[Path]:
+def _state_dirs(directory: Path) -> Iterator[Path]:
     """Return the state directories of unfinished runs, on this text or another."""
-    return (folder / "training").glob(f"{STATE_PREFIX}*")
+    return (directory / "training").glob(f"{STATE_PREFIX}*")
 
 
-def _clear(folder: Path) -> None:
+def _clear(directory: Path) -> None:
     """Remove the state directories, which are not needed once the system is complete."""
-    for kept in _state_dirs(folder):
+    for kept in _state_dirs(directory):
         shutil.rmtree(kept, ignore_errors=True)

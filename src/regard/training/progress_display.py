@@ -71,9 +71,8 @@ class ProgressDisplay:
 def _train_line(entry: dict[str, Any]) -> str:
     return (
         f"step {entry['step']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
-        f"perplexity {entry['perplexity']:.2f}, norm {entry['grad_norm']:.2f}, rate "
-        f"{entry['learning_rate']:.2g}, "
-        f"{entry['tokens_per_second']:,.0f} tokens/s"
+        f"perplexity {entry['perplexity']:.2f}, norm {entry['grad_norm']:.2f}, "
+        f"rate {entry['learning_rate']:.2g}, {entry['tokens_per_second']:,.0f} tokens/s"
     )
 
 

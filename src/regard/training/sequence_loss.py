@@ -3,7 +3,7 @@
 For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
 BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the reference. The losses are
 
-    mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the distinct candidates
+    mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^alpha, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
 
 where G_t is R(y') (reward = terminal) or R(y') - R(y'_1..t-1), the gain from the tokens from t on (reward =
@@ -61,8 +61,7 @@ class SequenceLossConfig:
     reward: Literal["terminal", "shaped"] = option(
         default="terminal",
         help="Reward of a token: BLEU of the whole translation (terminal) or, only with reinforce, the "
-        "gain in BLEU "
-        "from that token on (shaped).",
+        "gain in BLEU from that token on (shaped).",
     )
     alpha: float = option(
         default=5e-3,
@@ -160,7 +159,7 @@ class CandidateBatch:
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
         flat = PaddedSequences.pad([one.tokens for own in candidates for one in own]).to(device)
-        cut = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
+        forced = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
         owners = torch.arange(len(batch), device=device).repeat_interleave(config.num_candidates)
         rows = torch.cat([torch.arange(len(batch), device=device), owners])
         width = max(tokens.shape[1], flat.tokens.shape[1])
@@ -169,7 +168,7 @@ class CandidateBatch:
         upper, lower = (None if x is None else x[rows] for x in (batch.upper_bounds, batch.lower_bounds))
         source = PaddedSequences(batch.source.tokens[rows], batch.source.lengths[rows])
         whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
-        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), cut, config)
+        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), forced, config)
 
     def loss(self, outcome: ForwardOutput) -> Float[Tensor, ""]:
         """Return the loss of the candidates from the outcome of the whole batch."""
@@ -193,40 +192,39 @@ def sequence_loss(
 
     Args:
         outcome: The result of teacher forcing with the candidates as targets. The `config.num_candidates`
-            candidates
-            of a sentence are consecutive rows.
+            candidates of a sentence are consecutive rows.
         candidates: The tokens of the N candidates.
         reference: The reference of each candidate, in the same order.
         config: The options of the loss.
         forced_eos: Whether the `EOS` of each candidate was forced. Default: all were sampled.
     """
     log_p = outcome.log_likelihood  # (N, T)
-    tokens, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
-    wanted, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
-    scores = torch.from_numpy(prefix_bleu(tokens, steps, wanted, lengths, EOS, UNK)).to(log_p)
+    tokens, num_tokens = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
+    reference_tokens, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
+    scores = torch.from_numpy(prefix_bleu(tokens, num_tokens, reference_tokens, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
-    groups = len(log_p) // config.num_candidates
+    num_sentences = len(log_p) // config.num_candidates
     if config.kind == "mrt":
-        own = candidates.tokens.view(groups, config.num_candidates, -1)
+        own = candidates.tokens.view(num_sentences, config.num_candidates, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
-        again = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
-        logits = (config.alpha * log_p.sum(1)).view(groups, -1)
-        weights = logits.masked_fill(again, -torch.inf).softmax(-1)
-        return -(weights * final.view(groups, -1)).sum()
+        repeated = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
+        logits = (config.alpha * log_p.sum(1)).view(num_sentences, -1)
+        weights = logits.masked_fill(repeated, -torch.inf).softmax(-1)
+        return -(weights * final.view(num_sentences, -1)).sum()
     returns = final.expand_as(log_p)
     if config.reward == "shaped":
         returns = final - torch.cat([torch.zeros_like(final), scores[:, :-1]], dim=1)
     mask = candidates.mask
-    grouped, real = (x.reshape(groups, config.num_candidates, -1) for x in (returns, mask))
+    grouped, valid = (x.reshape(num_sentences, config.num_candidates, -1) for x in (returns, mask))
     # A terminal reward is also defined after the end of a shorter candidate; a shaped one is not.
     if config.reward == "terminal":
-        real = torch.ones_like(real)
-    expected = leave_one_out(grouped, real, dim=1).reshape(returns.shape)
+        valid = torch.ones_like(valid)
+    baseline = leave_one_out(grouped, valid, dim=1).reshape(returns.shape)
     sampled = mask
     if forced_eos is not None:
         last = candidates.lengths.unsqueeze(1) - 1 == torch.arange(mask.shape[1], device=mask.device)
         sampled = mask & ~(last & forced_eos.unsqueeze(1))
-    gained = reinforce_objective(log_p, returns, expected).masked_fill(~sampled, 0.0)
+    gained = reinforce_objective(log_p, returns, baseline).masked_fill(~sampled, 0.0)
     return -gained.sum() / config.num_candidates
 
 

@@ -26,9 +26,8 @@ from regard.types import Tensor
 __all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]
 
 ARRAY_KEY = "array"
-METADATA_KEY = (
-    "regard"  # a single key, because safetensors does not write several keys in a reproducible order
-)
+# A single key, because safetensors does not write several keys in a reproducible order.
+METADATA_KEY = "regard"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
@@ -66,10 +65,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         CheckpointError: if the file is missing, truncated or altered; the message names it.
     """
     tensors, metadata = _read(path, with_tensors=True)
-    sealed = _parse_header(path, metadata)
-    if sealed.sha256 != _digest(tensors, sealed.metadata):
+    header = _parse_header(path, metadata)
+    if header.sha256 != _digest(tensors, header.metadata):
         raise CheckpointError(f"{path}: the content does not match its checksum: the file was altered")
-    return tensors, _parse_metadata(path, sealed)
+    return tensors, _parse_metadata(path, header)
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -97,9 +96,9 @@ def _parse_header(path: Path, metadata: Mapping[str, str]) -> _Header:
         raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
 
-def _parse_metadata(path: Path, sealed: _Header) -> dict[str, Any]:
+def _parse_metadata(path: Path, header: _Header) -> dict[str, Any]:
     try:
-        return parse_json(sealed.metadata, dict[str, Any])
+        return parse_json(header.metadata, dict[str, Any])
     except InvalidJsonError:
         raise CheckpointError(f"{path}: not a weight file written by regard") from None
 

@@ -111,19 +111,17 @@ class TrainStep:
         mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
         if sequence is not None and any(part.uses_reference for part in mechanisms):
             raise ConfigError(
-                "sequence_loss: the attention of this model is conditioned on the reference in training, "
-                "so that "
-                "the probability of a candidate would not be that of the model; remove the table "
-                "[sequence_loss] "
-                "or use another attention mechanism"
+                "sequence_loss: the attention of this model is conditioned on the reference in training, so "
+                "that the probability of a candidate would not be that of the model; remove the table "
+                "[sequence_loss] or use another attention mechanism"
             )
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
         self.replica: nn.Module = state.model
         if processes.world_size > 1:
-            still = not all(part.trains_queries for part in mechanisms)
+            find_unused = not all(part.trains_queries for part in mechanisms)
             self.replica = DistributedDataParallel(
-                state.model, gradient_as_bucket_view=True, find_unused_parameters=still
+                state.model, gradient_as_bucket_view=True, find_unused_parameters=find_unused
             )
 
     def release(self) -> None:
@@ -150,23 +148,23 @@ class TrainStep:
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
-        per = (
+        num_units = (
             tokens
             if self.config.optimizer.loss_normalization == "tokens"
             else sum(len(rows) for rows in batches)
         )
         # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
-        scale = processes.world_size / max(1, per)
+        scale = processes.world_size / max(1, num_units)
         losses: list[Loss] = []
         flops = 0.0
-        update = self.state.progress.step + 1
-        with self.unfreezing.freeze_gradients(update, skip_computation=processes.world_size == 1):
+        step = self.state.progress.step + 1
+        with self.unfreezing.freeze_gradients(step, skip_computation=processes.world_size == 1):
             for micro, rows in enumerate(batches):
                 try:
                     loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
                 except torch.cuda.OutOfMemoryError:
                     raise DeviceError(
-                        f"{processes.device} is out of memory in step {update}: lower training.batch_size, "
+                        f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
                         "and raise training.gradient_accumulation to keep the amount of text per step"
                     ) from None
                 losses.append(loss)
@@ -174,26 +172,26 @@ class TrainStep:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
         # All numbers are copied from the device at once, because each copy waits for the GPU.
-        found = torch.stack(
+        numbers = torch.stack(
             [*(x.total for x in losses), *(x.nll for x in losses), torch.linalg.vector_norm(norms)]
         )
-        *sums, norm = found.double().tolist()
+        *sums, norm = numbers.double().tolist()
         total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
         own_seconds = clock() if processes.is_main else 0.0
         total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
-        rate = self.config.optimizer.learning_rate * self.state.schedule.factor(update)
+        learning_rate = self.config.optimizer.learning_rate * self.state.schedule.factor(step)
         applied = math.isfinite(total) and math.isfinite(norm)
         if applied:
             clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
             for group in self.state.optimizer.param_groups:
-                group["lr"] = rate * group.get(LR_FACTOR_KEY, 1.0)
+                group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
             self.state.optimizer.step()
         # Gradients are freed before the next forward pass, so that they and its activations never use memory
         # at the same time.
         self.state.optimizer.zero_grad(set_to_none=True)
-        if processes.device.type == "cpu" and update % RELEASE_MEMORY_EVERY == 0:
+        if processes.device.type == "cpu" and step % RELEASE_MEMORY_EVERY == 0:
             release_unused_memory()
-        return StepStatistics(total, nll, norm, tokens, flops, seconds, stops > 0, rate, applied)
+        return StepStatistics(total, nll, norm, tokens, flops, seconds, stops > 0, learning_rate, applied)
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
         """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""
@@ -208,15 +206,15 @@ class TrainStep:
         with self._gradient_sync(last):
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
-                judged = None if self.sequence is None else self._add_candidates(moved, seed >> 1)
+                candidate_batch = None if self.sequence is None else self._add_candidates(moved, seed >> 1)
                 outcome = self.replica(
-                    moved if judged is None else judged.batch,
+                    moved if candidate_batch is None else candidate_batch.batch,
                     mean_log_probs=config.label_smoothing > 0,
                     output_attentions="nothing" if self.guided is None else "source",
                 )
             candidate_loss = 0.0
-            if judged is not None:
-                candidate_loss = judged.loss(outcome)
+            if candidate_batch is not None:
+                candidate_loss = candidate_batch.loss(outcome)
                 assert moved.target is not None
                 outcome = slice_outcome(outcome, slice(0, len(moved)), moved.target.tokens.shape[1])
             if self.state.model.reward is not None and moved.target is not None:
@@ -231,7 +229,9 @@ class TrainStep:
             (loss.total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.
         found = Loss(loss.total.detach() * weight, loss.nll * weight)
-        return found, weight * self.state.model.flops(batch if judged is None else judged.batch)
+        return found, weight * self.state.model.flops(
+            batch if candidate_batch is None else candidate_batch.batch
+        )
 
     def _add_candidates(self, batch: Batch, seed: int) -> CandidateBatch:
         """Return the batch with candidates for its sentences."""

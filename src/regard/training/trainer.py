@@ -77,8 +77,7 @@ class Trainer:
         file_checksums: The checksums of the files that the weights depend on; see
             `regard.training.resume.file_checksums`.
         translation_metric: A function that returns the validation metric of the model's translations, if the
-            metric is
-            not perplexity. The first process calls it.
+            metric is not perplexity. The first process calls it.
         guided: The options of guided alignment, if the batches of `train` have links.
         sequence: The options of a sequence loss.
         finetune: The options of fine-tuning pre-trained layers.
@@ -112,8 +111,7 @@ class Trainer:
         if metric != "perplexity" and translation_metric is None:
             raise ConfigError(
                 f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which "
-                "translates "
-                "the validation split"
+                "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -136,8 +134,7 @@ class Trainer:
 
         Raises:
             TrainingDivergedError: if the loss was not finite in ten steps in a row, in every step of the run,
-                or
-                in a validation.
+                or in a validation.
             CheckpointError: if a checkpoint is damaged or belongs to another run, or a file cannot be
                 written.
             DataError: if there is no training pair.
@@ -186,22 +183,22 @@ class Trainer:
 
     def _warn_small_text(self) -> None:
         """Log a warning if the training text is smaller than the batches of one step."""
-        batch, wanted = self.config, self.config.gradient_accumulation
-        order = self.train.batches(batch, self.seed, 1)
+        config, accumulation = self.config, self.config.gradient_accumulation
+        order = self.train.batches(config, self.seed, 1)
         lengths = np.maximum(*self.train.lengths)
         sizes = [
-            len(rows) if batch.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
+            len(rows) if config.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
             for rows in order
         ]
-        if 0 < sum(sizes) < batch.batch_size * wanted:
+        if 0 < sum(sizes) < config.batch_size * accumulation:
             _log.warning(
                 "the training text of %d sentences is smaller than the batch of one step "
                 "(training.batch_size = %d %s%s): every step uses all of it; use more text or a smaller "
                 "batch size",
                 sum(map(len, order)),
-                batch.batch_size,
-                batch.batch_unit,
-                f", training.gradient_accumulation = {wanted}" if wanted > 1 else "",
+                config.batch_size,
+                config.batch_unit,
+                f", training.gradient_accumulation = {accumulation}" if accumulation > 1 else "",
             )
 
     def _restore_best_model(self) -> bool:
@@ -223,10 +220,10 @@ class Trainer:
                     progress.batches_in_epoch : progress.batches_in_epoch + self.config.gradient_accumulation
                 ]
                 progress.batches_in_epoch += len(chosen)
-                figures = self.train_step(chosen, self._elapsed, interrupts.stop_requested)
-                self._count(figures)
+                statistics = self.train_step(chosen, self._elapsed, interrupts.stop_requested)
+                self._count(statistics)
                 self.display.advance(progress.completed_share(self.config, len(order)), progress.epoch)
-                reason = self._after_step(figures, epoch_ended=progress.batches_in_epoch == len(order))
+                reason = self._after_step(statistics, epoch_ended=progress.batches_in_epoch == len(order))
                 # `_after_step` resets the batch counter at the end of an epoch.
                 if progress.batches_in_epoch == 0:
                     break
@@ -242,25 +239,25 @@ class Trainer:
         """Count time spent outside steps; all processes use the clock of the first one."""
         self.state.progress.seconds += self.processes.broadcast_from_main(self._elapsed())
 
-    def _count(self, figures: StepStatistics) -> None:
+    def _count(self, statistics: StepStatistics) -> None:
         """Add a step to the counters.
 
         Raises:
             TrainingDivergedError: if too many steps in a row were skipped.
         """
-        progress, window = self.state.progress, self.state.progress.sums
+        progress, sums = self.state.progress, self.state.progress.sums
         progress.step += 1
-        progress.tokens += figures.tokens
-        progress.flops += figures.flops
-        progress.seconds += figures.seconds
-        window.seconds += figures.seconds
-        if figures.applied:
+        progress.tokens += statistics.tokens
+        progress.flops += statistics.flops
+        progress.seconds += statistics.seconds
+        sums.seconds += statistics.seconds
+        if statistics.applied:
             progress.consecutive_skipped_steps = 0
-            window.steps += 1
-            window.tokens += figures.tokens
-            window.loss += figures.loss
-            window.nll += figures.nll
-            window.grad_norm += figures.grad_norm
+            sums.steps += 1
+            sums.tokens += statistics.tokens
+            sums.loss += statistics.loss
+            sums.nll += statistics.nll
+            sums.grad_norm += statistics.grad_norm
             return
         progress.skipped_steps += 1
         progress.consecutive_skipped_steps += 1
@@ -269,8 +266,7 @@ class Trainer:
         if progress.consecutive_skipped_steps >= MAX_CONSECUTIVE_SKIPS:
             raise self._divergence_error(
                 f"the loss or its gradient was not finite in {MAX_CONSECUTIVE_SKIPS} steps in a row, up to "
-                "step "
-                f"{progress.step}"
+                f"step {progress.step}"
             )
 
     def _divergence_error(self, cause: str) -> TrainingDivergedError:
@@ -281,7 +277,7 @@ class Trainer:
             kept = f"The best model, of step {progress.best_step}, is kept"
         return TrainingDivergedError(
             f"{self.output_dir}: training diverged: {cause}. {kept}; the last checkpoint is unchanged. "
-            "Train again, into another directory, with a lower training.optimizer.learning_rate, a longer "
+            "Train again, into another directory, with a lower training.optimizer.learning_rate, a higher "
             "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or "
             "training.precision = 'float32'."
         )
@@ -293,15 +289,15 @@ class Trainer:
             TrainingDivergedError: if it is not finite.
         """
         if not math.isfinite(loss):
-            update = self.state.progress.step
-            raise self._divergence_error(f"the validation loss after step {update} is {loss}")
+            step = self.state.progress.step
+            raise self._divergence_error(f"the validation loss after step {step} is {loss}")
 
-    def _after_step(self, figures: StepStatistics, epoch_ended: bool) -> str | None:
+    def _after_step(self, statistics: StepStatistics, epoch_ended: bool) -> str | None:
         """Log, validate and save as due after a step; return the reason to stop, or None."""
         config, progress = self.config, self.state.progress
         epoch = progress.epoch
         if progress.step % config.logging.every_steps == 0 or epoch_ended:
-            self._record_training(figures.learning_rate)
+            self._record_training(statistics.learning_rate)
         if epoch_ended:
             progress.epoch, progress.batches_in_epoch = epoch + 1, 0
         limit = progress.limit_reached(config, None)
@@ -311,21 +307,20 @@ class Trainer:
             )
         every = config.validation.every_steps
         due = epoch_ended if every is None else progress.step % every == 0
-        found = self._validate(epoch) if due or limit is not None else None
+        validation_perplexity = self._validate(epoch) if due or limit is not None else None
         if epoch_ended:
-            self.state.schedule.on_epoch_end(epoch, found)
+            self.state.schedule.on_epoch_end(epoch, validation_perplexity)
             if config.checkpoint.keep_last_epochs and self.processes.is_main:
                 about = {"step": progress.step, "epoch": epoch}
                 self.checkpoints.save_epoch(
                     self.state.model, epoch, config.checkpoint.keep_last_epochs, about
                 )
         reason = limit or progress.limit_reached(config, config.validation.early_stopping_patience)
-        if reason is None and figures.stop_requested:
+        if reason is None and statistics.stop_requested:
             reason = INTERRUPTED
-        # While steps are skipped, the weights may be damaged. Saving them would remove an earlier, intact
-        # state.
+        # While steps are skipped, the weights may be damaged. Saving them would remove an intact state.
         due = not progress.consecutive_skipped_steps and (epoch_ended or self._save_due())
-        if found is not None or reason is not None or due:
+        if validation_perplexity is not None or reason is not None or due:
             self._save()
         return reason
 
@@ -351,7 +346,9 @@ class Trainer:
         entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
         chosen, metric = score.perplexity, config.validation.metric
         if metric != "perplexity":
-            chosen = self.processes.broadcast_from_main(self._search() if self.processes.is_main else 0.0)
+            chosen = self.processes.broadcast_from_main(
+                self._translation_score() if self.processes.is_main else 0.0
+            )
             entry[metric] = chosen
         best = progress.record_validation(chosen, metric != "perplexity", score.loss)
         self.state.schedule.on_validation(best)
@@ -361,24 +358,24 @@ class Trainer:
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return score.perplexity
 
-    def _search(self) -> float:
+    def _translation_score(self) -> float:
         assert self.translation_metric is not None
         self.state.model.eval()
-        found = self.translation_metric(self.state.model)
+        score = self.translation_metric(self.state.model)
         self.state.model.train()
-        return found
+        return score
 
-    def _record_training(self, rate: float) -> None:
-        progress, window = self.state.progress, self.state.progress.sums
+    def _record_training(self, learning_rate: float) -> None:
+        progress, sums = self.state.progress, self.state.progress.sums
         progress.sums = MetricSums()
-        if window.tokens:
+        if sums.tokens:
             entry = {
-                "loss": window.loss / window.tokens,
-                "perplexity": perplexity(window.nll / window.tokens),
-                "grad_norm": window.grad_norm / window.steps,
-                "learning_rate": rate,
+                "loss": sums.loss / sums.tokens,
+                "perplexity": perplexity(sums.nll / sums.tokens),
+                "grad_norm": sums.grad_norm / sums.steps,
+                "learning_rate": learning_rate,
                 "tokens": progress.tokens,
-                "tokens_per_second": round(window.tokens / max(1e-9, window.seconds), 1),
+                "tokens_per_second": round(sums.tokens / max(1e-9, sums.seconds), 1),
                 "seconds": round(progress.seconds, 3),
                 "flops": progress.flops,
             }

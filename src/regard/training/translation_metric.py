@@ -41,6 +41,6 @@ class TranslationMetric:
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):
             found = [result.text for result in translator.translate(enumerate_lines(sources))]
-        measure = accuracy if self.training.validation.metric == "accuracy" else bleu
-        shown = self.prepared.text.target.tokenizer.to_plain_text
-        return measure(found, [[shown(line) for line in references]]).score
+        metric = accuracy if self.training.validation.metric == "accuracy" else bleu
+        to_plain_text = self.prepared.text.target.tokenizer.to_plain_text
+        return metric(found, [[to_plain_text(line) for line in references]]).score

@@ -119,14 +119,18 @@ def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> l
     Raises:
         CheckpointError: if parameters outside the attention mechanisms differ.
     """
-    places = tuple(
+    attention_prefixes = tuple(
         f"{name}." for name, module in model.named_modules() if name and isinstance(module, Attention)
     )
     own = named_weights(model)
-    new = [n for n in own if n.startswith(places) and (n not in weights or weights[n].shape != own[n].shape)]
+    new = [
+        n
+        for n in own
+        if n.startswith(attention_prefixes) and (n not in weights or weights[n].shape != own[n].shape)
+    ]
     given = {name: own[name] for name in new}
     for name, tensor in weights.items():
-        if name in own or not name.startswith(places):
+        if name in own or not name.startswith(attention_prefixes):
             given.setdefault(name, tensor)
     copy_weights(model, given, source)
     return new

@@ -103,7 +103,7 @@ class ClauseBuilder:
             "pupil",
         ):
             verb = draw.sample(self.lexicon.verbs[frame])
-        return self._with(verb, frame, constraints, hole=given_object)
+        return self._with(verb, frame, constraints, given_object=given_object)
 
     def _with(
         self,
@@ -111,7 +111,7 @@ class ClauseBuilder:
         frame: str,
         constraints: ClauseConstraints,
         kind: str = "",
-        hole: NounPhrase | None = None,
+        given_object: NounPhrase | None = None,
     ) -> Clause:
         draw, adverbials = self.draw, self.adverbials
         negated = draw.bernoulli(constraints.negation)
@@ -120,8 +120,8 @@ class ClauseBuilder:
         clause = Clause(verb, plan, subject, time=time)
         if time is not None:
             constraints = replace(constraints, relative=0.0)
-        dative = hole if hole is not None and frame == "dative" else None
-        accusative = hole if dative is None else None
+        dative = given_object if given_object is not None and frame == "dative" else None
+        accusative = given_object if dative is None else None
         if frame in ("dative", "ditransitive", "explaining"):
             clause.dative = dative or self.participants.object(
                 ("person", "family"), de.DAT, subject, replace(constraints, relative=0.0), negated
@@ -307,7 +307,10 @@ class ClauseBuilder:
                 # subject pronoun shows that the relative pronoun is the object.
                 subject = self.nouns.pronoun(draw.sample(_CLEAR), de.NOM)
             clause = self._with(
-                verb, frame, replace(constraints, subject=subject, personal=True, pronouns=0.6), hole=pronoun
+                verb,
+                frame,
+                replace(constraints, subject=subject, personal=True, pronouns=0.6),
+                given_object=pronoun,
             )
             body = order_clause(clause, Order.FINAL, pronoun, pronoun)
         head.german += [Word(","), *body.german, Word(",")]
@@ -320,12 +323,12 @@ class ClauseBuilder:
             verb = draw.sample(self.lexicon.verbs["dative"])
             while "person" not in verb.subjects:
                 verb = draw.sample(self.lexicon.verbs["dative"])
-            return self._with(verb, frame, constraints, hole=given_object)
+            return self._with(verb, frame, constraints, given_object=given_object)
         kind = given_object.kind or ("person" if given_object.human else draw.sample(_WHAT))
         verb = draw.sample(self._taking[kind])
         while "person" not in verb.subjects:
             verb = draw.sample(self._taking[kind])
-        return self._with(verb, "transitive", constraints, hole=given_object)
+        return self._with(verb, "transitive", constraints, given_object=given_object)
 
     def matrix(self, verb: Verb, constraints: ClauseConstraints) -> Clause:
         """Return the matrix clause of a verb with a clausal complement."""

@@ -99,9 +99,8 @@ class Conjugation(NamedTuple):
 
 
 _INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer", "über", "unter")
-_NEEDS_E = re.compile(
-    r"(?:[td]|ch[mn]|[^aeiouäöüyrlhmn][mn])$"
-)  # wart-e-t, zeichn-e-t, öffn-e-t; but lern-t, komm-t
+# Stems with a linking -e-: wart-e-t, zeichn-e-t, öffn-e-t; but lern-t, komm-t.
+_NEEDS_E = re.compile(r"(?:[td]|ch[mn]|[^aeiouäöüyrlhmn][mn])$")
 _HISSING = ("s", "ß", "z", "x")
 
 

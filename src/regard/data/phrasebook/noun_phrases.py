@@ -263,10 +263,10 @@ class NounPhrases:
             item = Word(choice.forms[column][case])
             german.append(item)
             definite, declension = choice.definite, choice.declension
-            article_or_other = choice.plural if plural else choice.singular
+            determiner = choice.plural if plural else choice.singular
             if choice is KEIN:
-                negator, article_or_other = item, "any" if noun.mass else article_or_other
-            english.append((article_or_other, (item,)))
+                negator, determiner = item, "any" if noun.mass else determiner
+            english.append((determiner, (item,)))
         elif choice == NUMBER:
             number, translations = draw.sample(self.lexicon.numbers)
             item = Word(number)

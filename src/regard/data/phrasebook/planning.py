@@ -60,35 +60,35 @@ class Planner:
     ) -> tuple[Plan, Time | None]:
         """Return the plan of a verb and its time adverbial, or None without one."""
         draw = self.draw
-        way = draw.sample(constraints.tenses)
-        if way == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
-            way = "present"
+        form = draw.sample(constraints.tenses)
+        if form == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
+            form = "present"
         unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
         # The choices below replace forms that are rare or wrong in German, such as `du gingst`.
-        if way in ("modal", "modal past") and (not subject.human or unwilling):
-            way = "present" if way == "modal" else "past"
-        if way in ("past", "modal past") and subject.owner in ("du", "ihr"):
-            way = "perfect" if way == "past" else "modal"
-        if way == "perfect" and verb.prefix + verb.forms.infinitive in _PRETERITES:
-            way = "present" if subject.owner in ("du", "ihr") else "past"
+        if form in ("modal", "modal past") and (not subject.human or unwilling):
+            form = "present" if form == "modal" else "past"
+        if form in ("past", "modal past") and subject.owner in ("du", "ihr"):
+            form = "perfect" if form == "past" else "modal"
+        if form == "perfect" and verb.prefix + verb.forms.infinitive in _PRETERITES:
+            form = "present" if subject.owner in ("du", "ihr") else "past"
         modal = None
-        if way.startswith("modal"):
+        if form.startswith("modal"):
             modal = draw.sample(self.lexicon.modals)
-            while (way == "modal past" and modal.past is None) or (
+            while (form == "modal past" and modal.past is None) or (
                 verb.state and modal.forms.infinitive in _DUTY
             ):
                 modal = draw.sample(self.lexicon.modals)
         time = None
-        if way in _TIMES and draw.bernoulli(constraints.timed * (0.4 if verb.state else 1.0)):
-            kind = draw.sample(_TIMES[way])
+        if form in _TIMES and draw.bernoulli(constraints.timed * (0.4 if verb.state else 1.0)):
+            kind = draw.sample(_TIMES[form])
             if kind == "since" and (verb.forms.infinitive not in _LASTING or negated):
                 kind = "general"
             if negated and kind == "general":
-                kind = "future" if way in ("present", "modal") else "past"
-            if not (verb.state and kind in ("now", "general", "today", "future") and way == "present"):
+                kind = "future" if form in ("present", "modal") else "past"
+            if not (verb.state and kind in ("now", "general", "today", "future") and form == "present"):
                 time = self.adverbials.time(kind)
-        tense = _TENSES[way]
+        tense = _TENSES[form]
         english = english_tense(tense, time.kind if time else "", constraints.wh, verb.state)
         if modal is not None:
             english = tense
-        return Plan(tense, english, modal, Word("gern") if way == "gern" else None), time
+        return Plan(tense, english, modal, Word("gern") if form == "gern" else None), time

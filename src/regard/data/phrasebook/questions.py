@@ -61,9 +61,9 @@ class Questions:
             clause = build.clause(replace(constraints, subject=who))
             return order_clause(clause, order, who, who, direct)
         if kind in ("was", "wen", "wem", "welch"):
-            hole, frame = self._object_word(kind)
-            clause = build.asked_object(hole, frame, replace(constraints, personal=True))
-            return order_clause(clause, order, hole, hole, direct)
+            asked_object, frame = self._object_word(kind)
+            clause = build.asked_object(asked_object, frame, replace(constraints, personal=True))
+            return order_clause(clause, order, asked_object, asked_object, direct)
         if kind in ("wo", "wohin", "wie lange"):
             frame = "motion" if kind == "wohin" else "location"
             clause = build.clause(replace(constraints, frame=frame, personal=True))

@@ -26,8 +26,7 @@ class Tokenizer(ABC):
         special_tokens: Names of the special tokens that a pre-trained tokenizer adds around every source
             line.
         tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in
-            alignments and
-            attention maps.
+            alignments and attention maps.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
     """
 

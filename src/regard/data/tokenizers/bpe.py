@@ -115,9 +115,7 @@ class BytePairTokenizer(Tokenizer):
         tokens: list[str] = []
         for block in blocks:
             tokens += self._bpe.segment_tokens([block])
-            tokens[-1] += (
-                CONTINUATION_MARK  # the block continues; the mark of the last block is removed below
-            )
+            tokens[-1] += CONTINUATION_MARK  # the mark of the last block is removed below
         tokens[-1] = tokens[-1].removesuffix(CONTINUATION_MARK)
         return tokens
 

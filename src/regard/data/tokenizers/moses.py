@@ -106,7 +106,7 @@ def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:
 
     Args:
         tokens: The tokens of a line.
-        kinds: The quote characters of each type. French has a space inside guillemets, which are left out.
+        kinds: The quote characters of each type. French has a space inside guillemets, which stay separate.
     """
     joined: list[str] = []
     opened = dict.fromkeys(kinds, False)

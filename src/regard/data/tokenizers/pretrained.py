@@ -72,7 +72,7 @@ class PretrainedTokenizer(Tokenizer):
     ) -> None:
         """Load the tokenizer and build the mapping of ids."""
         self.config, self.archive, self.side, self.where = config, archive, side, where
-        self._hf = hf = _opened(archive, where)
+        self._hf = hf = _open_archive(archive, where)
         self.language_id = self._set_language()
         vocabulary = self._vocabulary()
         end = hf.eos_token_id if hf.eos_token_id is not None else hf.sep_token_id
@@ -92,7 +92,7 @@ class PretrainedTokenizer(Tokenizer):
         self.prefix_ids, self.suffix_ids = self._special_ids_around()
         around = (*self.prefix_ids, *self.suffix_ids) if side == "source" else ()
         self.special_tokens = tuple(self._names[number] for number in around)
-        self._style = _word_mark(vocabulary)
+        self._word_mark = _word_mark(vocabulary)
 
     def __reduce__(self) -> tuple[type["PretrainedTokenizer"], tuple[Any, ...]]:
         """Pickle the archive; the tokenizer is loaded from it again."""
@@ -177,12 +177,12 @@ class PretrainedTokenizer(Tokenizer):
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token, according to the word marks of the tokenizer."""
-        if self._style == CONTINUATION_PREFIX:
+        if self._word_mark == CONTINUATION_PREFIX:
             new = [not token.startswith(CONTINUATION_PREFIX) for token in tokens]
-        elif self._style == WORD_END_SUFFIX:
+        elif self._word_mark == WORD_END_SUFFIX:
             new = [True, *(token.endswith(WORD_END_SUFFIX) for token in tokens)][: len(tokens)]
         else:
-            new = [token.startswith(self._style) or token in self._specials for token in tokens]
+            new = [token.startswith(self._word_mark) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
 
     def save(self, directory: Path, side: str) -> None:
@@ -220,7 +220,7 @@ def _word_mark(vocabulary: Iterable[str]) -> str:
     return best if counts[best] else ""
 
 
-def _opened(archive: bytes, where: str) -> Any:
+def _open_archive(archive: bytes, where: str) -> Any:
     """Load the Hugging Face tokenizer of an archive."""
     with tempfile.TemporaryDirectory() as name:
         unpack_tokenizer(archive, Path(name), where)

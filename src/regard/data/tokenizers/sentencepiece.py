@@ -143,12 +143,12 @@ class SentencePieceTokenizer(Tokenizer):
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
         # Id 0 is the unknown token.
-        subwords = range(1, self._processor.get_piece_size())
-        self._pieces = frozenset(self._processor.id_to_piece(i) for i in subwords)
-        self.inventory = self._pieces
-        self._bytes = self._pieces.issuperset(BYTE_TOKENS)
-        if self._bytes:
-            characters = sorted(subword for subword in self._pieces if len(subword) == 1)
+        ids = range(1, self._processor.get_piece_size())
+        self._subwords = frozenset(self._processor.id_to_piece(i) for i in ids)
+        self.inventory = self._subwords
+        self._has_byte_tokens = self._subwords.issuperset(BYTE_TOKENS)
+        if self._has_byte_tokens:
+            characters = sorted(subword for subword in self._subwords if len(subword) == 1)
             self.required_tokens = (*BYTE_TOKENS, *characters)
 
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
@@ -158,7 +158,7 @@ class SentencePieceTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
         line = " ".join(line.split())
-        if SPACE_MARK in line and self._bytes:
+        if SPACE_MARK in line and self._has_byte_tokens:
             return self._with_marks(line)
         return self._processor.encode(line, out_type=str)
 
@@ -168,31 +168,34 @@ class SentencePieceTokenizer(Tokenizer):
         U+2581 is replaced by an unused private-use character, whose byte tokens are then replaced by those of
         U+2581.
         """
-        taken = set(line).union(*self._pieces)
-        other = next(chr(code) for code in _PRIVATE if chr(code) not in taken)
-        subwords = self._processor.encode(line.replace(SPACE_MARK, other), out_type=str)
-        written = _byte_tokens(other)
-        starts = [i for i in range(len(subwords)) if tuple(subwords[i : i + len(written)]) == written]
+        used = set(line).union(*self._subwords)
+        substitute = next(chr(code) for code in _PRIVATE if chr(code) not in used)
+        subwords = self._processor.encode(line.replace(SPACE_MARK, substitute), out_type=str)
+        substitute_tokens = _byte_tokens(substitute)
+        starts = [
+            i
+            for i in range(len(subwords))
+            if tuple(subwords[i : i + len(substitute_tokens)]) == substitute_tokens
+        ]
         for start in starts:
-            subwords[start : start + len(written)] = _byte_tokens(SPACE_MARK)
+            subwords[start : start + len(substitute_tokens)] = _byte_tokens(SPACE_MARK)
         return subwords
 
     def split_unknown(self, token: str) -> Sequence[str]:
         """Return the characters of a token; characters outside the model become byte tokens."""
-        if not self._bytes or token in BYTE_VALUES:
+        if not self._has_byte_tokens or token in BYTE_VALUES:
             return (token,)
-        subwords = self._pieces
         return [
             part
             for character in token
-            for part in ((character,) if character in subwords else _byte_tokens(character))
+            for part in ((character,) if character in self._subwords else _byte_tokens(character))
         ]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join tokens to text; U+2581 becomes a space, and byte tokens are decoded as UTF-8."""
         text = []
         for is_bytes, run in groupby(tokens, BYTE_VALUES.__contains__):
-            if is_bytes and self._bytes:
+            if is_bytes and self._has_byte_tokens:
                 text.append(bytes(BYTE_VALUES[token] for token in run).decode(errors="replace"))
             else:
                 text.append("".join(run).replace(SPACE_MARK, " "))
