@@ -26,8 +26,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
             vocabularies are copied from the first one.
         last_epochs: Number of epochs to average per directory, counted from the last one, instead of the best
             weights. `training.checkpoint.keep_last_epochs` sets how long the weights of an epoch are kept. 0
-            averages
-            the best weights.
+            averages the best weights.
 
     Returns:
         The files whose weights were averaged.
@@ -40,28 +39,28 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     if output_dir.exists() and (not output_dir.is_dir() or not is_empty(output_dir)):
         raise UsageError(f"{output_dir}: the output directory is not empty; choose a new directory")
     files = [file for path in paths for file in _files_to_average(Path(path), last_epochs)]
-    folders = [find_model_dir(file) for file in files]
-    texts = [load_text_processing(folder) for folder in dict.fromkeys(folders)]
-    for text, folder in zip(texts, dict.fromkeys(folders), strict=True):
+    model_dirs = [find_model_dir(file) for file in files]
+    texts = [load_text_processing(model_dir) for model_dir in dict.fromkeys(model_dirs)]
+    for text, model_dir in zip(texts, dict.fromkeys(model_dirs), strict=True):
         for side in ("source", "target"):
             if getattr(text, side).vocabulary != getattr(texts[0], side).vocabulary:
                 raise CheckpointError(
-                    f"{folder}: the {side} vocabulary differs from that of {folders[0]}; only models with "
-                    "the same vocabularies can be averaged"
+                    f"{model_dir}: the {side} vocabulary differs from that of {model_dirs[0]}; only models "
+                    "with the same vocabularies can be averaged"
                 )
-    configs = {folder: load_config(folder) for folder in folders}
-    for file, folder in zip(files, folders, strict=True):
-        check_model_files(file, folder, to_dict(configs[folder]))
+    configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
+    for file, model_dir in zip(files, model_dirs, strict=True):
+        check_model_files(file, model_dir, to_dict(configs[model_dir]))
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.
         with atomic_directory(output_dir, require_empty=True) as made:
             save_text_processing(texts[0], made)
-            if (folders[0] / CONFIG_SUBDIR).is_dir():
-                shutil.copytree(folders[0] / CONFIG_SUBDIR, made / CONFIG_SUBDIR)
-            write_config(configs[folders[0]], made)
-            about = {"averaged": [str(file) for file in files]}
-            write_weights(made, to_dict(configs[folders[0]]), weights, about)
+            if (model_dirs[0] / CONFIG_SUBDIR).is_dir():
+                shutil.copytree(model_dirs[0] / CONFIG_SUBDIR, made / CONFIG_SUBDIR)
+            write_config(configs[model_dirs[0]], made)
+            metadata = {"averaged": [str(file) for file in files]}
+            write_weights(made, to_dict(configs[model_dirs[0]]), weights, metadata)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{output_dir}: cannot be written: {reason}") from None

@@ -1,9 +1,9 @@
 """Typed configuration: frozen dataclasses, read from one TOML file per run.
 
 `@configclass` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option`
-declares a field with its default and its help text, which `regard configclass` prints. `read_config` reads a
-TOML file and applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and
-the nearest known key. Configuration classes are defined in the modules that they configure.
+declares a field with its default and its help text, which `regard config` prints. `read_config` reads a TOML
+file and applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and the
+nearest known key. Configuration classes are defined in the modules that they configure.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
 
     Args:
         default: Value of an absent key, or a callable that returns it. A field without a default is required.
-        help: Help text for `regard configclass` and the documentation.
+        help: Help text for `regard config` and the documentation.
         **constraints: Constraints of pydantic's `Field` (`ge`, `gt`, `le`, `lt`, `min_length`...).
     """
     if callable(default):

@@ -28,8 +28,7 @@ class Option:
         name: The key.
         type: Its type and range, as `int, from 1 to 256`.
         defaults: The default as TOML for each kind of the table that has the option; None if it is required,
-            and
-            an empty string if the option is unset by default. A table without kinds has the kind "".
+            and an empty string if the option is unset by default. A table without kinds has the kind "".
         help: The description for each kind.
     """
 
@@ -46,7 +45,8 @@ class OptionTable:
     Attributes:
         path: The dotted path; empty for the top level. A list of tables ends with `[]`.
         kinds: The values of its key `kind` with their descriptions; empty if it has no kinds.
-        default_kind: The kind without the key; empty if the key is required or there are no kinds.
+        default_kind: The kind of a table without the key `kind`; empty if the key is required or there are no
+            kinds.
         help: The description of the table.
         same_as: The path of an earlier table that has the same options.
         optional: Whether the table is absent by default. A table that is present then changes the run.
@@ -237,10 +237,10 @@ def _default(entry: Any) -> str | None:
 
 def _range(constraints: Iterable[Any]) -> str:
     """Return the range of a number, as `, from 1 to 256`; empty if it has none."""
-    words = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
+    templates = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
     found = [
-        text.format(value)
-        for name, text in words.items()
+        template.format(value)
+        for name, template in templates.items()
         for one in constraints
         if (value := getattr(one, name, None)) is not None
     ]
@@ -288,8 +288,8 @@ def _heading(table: OptionTable) -> list[str]:
     absent = "Absent by default." if table.optional else ""
     having = f"[{', '.join(table.only_for)}]" if table.only_for else ""
     parts = (having, table.help, absent, same)
-    words = " ".join(part for part in parts if part)
-    return [*lines, *([words] if words else [])]
+    text = " ".join(part for part in parts if part)
+    return [*lines, *([text] if text else [])]
 
 
 def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:

@@ -4,8 +4,8 @@ PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of Open
 parallel regions its threads spin for a while before they sleep. GNU's OpenMP, which is part of PyTorch's
 wheels for Linux, spins 300,000 times by default, which takes several milliseconds. If other processes compete
 for the same processors, a spinning thread occupies the processor that the thread it waits for needs, and
-training nearly stops. Without any spinning (`OMP_WAIT_POLICY=passive`) a quarter of the speed on an idle
-machine is lost. A short spin, about as long as it takes to wake a sleeping thread, avoids both problems.
+training nearly stops. Without any spinning (`OMP_WAIT_POLICY=passive`), training on an idle machine loses a
+quarter of its speed. A short spin, about as long as it takes to wake a sleeping thread, avoids both problems.
 `benchmarks/shared.py` measures the policies.
 
 OpenMP reads its settings once, when PyTorch is imported. The command line therefore calls
@@ -42,12 +42,12 @@ def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
     Args:
         env: The environment variables to set. Default: those of this process.
     """
-    chosen = os.environ if env is None else env
-    if not any(chosen.get(name) for name in WAIT_POLICY_VARIABLES):
-        chosen["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
+    variables = os.environ if env is None else env
+    if not any(variables.get(name) for name in WAIT_POLICY_VARIABLES):
+        variables["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
     available = num_available_cpus()
-    if not chosen.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
-        chosen["OMP_NUM_THREADS"] = str(available)
+    if not variables.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
+        variables["OMP_NUM_THREADS"] = str(available)
 
 
 def num_available_cpus() -> int:
@@ -103,14 +103,16 @@ def _iter_quotas(
                 yield quota
 
 
-def _unified_quota(folder: Path) -> float | None:
+def _unified_quota(directory: Path) -> float | None:
     """Return the quota in `cpu.max` of cgroup v2: processor time and period in microseconds, or `max`."""
-    return _ratio(_read_fields(folder / "cpu.max"))
+    return _ratio(_read_fields(directory / "cpu.max"))
 
 
-def _legacy_quota(folder: Path) -> float | None:
+def _legacy_quota(directory: Path) -> float | None:
     """Return the quota of cgroup v1, where -1 means no limit."""
-    return _ratio(_read_fields(folder / "cpu.cfs_quota_us") + _read_fields(folder / "cpu.cfs_period_us"))
+    return _ratio(
+        _read_fields(directory / "cpu.cfs_quota_us") + _read_fields(directory / "cpu.cfs_period_us")
+    )
 
 
 def _read_fields(path: Path) -> list[str]:
@@ -121,8 +123,8 @@ def _read_fields(path: Path) -> list[str]:
         return []
 
 
-def _ratio(words: list[str]) -> float | None:
+def _ratio(fields: list[str]) -> float | None:
     """Return quota / period if both are positive integers, else None."""
-    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
+    if len(fields) != 2 or not all(field.isdecimal() and int(field) for field in fields):
         return None
-    return int(words[0]) / int(words[1])
+    return int(fields[0]) / int(fields[1])

@@ -151,8 +151,7 @@ class RunConfig:
             if self.data.fertility or self.guided_alignment or self.sequence_loss:
                 raise ValueError(
                     "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no "
-                    "attention; "
-                    "remove these sections"
+                    "attention; remove these sections"
                 )
             return
         attention = self.model.attention
@@ -194,14 +193,15 @@ def train(
         config: The settings of the run.
         output_dir: The model directory. It is created if it does not exist.
         progress_context: Returns a context manager that is entered during data preparation and yields the
-            progress
-            display, or None for no display.
+            progress display, or None for no display.
 
     Returns:
         The result of the training.
 
     Raises:
-        ConfigError: if the directory holds a run with another config; names the keys that differ.
+        ConfigError: if the directory holds a run with another config (names the keys that differ), or the
+            model of `training.init_from` has other vocabularies.
+        UsageError: if the directory contains an exported or averaged model.
         DataError: if the data is missing or malformed.
         CheckpointError: if a file of the directory is corrupt or cannot be written, or another process trains
             in it. In the latter case no file was written.
@@ -313,8 +313,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
         if written_by != __version__ and "it is now called" in str(error):
             raise CheckpointError(
                 f"{model_dir}: the model was trained with regard {written_by}, whose options and weights "
-                "had other "
-                f"names than in version {__version__}. Train it again with this version."
+                f"had other names than in version {__version__}. Train it again with this version."
             ) from None
         raise CheckpointError(
             f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
@@ -446,8 +445,7 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     if shown:
         raise ConfigError(
             f"{model_dir} contains a run with another config; choose another directory (--output-dir) or "
-            "restore these "
-            "settings:\n" + "\n".join(f"  {line}" for line in shown)
+            "restore these settings:\n" + "\n".join(f"  {line}" for line in shown)
         )
 
 
@@ -463,7 +461,6 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         if mine != its:
             raise ConfigError(
                 f"training.init_from = {init_from!r}: the {side} vocabulary of that model ({len(its)} "
-                "tokens) "
-                f"differs from that of this run ({len(mine)} tokens): both models must have the same "
+                f"tokens) differs from that of this run ({len(mine)} tokens): both models must have the same "
                 "vocabularies"
             )

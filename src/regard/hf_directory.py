@@ -29,9 +29,9 @@ def hf_run_sections(directory: Path) -> dict[str, Any]:
 
 def _data_config(directory: Path) -> DataConfig:
     """Return a data config with the tokenizers of the directory and an empty corpus."""
-    nothing = CorpusConfig(source=os.devnull, target=os.devnull)
+    empty = CorpusConfig(source=os.devnull, target=os.devnull)
     tokenizer = PretrainedTokenizerConfig(path=str(directory))
-    return DataConfig(train=(nothing,), valid=nothing, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
+    return DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
 
 
 def load_hf_text(data: DataConfig) -> TextProcessor:
@@ -70,26 +70,27 @@ def _search_config(directory: Path) -> GenerationConfig:
         CheckpointError: if a setting is invalid or out of range; names the file and the setting.
     """
     found, path = read_generation_settings(directory)
-    plain = GenerationConfig()
-    least, most = found.min_length, found.max_length
+    defaults = GenerationConfig()
+    min_length, max_length = found.min_length, found.max_length
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
-    least = least if found.min_new_tokens is None else found.min_new_tokens + 1
-    most = most if found.max_new_tokens is None else found.max_new_tokens + 1
-    stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
+    min_length = min_length if found.min_new_tokens is None else found.min_new_tokens + 1
+    max_length = max_length if found.max_new_tokens is None else found.max_new_tokens + 1
+    stopping: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
         True: "first_n",
         "never": "exact",
     }
+    # Some files give a very large number to mean "no limit".
+    offset = defaults.max_length_offset if max_length is None else min(max_length, MAX_GENERATED_LENGTH)
     settings = {
-        "beam_size": found.num_beams or plain.beam_size,
+        "beam_size": found.num_beams or defaults.beam_size,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
-        "min_length": least or 0,
-        "max_length_ratio": plain.max_length_ratio if most is None else 0.0,
-        # Some files give a very large number to mean "no limit".
-        "max_length_offset": plain.max_length_offset if most is None else min(most, MAX_GENERATED_LENGTH),
+        "min_length": min_length or 0,
+        "max_length_ratio": defaults.max_length_ratio if max_length is None else 0.0,
+        "max_length_offset": offset,
         "no_repeat_ngram_size": found.no_repeat_ngram_size or 0,
-        "suppress_unk": False,  # `generate` may produce it unless the settings suppress it
+        "suppress_unk": False,  # `generate` may produce the unknown token unless the settings suppress it
         "scheme": {
-            "stopping": stops.get(found.early_stopping, "heuristic"),
+            "stopping": stopping.get(found.early_stopping, "heuristic"),
             "hf_compatible": True,
             "forced_eos": found.forces_end,
             "renormalize_logits": bool(found.renormalize_logits),

@@ -2,7 +2,7 @@
 
     FOLDER/config.json, model.safetensors, tokenizer...   the model, for `transformers` and for the options
                                                           `encoder_path` and `decoder_path` of regard's models
-    FOLDER/run/                                           files of the trainer: record and checkpoints
+    FOLDER/run/                                           files of the trainer: metrics log and checkpoints
 
 The files of the model are written last. A directory with a `config.json` holds a fully trained model.
 """
@@ -212,13 +212,13 @@ def _build_dataset(
 def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
     """Create the directory of the run with its tokenizer, or check that it belongs to this run."""
     run = output_dir / RUN_DIR
-    about = to_dict(config)
+    options = to_dict(config)
     # These options may change when a run is resumed.
     for key in ("output_dir", "device", "num_threads"):
-        about.pop(key, None)
+        options.pop(key, None)
     for key in ("max_epochs", "max_steps", "max_minutes"):
-        about["training"].pop(key, None)
-    text = json.dumps(about, indent=2, sort_keys=True) + "\n"
+        options["training"].pop(key, None)
+    text = json.dumps(options, indent=2, sort_keys=True) + "\n"
     if (run / SETTINGS_FILE).is_file():
         if (run / SETTINGS_FILE).read_text(encoding="utf-8") != text:
             raise ConfigError(
@@ -227,19 +227,19 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         return
     if (output_dir / HF_CONFIG).exists() or (output_dir / "config.toml").exists():
         raise UsageError(f"{output_dir}: already contains a model; choose another directory")
-    given = config.model.init_from or config.text.tokenizer
+    tokenizer_dir = config.model.init_from or config.text.tokenizer
     try:
-        if given is None:
+        if tokenizer_dir is None:
             with quiet_transformers():
-                learned = train_tokenizer(config.model.kind, config.text.train, config.text.vocab_size)
+                tokenizer = train_tokenizer(config.model.kind, config.text.train, config.text.vocab_size)
         else:
-            learned = load_hf_tokenizer(Path(given), given)
+            tokenizer = load_hf_tokenizer(Path(tokenizer_dir), tokenizer_dir)
     except OSError as error:
         raise CheckpointError(
             f"{output_dir}: directory cannot be created: {error.strerror or error}"
         ) from None
     with convert_errors(CheckpointError, f"{run}: cannot be written"):
-        learned.save_pretrained(run)
+        tokenizer.save_pretrained(run)
     write_atomic(run / SETTINGS_FILE, text.encode())
 
 

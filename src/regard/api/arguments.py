@@ -70,14 +70,14 @@ def broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     return found
 
 
-def join_terms(phrases: Any) -> str:
+def join_terms(terms: Any) -> str:
     """Return required terms as a tab-separated line.
 
     Raises:
         UsageError: if a term is not a string or contains a tab.
     """
-    found = check_texts(phrases, "terms")
-    for phrase in found:
-        if "\t" in phrase:
-            raise UsageError(f"terms: {phrase!r} contains a tab; pass each term as an item of its own")
+    found = check_texts(terms, "terms")
+    for term in found:
+        if "\t" in term:
+            raise UsageError(f"terms: {term!r} contains a tab; pass each term as an item of its own")
     return "\t".join(found)

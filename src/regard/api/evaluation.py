@@ -255,15 +255,15 @@ def score_systems(
         UsageError: if a metric needs an argument or a package that is missing.
     """
     found: dict[str, MetricScore] = {}
-    sentences = len(systems[0])
+    num_sentences = len(systems[0])
     for name in names:
         counts = _count(name, systems, references, tokenize, lowercase, drops, repetition)
-        rows, others = counts.rows[:sentences], counts.rows[sentences:]
+        rows, other_rows = counts.rows[:num_sentences], counts.rows[num_sentences:]
         comparison = None
         if len(systems) == 1:
             estimate = bootstrap(rows, counts.aggregate, resamples, seed)
         else:
-            paired = paired_bootstrap(rows, others, counts.aggregate, resamples, seed)
+            paired = paired_bootstrap(rows, other_rows, counts.aggregate, resamples, seed)
             estimate = paired.first
             comparison = SystemComparison(paired.other, paired.difference, paired.p_value)
         found[name] = MetricScore(
@@ -334,7 +334,7 @@ def _drop_links(
     other_links: Sequence[Any] | None,
     compared: bool,
     sources: Sequence[str] | None,
-    sentences: int,
+    num_sentences: int,
 ) -> tuple[list[Links], list[Links]] | None:
     """Return the links of the references, repeated per system, and the links of all outputs."""
     for name, given, needed in (
@@ -342,19 +342,24 @@ def _drop_links(
         ("other_links", other_links, wanted and compared),
     ):
         if needed != (given is not None):
-            need = "is needed for DROP" if needed else "has no effect without the metric drop and its outputs"
-            raise UsageError(f"{name} {need}: word links of the source with each text, by the same aligner")
+            if needed:
+                raise UsageError(
+                    f"{name} is needed for DROP: pass the word links of the source with each text, "
+                    "computed by the same aligner"
+                )
+            other = " and the argument other" if name == "other_links" else ""
+            raise UsageError(f"{name} has no effect without the metric drop{other}; omit it")
     if links is None:
         return None
     parts = [*links, *(() if other_links is None else (other_links,))]
     checked = [[frozenset((int(i), int(j)) for i, j in each) for each in part] for part in parts]
     for part in checked:
-        if len(part) != sentences:
+        if len(part) != num_sentences:
             raise DataError(
-                f"links of {len(part)} sentences, but there are {sentences} outputs: they must match"
+                f"links of {len(part)} sentences, but there are {num_sentences} outputs: they must match"
             )
         for number, own in enumerate(part, 1):
             words = None if sources is None else len(split_whitespace(sources[number - 1]))
             check_links(own, {"source": words, "target": None}, f"links of sentence {number}")
-    wanted_links, *translations = checked
-    return wanted_links * len(translations), [own for part in translations for own in part]
+    reference_links, *output_links = checked
+    return reference_links * len(output_links), [own for part in output_links for own in part]

@@ -45,7 +45,7 @@ def format_fertilities(text: str, side: TextSide, fertilities: WordFertilities |
             f"fertilities: {len(fertilities)} for a text of {len(words)} words "
             f"({', '.join(map(repr, words))}); expected one per word"
         )
-    bounds = [_bounds(value, f"fertilities[{place}]") for place, value in enumerate(fertilities)]
+    bounds = [_bounds(value, f"fertilities[{index}]") for index, value in enumerate(fertilities)]
     return _line([bounds[word] for word in side.word_ids(tokens)])
 
 

@@ -38,7 +38,7 @@ def load_models(
     from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model
 
-    loaded = [load_model(folder, device, precision, settings) for folder in directories]
+    loaded = [load_model(directory, device, precision, settings) for directory in directories]
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
     model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])
@@ -51,9 +51,8 @@ def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
         if ours.vocabulary != theirs.vocabulary:
             raise UsageError(
                 f"{other.model_dir}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from "
-                "that "
-                f"of {first.model_dir} ({len(ours.vocabulary)} tokens); models of an ensemble must share "
-                "vocabularies"
+                f"that of {first.model_dir} ({len(ours.vocabulary)} tokens); models of an ensemble must "
+                "share vocabularies"
             )
         if getattr(ours.tokenizer, "config", None) != getattr(theirs.tokenizer, "config", None):
             raise UsageError(
@@ -72,9 +71,8 @@ def search_settings(base: "GenerationConfig", options: Mapping[str, Any]) -> "Ge
 
     Args:
         base: Search settings of the model.
-        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` is a single one of
-            `heads`. If
-            a layer is given without heads, all of its heads are used.
+        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` selects a single
+            head. If a layer is given without heads, all of its heads are used.
 
     Raises:
         ConfigError: if the options are not consistent; names the option.

@@ -54,7 +54,7 @@ def load(
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
             `int8`.
-        settings: Overrides of the training configuration, such as `model.attention.top_k=0`.
+        settings: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
         search: Search settings by name, which override those of the model: `beam_size`, `length_penalty`,
@@ -72,10 +72,10 @@ def load(
     """
     if not directories:
         raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
-    for folder in directories:
-        if not isinstance(folder, str | Path):
-            raise UsageError(f"regard.load({folder!r}): expected directories, each as an argument of its own")
-    paths = [Path(folder) for folder in directories]
+    for directory in directories:
+        if not isinstance(directory, str | Path):
+            raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
+    paths = [Path(directory) for directory in directories]
     if is_phrase_based(paths):
         if settings:
             raise UsageError(f"settings: not available for phrase-based models such as {paths[0]}")
@@ -164,8 +164,7 @@ class Model:
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
                 `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see `regard.decoding.mbr`.
             output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model
-                is a single
-                Transformer.
+                is a single Transformer.
             search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and
                 `head`; see `load`. If `beam_size` is not given, it is raised to `num_return` if necessary.
 
@@ -199,8 +198,8 @@ class Model:
             translator = self._translator(neural, search, sample, mbr)
         with self._lock:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
-            step = translator.search.buffer_lines
-            blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
+            size = translator.search.buffer_lines
+            blocks = [lines[start : start + size] for start in range(0, len(lines), size)]
             results = [
                 translation_result(neural, self.text, each, output_attentions)
                 for block in blocks
@@ -267,17 +266,19 @@ class Model:
         """Return a pair to score, with the tokens of a result if one is given."""
         if not isinstance(target, TranslationResult):
             return source, check_texts([target], "target")[0]
-        read = target.source_tokens[: len(target.source_tokens) - len(self.text.sink_tokens)]
-        return PretokenizedPair(source, target.text, read if source == target.source else None, target.tokens)
+        tokens = target.source_tokens[: len(target.source_tokens) - len(self.text.sink_tokens)]
+        # A source that differs from that of the result is tokenized again.
+        own = tokens if source == target.source else None
+        return PretokenizedPair(source, target.text, own, target.tokens)
 
     def _search(self, options: dict[str, Any], min_beam_size: int = 1) -> GenerationConfig:
         """Return the search settings of a call, in which the beam is at least the number of candidates."""
         if isinstance(self.model, PhraseModel):
             return phrase_search_settings(self.search, options)
-        nbest = options.get("num_return")
-        wanted = max(min_beam_size, nbest) if isinstance(nbest, int) else min_beam_size
-        if wanted > 1 and options.get("beam_size") is None:
-            options = {**options, "beam_size": max(self.search.beam_size, wanted)}
+        num_return = options.get("num_return")
+        minimum = max(min_beam_size, num_return) if isinstance(num_return, int) else min_beam_size
+        if minimum > 1 and options.get("beam_size") is None:
+            options = {**options, "beam_size": max(self.search.beam_size, minimum)}
         return search_settings(self.search, options) if options else self.search
 
     def _translator(
@@ -288,15 +289,15 @@ class Model:
         mbr: str | Mapping[str, Any] | None,
     ) -> Translator:
         """Return a translator that searches, samples or reranks, depending on the arguments."""
-        sampling = choice = None
+        sampling = mbr_config = None
         if sample:
             given = dict(sample) if isinstance(sample, Mapping) else {}
             sampling = from_dict(SamplingConfig, given, origin="sample")
         if mbr:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
-            choice = from_dict(MbrConfig, given, origin="mbr")
-        settings = self._search(options, 1 if choice is None else choice.num_candidates)
-        return Translator(model, self.text, settings, sampling, mbr=choice)
+            mbr_config = from_dict(MbrConfig, given, origin="mbr")
+        settings = self._search(options, 1 if mbr_config is None else mbr_config.num_candidates)
+        return Translator(model, self.text, settings, sampling, mbr=mbr_config)
 
     def _lines(
         self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any
@@ -307,23 +308,24 @@ class Model:
         if isinstance(terms, str):
             raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
         terms = as_list(terms, "terms")
-        alike = single or fertilities is None or isinstance(fertilities, Mapping)
-        wanted = broadcast(fertilities, alike, len(texts), "fertilities")
+        shared = single or fertilities is None or isinstance(fertilities, Mapping)
+        bounds_by_line = broadcast(fertilities, shared, len(texts), "fertilities")
         prefixes = broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
-        asked = broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
+        shared = single or all(isinstance(term, str) for term in terms)
+        terms_by_line = broadcast(terms, shared, len(texts), "terms")
         return [
             InputLine(
                 number,
                 text,
                 check_texts([before], "prefix")[0],
                 format_fertilities(text, self.text.source, bounds),
-                join_terms(phrases),
+                join_terms(line_terms),
             )
-            for number, (text, before, bounds, phrases) in enumerate(
-                zip(texts, prefixes, wanted, asked, strict=True), 1
+            for number, (text, before, bounds, line_terms) in enumerate(
+                zip(texts, prefixes, bounds_by_line, terms_by_line, strict=True), 1
             )
         ]
 
     def __repr__(self) -> str:
         """Return the model's directories."""
-        return f"Model({', '.join(repr(str(folder)) for folder in self.directories)})"
+        return f"Model({', '.join(repr(str(directory)) for directory in self.directories)})"

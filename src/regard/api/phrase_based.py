@@ -31,7 +31,7 @@ def is_phrase_based(directories: Sequence[Path]) -> bool:
     """Return whether one of several model directories contains a phrase-based system."""
     from regard.training.phrase_training import is_phrase_model
 
-    return any(is_phrase_model(folder) for folder in directories)
+    return any(is_phrase_model(directory) for directory in directories)
 
 
 def no_probability_error(directory: Path) -> UsageError:
@@ -151,5 +151,5 @@ def phrase_search_settings(base: "GenerationConfig", options: Mapping[str, Any])
         raise UsageError(
             f"{name}: not available for phrase-based models, which support {', '.join(_SUPPORTED_OPTIONS)}"
         )
-    wide = max(base.beam_size, given.get("num_return", 1))
-    return search_settings(replace(base, beam_size=wide), given)
+    beam_size = max(base.beam_size, given.get("num_return", 1))
+    return search_settings(replace(base, beam_size=beam_size), given)

@@ -47,11 +47,9 @@ class TranslationResult:
         target_word_ids: Word index of each token of `tokens`.
         alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
         encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from
-            token i
-            to token j.
+            token i to token j.
         decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the
-            start symbol
-            and the previous tokens.
+            start symbol and the previous tokens.
         error: Why the text was not translated, or None.
         missing_terms: Required terms that this or another translation of the n-best list does not contain.
         retokenized: For a scored result: whether tokenizing its text gives other tokens.
@@ -93,14 +91,14 @@ class TranslationResult:
 
     @cached_property
     def word_attention(self) -> Float[np.ndarray, "V W"]:
-        """Return the map between words: summed over source subword tokens, averaged over target ones."""
+        """Return the attention between words: sums over source tokens, means over target tokens."""
         return merge_subwords(self.attention_map, self.source_word_ids, self.target_word_ids).astype(
             np.float32
         )
 
     @cached_property
     def word_attention_map(self) -> AttentionMap:
-        """Return the map between words with its labels, and a column for the sink if the model has one."""
+        """Return the attention between words with their labels, and a column for the sink if there is one."""
         ids = self.source_word_ids, self.target_word_ids
         return AttentionMap.of_tokens(self.attention_map, self.source_words, self.target_words, *ids)
 
@@ -127,8 +125,8 @@ class TranslationResult:
         Raises:
             DataError: if the words differ, or the names are equal.
         """
-        apart = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return Figure(plot_difference(apart.weights, apart.columns, apart.target, names))
+        found = map_difference(self.word_attention_map, other.word_attention_map, names)
+        return Figure(plot_difference(found.weights, found.columns, found.target, names))
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
@@ -154,12 +152,10 @@ class TranslationResult:
         Args:
             words: Whether to join subword tokens, for attention to the source.
             layer: Index of the layer, counted from 0; -1 is the last. Default: that of `alignment_config`, or
-                the
-                last for self-attention.
+                the last for self-attention.
             head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
                 each other. Default: the mean of the heads of `alignment_config`, or of all heads if another
-                layer
-                is chosen.
+                layer is chosen.
             kind: Kind of attention. `encoder` and `decoder` need a translation made with
                 `output_attentions="all"`.
             title: Title above the plot.
@@ -180,17 +176,16 @@ class TranslationResult:
         if not layers:
             raise UsageError(
                 f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' "
-                "and a single "
-                "Transformer model"
+                "and a single Transformer model"
             )
-        own = self.alignment_config if kind == "source" else AlignmentConfig()
-        place = layer if layer is not None else -1 if own.layer is None else own.layer
-        if not -len(layers) <= place < len(layers):
-            raise UsageError(f"layer={place}: there are {len(layers)} layers, counted from 0; -1 is the last")
-        maps = layers[place]  # (H, rows, columns)
+        config = self.alignment_config if kind == "source" else AlignmentConfig()
+        index = layer if layer is not None else -1 if config.layer is None else config.layer
+        if not -len(layers) <= index < len(layers):
+            raise UsageError(f"layer={index}: there are {len(layers)} layers, counted from 0; -1 is the last")
+        maps = layers[index]  # (H, rows, columns)
         if isinstance(head, str) and head not in ("mean", "all"):
             raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
-        heads = (head,) if isinstance(head, int) else own.heads if head is None and layer is None else ()
+        heads = (head,) if isinstance(head, int) else config.heads if head is None and layer is None else ()
         for number in heads:
             if not -len(maps) <= number < len(maps):
                 raise UsageError(
@@ -198,22 +193,23 @@ class TranslationResult:
                 )
         captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
         # Without selected heads, all heads are averaged or shown.
-        some = maps[list(heads)] if heads else maps
-        chosen = some if head == "all" else some.mean(axis=0)[None]
+        selected = maps[list(heads)] if heads else maps
+        plotted = selected if head == "all" else selected.mean(axis=0)[None]
         if words:
-            chosen = np.stack(
-                [merge_subwords(map, self.source_word_ids, self.target_word_ids) for map in chosen]
-            )
+            ids = self.source_word_ids, self.target_word_ids
+            plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
             rows, columns = self.target_words, self.source_words
-        return Figure(plot_attention(chosen if head == "all" else chosen[0], columns, rows, title, captions))
+        return Figure(
+            plot_attention(plotted if head == "all" else plotted[0], columns, rows, title, captions)
+        )
 
     def _labeled_attention(
-        self, of: AttentionKind
+        self, kind: AttentionKind
     ) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
         """Return the labels of rows and columns, and the attention of each layer as [H, rows, columns]."""
-        if of == "encoder":
+        if kind == "encoder":
             return self.source_tokens, self.source_tokens, list(self.encoder_attention)
-        if of == "decoder":
+        if kind == "decoder":
             return (*self.tokens, _EOS), (_BOS, *self.tokens), list(self.decoder_attention)
         first = int(self.alignment_config.shift)
         steps = slice(first, first + len(self.tokens))

@@ -32,9 +32,9 @@ def translation_result(
         found: Result of search.
         output_attentions: `all` to include the self-attention of encoder and decoder.
     """
-    every = [_convert(model, text, found, one, output_attentions) for one in found.translations]
-    if every:
-        return dataclasses.replace(every[0], nbest=tuple(every))
+    converted = [_convert(model, text, found, one, output_attentions) for one in found.translations]
+    if converted:
+        return dataclasses.replace(converted[0], nbest=tuple(converted))
     tokens = found.source_tokens
     return TranslationResult(
         source=found.line.text,
@@ -54,17 +54,19 @@ def _convert(
     output_attentions: AttentionOutput,
 ) -> TranslationResult:
     """Convert one translation of an n-best list."""
-    read = found.source_tokens[: len(found.source_tokens) - len(text.sink_tokens)]
+    source_tokens = found.source_tokens[: len(found.source_tokens) - len(text.sink_tokens)]
     # Search does not keep self-attention, so it is computed by forced decoding on request.
     encoder, decoder = (
-        _self_attention(model, text, found, read, one) if model and output_attentions == "all" else ((), ())
+        _self_attention(model, text, found, source_tokens, one)
+        if model and output_attentions == "all"
+        else ((), ())
     )
     return TranslationResult(
         source=found.line.text,
         text=one.text,
         source_tokens=found.source_tokens,
         tokens=one.tokens,
-        source_words=tokens_to_words(text.source, read),
+        source_words=tokens_to_words(text.source, source_tokens),
         target_words=tokens_to_words(text.target, one.tokens),
         score=one.score,
         log_probability=one.hypothesis.log_probability,
@@ -81,10 +83,14 @@ def _convert(
 
 
 def _self_attention(
-    model: TranslationModel, text: TextProcessor, found: LineResult, read: tuple[str, ...], one: Translation
+    model: TranslationModel,
+    text: TextProcessor,
+    found: LineResult,
+    source_tokens: tuple[str, ...],
+    one: Translation,
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """Return the encoder's and the decoder's self-attention for a translation, by forced decoding."""
-    ids, target = text.source.vocabulary.to_ids(read), [*one.hypothesis.tokens, EOS]
+    ids, target = text.source.vocabulary.to_ids(source_tokens), [*one.hypothesis.tokens, EOS]
     batch = text.batch([ids], [target], [found.line.number], [found.fertilities])
     with eval_mode(model):
         outcome = model(batch.to(next(model.parameters()).device), output_attentions="all")

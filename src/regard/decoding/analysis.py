@@ -87,13 +87,13 @@ class ForcedResult:
     def links(self, config: AlignmentConfig, prior: bool = False, name: str = "the model") -> Links:
         """Return the word links of the translation. The arguments are those of `attention_map`.
 
-        With hard attention, the prior weights of all selected words are equal. Their
-        order is then taken from the posterior even if `prior` is set.
+        With hard attention, the prior weights of all selected words are equal. The links are then taken from
+        the posterior even if `prior` is set.
         """
         # Equal weights have no maximum, so links of a selection always come from the posterior.
-        alike = prior and not is_selection(select_heads(self.weights, config, name))
-        after: LayerAttention = self.weights if alike else self.posteriors
-        return attention_links(self.weights, after, config, self.token_words, name)
+        use_prior = prior and not is_selection(select_heads(self.weights, config, name))
+        layers: LayerAttention = self.weights if use_prior else self.posteriors
+        return attention_links(self.weights, layers, config, self.token_words, name)
 
     def attention_statistics(
         self, config: AlignmentConfig, prior: bool = False, name: str = "the model"
@@ -152,20 +152,20 @@ def _force_decode_batch(
             [layer.float().cpu().numpy() for layer in layers]
             for layers in (outcome.cross_attentions, outcome.posteriors)
         )
-    right = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
+    correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
     for row, pair in enumerate(pairs):
         # Copies of the slices let the memory of the padded batch be freed.
-        steps, own = len(pair.target) + 1, len(pair.source) + len(text.sink_tokens)
+        steps, positions = len(pair.target) + 1, len(pair.source) + len(text.sink_tokens)
         yield ForcedResult(
             number=pair.number,
             source=tokens_to_words(text.source, pair.source),
             target=tokens_to_words(text.target, pair.target),
             source_words=(*text.source.word_ids(pair.source), *text.sink_word_ids),
             target_words=tuple(text.target.word_ids(pair.target)),
-            correct=right[row, :steps].copy(),
+            correct=correct[row, :steps].copy(),
             log_probs=log_probs[row, :steps].copy(),
-            weights=tuple(layer[row, :steps, :, :own].copy() for layer in weights),
-            posteriors=tuple(layer[row, :steps, :, :own].copy() for layer in posteriors),
+            weights=tuple(layer[row, :steps, :, :positions].copy() for layer in weights),
+            posteriors=tuple(layer[row, :steps, :, :positions].copy() for layer in posteriors),
         )
 
 

@@ -6,9 +6,9 @@ if they are among the n-best. The `beam_size` best other extensions form the nex
 and its rows leave the batch, as soon as the criterion `scheme.stopping` holds:
 
 - `heuristic`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
-scored with its present length;
+  scored with its present length;
 - `exact`: no unfinished hypothesis could score higher even if it reached the maximum length without any
-further loss of probability;
+  further loss of probability;
 - `first_n`: there are n finished hypotheses.
 
 With `scheme.hf_compatible`, search follows `generate` of Hugging Face's transformers: it stores `beam_size`
@@ -89,8 +89,7 @@ def beam_search(
 
     Returns:
         For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found
-            fewer.
-            All contain every required term, unless no hypothesis could.
+        fewer. All contain every required term, unless no hypothesis could.
 
     Raises:
         RegardError: if the model's log-probabilities are NaN.
@@ -133,8 +132,7 @@ def beam_searches(
     if not config.coverage_penalty.rescore_only:
         raise ConfigError(
             "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the "
-            "scorer, so each "
-            "scorer needs its own search; use beam_search"
+            "scorer, so each scorer needs its own search; use beam_search"
         )
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
@@ -158,9 +156,9 @@ class _BeamSearch:
         self.scorers = scorers
         self.source_mask = source.word_mask
         self.terms = terms
-        room = None if terms is None else terms.num_tokens
+        extra_tokens = None if terms is None else terms.num_tokens
         self.constraints = TokenConstraints(
-            config, source, prefixes, model.max_length, room, model.constraints
+            config, source, prefixes, model.max_length, extra_tokens, model.constraints
         )
         self.trace = SearchTrace()
 
@@ -174,25 +172,25 @@ class _BeamSearch:
         # Cumulative log-probabilities, (n, width), in float64 because they are sums over many time steps.
         scores = torch.zeros(len(live), 1, dtype=torch.float64, device=device)
         pools = [FinishedHypotheses(len(live), self.config.num_finished_kept, device) for _ in self.scorers]
-        looking = any(scorer.attention_terms for scorer in self.scorers)
+        needs_attention = any(scorer.attention_terms for scorer in self.scorers)
         history = self.constraints.initial_history(len(live)) if self.constraints.needs_history else None
         attended: tuple[Tensor, ...] | None = None
         progress = None if self.terms is None else self.terms.initial_state()
         for step in range(self.constraints.max_length + 1):
             prediction = model.step(tokens, memories, state)
-            weights = tuple(reading.weights for reading in prediction.attention_steps)
+            weights = tuple(attention.weights for attention in prediction.attention_steps)
             self.trace.add_attention(weights)
             owners = live.repeat_interleave(width)
             added: list[Tensor | None] = [None] * len(pools)  # coverage penalty of each row, for each scorer
-            if looking:
+            if needs_attention:
                 before = attended or tuple(map(torch.zeros_like, weights))
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
                 added = [
                     scorer.attention_score(attended, self.source_mask[owners]) for scorer in self.scorers
                 ]
-            wanted = None if progress is None else progress.next_tokens(tokens, owners)
+            required_tokens = None if progress is None else progress.next_tokens(tokens, owners)
             found = self.constraints.candidates(
-                prediction.log_probs, beam, step, owners, history, prediction.eos_constraint, wanted
+                prediction.log_probs, beam, step, owners, history, prediction.eos_constraint, required_tokens
             )
             values, ids = found.values, found.tokens
             choices = values.shape[1]
@@ -232,13 +230,13 @@ class _BeamSearch:
                     live, self._best_attainable_score(scorer, extra, scores, rows, step + 1, live, pool)
                 )
             done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
-            leaving = int(done.sum())
-            if leaving == len(live):
+            num_done = int(done.sum())
+            if num_done == len(live):
                 break
             # Memories are reordered only if rows change sentences, since all rows of a sentence share them.
             moved = scores.shape[1] != tokens.shape[0] // len(live)
             scores = scores.masked_fill(done.unsqueeze(1), _NEG_INF)
-            if leaving >= _MIN_DONE_SHARE * len(live):
+            if num_done >= _MIN_DONE_SHARE * len(live):
                 keep = (~done).nonzero().squeeze(1)
                 live, scores, order, rows = (item[keep] for item in (live, scores, order, rows))
                 moved = True
@@ -296,15 +294,15 @@ class _BeamSearch:
         if self.config.scheme.stopping == "first_n":
             found = found.masked_fill(pool.worst_score(live) > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
-        cut = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
-        return found.masked_fill(cut, float("inf"))
+        truncated = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
+        return found.masked_fill(truncated, float("inf"))
 
     def _hypotheses(self, pool: FinishedHypotheses) -> list[list[Hypothesis]]:
         """Return the hypotheses in the pool, with tokens and attention from the trace."""
         scores = pool.scores[:, : self.config.num_return].cpu()
         found = scores > _NEG_INF
         sentence, _ = found.nonzero(as_tuple=True)
-        # A sentence without any hypothesis means that no comparison with a score was true, as with NaN.
+        # Only NaN scores leave a sentence without any hypothesis, because all comparisons with NaN are false.
         if len(sentence) == 0 or not found[:, 0].all():
             number = int((~found[:, 0]).nonzero()[0, 0]) + 1
             raise RegardError(

@@ -10,9 +10,8 @@ from regard.errors import RegardError
 __all__ = ["length_error", "length_sorted_batches", "read_blocks"]
 
 _T = TypeVar("_T")
-_MAX_CHARS_PER_TOKEN = (
-    100  # maximum characters per allowed token; longer lines are rejected without tokenization
-)
+# Maximum number of characters per allowed token. Longer lines are rejected without tokenization.
+_MAX_CHARS_PER_TOKEN = 100
 
 
 def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
@@ -23,16 +22,16 @@ def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
     iterator = iter(items)
     while True:
         block: list[_T] = []
-        mistake: RegardError | None = None
+        failure: RegardError | None = None
         try:
             for item in islice(iterator, size):
                 block.append(item)
         except RegardError as error:
-            mistake = error
+            failure = error
         if block:
             yield block
-        if mistake is not None:
-            raise mistake
+        if failure is not None:
+            raise failure
         if len(block) < size:
             return
 

@@ -67,7 +67,7 @@ class GenerationBatchConfig:
         if max_length is None:
             return LengthLimits(self.max_source_length, self.max_source_length)
         return LengthLimits(
-            *(max(1, min(self.max_source_length, max_length - more)) for more in (num_sinks, 1))
+            *(max(1, min(self.max_source_length, max_length - extra)) for extra in (num_sinks, 1))
         )
 
 
@@ -201,7 +201,10 @@ class GenerationConfig(GenerationBatchConfig):
         le=1_000,
     )
     max_length_offset: int = option(
-        default=10, help="Number of tokens added to that maximum length.", ge=1, le=100_000
+        default=10,
+        help="Number of tokens added to the maximum length that `max_length_ratio` gives.",
+        ge=1,
+        le=100_000,
     )
     no_repeat_ngram_size: int = option(
         default=0,

@@ -39,7 +39,7 @@ class WordBoundaries:
     Attributes:
         joins_next: Tokens that join with the token after them, such as `low@@`.
         ends_word: Other tokens after which a word may always end, such as a space or a full stop.
-        starts_word: Tokens that begin a word, unless the token before is glued.
+        starts_word: Tokens that begin a word, unless the token before joins with the next one.
         space: Id of the space token if spaces are tokens, else `PAD`.
     """
 
@@ -57,14 +57,14 @@ class WordBoundaries:
         """
         # Test each token with the tokenizer: does it join with a following space or a preceding letter?
         tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
-        glued = torch.tensor([len(set(words([token, SPACE_MARK]))) == 1 for token in tokens])
-        joins = torch.tensor([len(set(words(["x", token]))) == 1 for token in tokens])
+        joins_next = torch.tensor([len(set(words([token, SPACE_MARK]))) == 1 for token in tokens])
+        joins_previous = torch.tensor([len(set(words(["x", token]))) == 1 for token in tokens])
         ends = torch.tensor([not _joins_letters(token[-1]) for token in tokens])
-        opens = torch.tensor([not _joins_letters(token[0]) for token in tokens])
+        starts = torch.tensor([not _joins_letters(token[0]) for token in tokens])
         # Spaces are tokens of their own only in character-level vocabularies.
-        alone = SPACE_MARK in side.vocabulary and bool(joins.any())
-        space = side.vocabulary.to_ids([SPACE_MARK])[0] if alone else PAD
-        return cls(glued, ends & ~glued, opens | ~joins, space)
+        spaced = SPACE_MARK in side.vocabulary and bool(joins_previous.any())
+        space = side.vocabulary.to_ids([SPACE_MARK])[0] if spaced else PAD
+        return cls(joins_next, ends & ~joins_next, starts | ~joins_previous, space)
 
     def to(self, device: torch.device) -> "WordBoundaries":
         """Return a copy on another device."""
@@ -93,13 +93,13 @@ def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBo
     """
     if len(tokens) < len(term):
         return False
-    produced = torch.tensor(tokens, device=boundaries.joins_next.device)
+    ids = torch.tensor(tokens, device=boundaries.joins_next.device)
     # The beginning and the end of the translation are boundaries.
-    edges = torch.ones(len(produced) + 1, dtype=torch.bool, device=produced.device)
-    edges[1:-1] = boundaries.is_boundary(produced[:-1], produced[1:])
+    edges = torch.ones(len(ids) + 1, dtype=torch.bool, device=ids.device)
+    edges[1:-1] = boundaries.is_boundary(ids[:-1], ids[1:])
     size = len(term)
-    found = (produced.unfold(0, size, 1) == produced.new_tensor(term)).all(dim=1)
-    return bool((found & edges[: len(produced) - size + 1] & edges[size:]).any())
+    found = (ids.unfold(0, size, 1) == ids.new_tensor(term)).all(dim=1)
+    return bool((found & edges[: len(ids) - size + 1] & edges[size:]).any())
 
 
 class TermConstraints:
@@ -116,8 +116,7 @@ class TermConstraints:
         tokens: Token ids of the terms [B, K, L + 1], padded.
         alphabet: Distinct tokens of the terms of each sentence [B, M], padded with -1.
         transitions: Transitions [B, K, L + 1, M + 1]: the matched prefix length of a term after each token of
-            the
-            alphabet and (last) after any other token, given the matched prefix length before.
+            the alphabet and (last) after any other token, given the matched prefix length before.
     """
 
     def __init__(self, terms: Sequence[Sequence[Sequence[int]]], boundaries: WordBoundaries) -> None:
@@ -127,26 +126,26 @@ class TermConstraints:
         self.num_tokens = [sum(len(term) + spaced for term in own) for own in terms]
         alphabets = [sorted({token for term in own for token in term}) for own in terms]
         shape = (len(terms), max(map(len, terms)), max(len(term) for own in terms for term in own) + 1)
-        letters = max(map(len, alphabets))
+        alphabet_size = max(map(len, alphabets))
         lengths = torch.zeros(shape[:2], dtype=torch.long)
         tokens = torch.full(shape, PAD)
-        alphabet = torch.full((len(terms), letters), -1)
-        moves = torch.zeros((*shape, letters + 1), dtype=torch.long)
+        alphabet = torch.full((len(terms), alphabet_size), -1)
+        transitions = torch.zeros((*shape, alphabet_size + 1), dtype=torch.long)
         for sentence, own in enumerate(terms):
             alphabet[sentence, : len(alphabets[sentence])] = torch.tensor(alphabets[sentence])
             for place, term in enumerate(own):
                 lengths[sentence, place] = len(term)
                 tokens[sentence, place, : len(term)] = torch.tensor(term)
                 found = torch.tensor(_transitions(term, alphabets[sentence], boundaries))
-                moves[sentence, place, : len(term) + 1, : found.shape[1]] = found
+                transitions[sentence, place, : len(term) + 1, : found.shape[1]] = found
         device = boundaries.joins_next.device
         self.lengths, self.tokens = lengths.to(device), tokens.to(device)
-        self.alphabet, self.transitions = alphabet.to(device), moves.to(device)
+        self.alphabet, self.transitions = alphabet.to(device), transitions.to(device)
 
     def initial_state(self) -> "TermState":
         """Return the state of empty hypotheses, one per sentence."""
-        nothing = torch.zeros_like(self.lengths)
-        return TermState(self, self.lengths == 0, nothing, nothing.sum(dim=1))
+        zeros = torch.zeros_like(self.lengths)
+        return TermState(self, self.lengths == 0, zeros, zeros.sum(dim=1))
 
 
 @dataclass(frozen=True)
@@ -156,9 +155,8 @@ class TermState(BatchedState):
     Attributes:
         terms: The terms.
         completed: Whether each term is contained, independently of the next token.
-        prefix_lengths: Number of tokens of each term that the hypothesis ends in. If it is the whole term,
-            the term is
-            contained unless the next token joins the last word.
+        prefix_lengths: Number of leading tokens of each term that the hypothesis ends in. If it is the whole
+            term, the term is contained unless the next token joins the last word.
         bank: Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest
             partial match. Only one partial match counts, because the last tokens may begin several terms.
     """
@@ -178,8 +176,8 @@ class TermState(BatchedState):
         boundaries = self.terms.boundaries
         found = self.terms.tokens[sentences].gather(2, self.prefix_lengths.unsqueeze(2)).squeeze(2)
         # A term that cannot begin directly after the last token needs a space first.
-        inside = (self.prefix_lengths == 0) & ~boundaries.is_boundary(last.unsqueeze(1), found)
-        found = found.masked_fill(inside, boundaries.space)
+        needs_space = (self.prefix_lengths == 0) & ~boundaries.is_boundary(last.unsqueeze(1), found)
+        found = found.masked_fill(needs_space, boundaries.space)
         return found.masked_fill(self.completed | (self.prefix_lengths == self.terms.lengths[sentences]), PAD)
 
     def extend(
@@ -196,22 +194,22 @@ class TermState(BatchedState):
         boundary = terms.boundaries.is_boundary(last.unsqueeze(1), tokens).unsqueeze(2)  # (R, C, 1)
         # Map each token to its index in the sentence's alphabet, or to the last index if it is in no term.
         same = tokens.unsqueeze(2) == terms.alphabet[sentences].unsqueeze(1)
-        letter = torch.where(same.any(dim=2), same.to(torch.int8).argmax(dim=2), same.shape[2])
+        index = torch.where(same.any(dim=2), same.to(torch.int8).argmax(dim=2), same.shape[2])
         lengths = terms.lengths[sentences].unsqueeze(1)
         places = torch.arange(self.prefix_lengths.shape[1], device=last.device)
         moves = terms.transitions[sentences.unsqueeze(1), places, self.prefix_lengths]  # (R, K, M + 1)
-        produced = moves.gather(2, letter.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
+        prefix_lengths = moves.gather(2, index.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
         # A term can only begin at the beginning of a word.
-        produced = produced.masked_fill((produced == 1) & ~boundary, 0)
-        held = self.completed.unsqueeze(1) | ((self.prefix_lengths.unsqueeze(1) == lengths) & boundary)
-        full = held | (produced == lengths)
-        bank = (full * lengths).sum(dim=2) + produced.masked_fill(full, 0).amax(dim=2)
-        return TermState(terms, held.flatten(0, 1), produced.flatten(0, 1), bank.flatten())
+        prefix_lengths = prefix_lengths.masked_fill((prefix_lengths == 1) & ~boundary, 0)
+        completed = self.completed.unsqueeze(1) | ((self.prefix_lengths.unsqueeze(1) == lengths) & boundary)
+        full = completed | (prefix_lengths == lengths)
+        bank = (full * lengths).sum(dim=2) + prefix_lengths.masked_fill(full, 0).amax(dim=2)
+        return TermState(terms, completed.flatten(0, 1), prefix_lengths.flatten(0, 1), bank.flatten())
 
     def mask_incomplete(
         self, totals: Float[Tensor, "n c"], choices: int, empty: Bool[Tensor, "n"]
     ) -> Float[Tensor, "n c"]:
-        """Set the log-probability of extensions that end without all terms to minus infinity.
+        """Return the log-probabilities, minus infinity for extensions that end without all terms.
 
         Args:
             totals: Log-probabilities of the extensions of each sentence, row by row.
@@ -232,7 +230,7 @@ class TermState(BatchedState):
     def allocate_beam(
         self, totals: Float[Tensor, "n c"], order: Int[Tensor, "n c"]
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """Sort the extensions of each sentence in the order in which they are assigned to the beam.
+        """Return the extensions of each sentence in the order in which they are assigned to the beam.
 
         Args:
             totals: Their log-probabilities, best first.
@@ -258,13 +256,13 @@ def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordB
     # Entry i states whether a word begins at token i + 1.
     starts = boundaries.is_boundary(whole[:-1], whole[1:]).tolist()
 
-    def move(produced: int, token: int) -> int:
-        now = [*term[:produced], token]
-        for size in range(min(len(now), len(term)), 0, -1):
-            begin = len(now) - size
-            fits = now[begin:] == list(term[:size])
-            if fits and (begin in (0, produced) or starts[begin - 1]):
+    def move(matched: int, token: int) -> int:
+        tokens = [*term[:matched], token]
+        for size in range(min(len(tokens), len(term)), 0, -1):
+            begin = len(tokens) - size
+            fits = tokens[begin:] == list(term[:size])
+            if fits and (begin in (0, matched) or starts[begin - 1]):
                 return size
         return 0
 
-    return [[move(produced, token) for token in alphabet] for produced in range(len(term) + 1)]
+    return [[move(matched, token) for token in alphabet] for matched in range(len(term) + 1)]

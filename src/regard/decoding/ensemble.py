@@ -101,10 +101,14 @@ class Ensemble(TranslationModel):
             predictions.append(model.step(tokens, memories[start : start + count], own))
             start += count
         log_probs = _log_mean([prediction.log_probs for prediction in predictions])
-        readings = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
-        ending = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
+        attention_steps = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
+        eos_constraint = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
         return Prediction(
-            log_probs, None, readings, _PendingState(tuple(predictions), state.num_memories), ending
+            log_probs,
+            None,
+            attention_steps,
+            _PendingState(tuple(predictions), state.num_memories),
+            eos_constraint,
         )
 
     def update(
@@ -155,11 +159,13 @@ def _combine_layers(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]
     return tuple(torch.cat(layer, dim=-2) for layer in zip(*weights, strict=True))
 
 
-def _combine_attention_steps(readings: Sequence[tuple[AttentionStep, ...]]) -> tuple[AttentionStep, ...]:
+def _combine_attention_steps(
+    attention_steps: Sequence[tuple[AttentionStep, ...]],
+) -> tuple[AttentionStep, ...]:
     """Return one `AttentionStep` per combined layer. Only its weights are meaningful for an ensemble."""
-    every = [reading for own in readings for reading in own]
-    weights = _combine_layers([tuple(reading.weights for reading in own) for own in readings])
+    every = [step for own in attention_steps for step in own]
+    weights = _combine_layers([tuple(step.weights for step in own) for own in attention_steps])
     return tuple(
-        dataclasses.replace(reading, weights=layer)
-        for reading, layer in zip(every[: len(weights)], weights, strict=True)
+        dataclasses.replace(step, weights=layer)
+        for step, layer in zip(every[: len(weights)], weights, strict=True)
     )

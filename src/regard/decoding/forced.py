@@ -35,16 +35,16 @@ def force_decode(
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
-        learned = outcome.posteriors if _has_posterior(model) else ()
-        token_posteriors = [layer.float().cpu().numpy() for layer in learned]
+        layers = outcome.posteriors if _has_posterior(model) else ()
+        token_posteriors = [layer.float().cpu().numpy() for layer in layers]
         added = _attention_scores(scorer, batch, outcome)
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
-    for row, (steps, words) in enumerate(lengths):
+    for row, (steps, positions) in enumerate(lengths):
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
         attention, posteriors = (
-            tuple(layer[row, :steps, :, :words].copy() for layer in layers)
+            tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, token_posteriors)
         )
         made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(

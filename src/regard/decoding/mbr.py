@@ -25,9 +25,8 @@ from regard.types import Float
 __all__ = ["MbrConfig", "expected_utilities", "rank_candidates"]
 
 _DEFAULT_NUM_SAMPLES = 32
-_UTILITY_DECIMALS = (
-    9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
-)
+# Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
+_UTILITY_DECIMALS = 9
 
 
 @configclass

@@ -49,7 +49,7 @@ class TokenPair:
         target: Tokens of the translation. An end symbol follows them.
         error: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
             fertilities exceeded). Empty if it can.
-        retokenized: Whether tokenizing the text again gives other tokens than the kept ones.
+        retokenized: Whether tokenizing the text gives other tokens than those of the `PretokenizedPair`.
     """
 
     number: int
@@ -71,7 +71,7 @@ def pair_blocks(
 
     Args:
         text: Text processing of both sides.
-        pairs: Source lines and their translations. Kept tokens are not tokenized again.
+        pairs: Source lines and their translations. The tokens of a `PretokenizedPair` are used unchanged.
         config: Block size and maximum length of a line.
         model: The model that will process the pairs.
     """
@@ -119,21 +119,22 @@ def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[
     """
     assert text.budget is not None
     readable = [pair for pair in pairs if not pair.error]
-    most, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
-    upper_of = {pair.number: upper for pair, upper in zip(readable, most, strict=True)}
+    upper_bounds, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
+    upper_of = {pair.number: upper for pair, upper in zip(readable, upper_bounds, strict=True)}
     found: list[TokenPair] = []
     for pair in pairs:
         upper = upper_of.get(pair.number, np.full(1, math.inf))
-        whole = float(upper.sum())
+        total = float(upper.sum())
         # Number of target tokens that the total attention covers, up to the tolerance of the model.
-        enough = math.floor(min(whole, len(pair.target)) + (1 - MIN_ATTENTION_LEFT))
-        if enough < len(pair.target):
-            problem = (
-                f"the fertilities of the source words sum to {whole:g}, and each target token uses 1: no "
-                f"attention is left for target token {enough} (counted from 0), {pair.target[enough]!r}; a "
-                "model trained with data.fertility.sink = true has no such limit"
+        num_covered = math.floor(min(total, len(pair.target)) + (1 - MIN_ATTENTION_LEFT))
+        if num_covered < len(pair.target):
+            error = (
+                f"the fertilities of the source words sum to {total:g}, and each target token uses 1: no "
+                f"attention is left for target token {num_covered} (counted from 0), "
+                f"{pair.target[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
+                "limit"
             )
-            pair = TokenPair(pair.number, (), (), problem)
+            pair = TokenPair(pair.number, (), (), error)
         found.append(pair)
     return found
 
@@ -145,16 +146,18 @@ def _tokenize_pair(
     kept = pair if isinstance(pair, PretokenizedPair) else None
     source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
     sides = (text.source, source), (text.target, target)
-    problem = length_error(source, None, limits.source) or length_error(target, None, limits.target)
-    problem = problem or next(filter(None, (side.format_error(line) for side, line in sides)), None)
-    if problem is None:
-        words, produced = text.source.tokenize(source), text.target.tokenize(target)
-        read = [*words], [*produced]
+    error = length_error(source, None, limits.source) or length_error(target, None, limits.target)
+    error = error or next(filter(None, (side.format_error(line) for side, line in sides)), None)
+    if error is None:
+        source_tokens, target_tokens = text.source.tokenize(source), text.target.tokenize(target)
+        tokenized = [*source_tokens], [*target_tokens]
         if kept is not None:
-            words, produced = [*(words if kept.source is None else kept.source)], [*kept.target]
-        problem = length_error(source, len(words), limits.source) or length_error(
-            target, len(produced), limits.target
+            source_tokens = [*(source_tokens if kept.source is None else kept.source)]
+            target_tokens = [*kept.target]
+        error = length_error(source, len(source_tokens), limits.source) or length_error(
+            target, len(target_tokens), limits.target
         )
-        if problem is None and words:
-            return TokenPair(number, tuple(words), tuple(produced), retokenized=read != (words, produced))
-    return TokenPair(number, (), (), problem or "the source is empty")
+        if error is None and source_tokens:
+            retokenized = tokenized != (source_tokens, target_tokens)
+            return TokenPair(number, tuple(source_tokens), tuple(target_tokens), retokenized=retokenized)
+    return TokenPair(number, (), (), error or "the source is empty")

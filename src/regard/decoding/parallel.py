@@ -43,10 +43,10 @@ def map_batches(model: nn.Module, batches: Sequence[_T], function: Callable[[_T]
     device = "cpu" if first is None else first.device.type
     if device != "cpu" or threads < 2 or len(batches) < 2:
         return [function(batch) for batch in batches]
-    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 
     def search(batch: _T) -> _R:
-        with torch.autocast(device, half, enabled=half is not None):
+        with torch.autocast(device, dtype, enabled=dtype is not None):
             return function(batch)
 
     # Set evaluation mode once for both threads: each search restores the mode that it found.
@@ -72,16 +72,16 @@ def _short_switch_interval() -> Iterator[None]:
 
 def _split_threads(pool: ThreadPoolExecutor, threads: int) -> None:
     """Give each worker of a pool half of the threads; both get the same number, as results depend on it."""
-    both = Barrier(3)
+    barrier = Barrier(3)
 
-    def take() -> None:
+    def set_threads() -> None:
         # A thread's first call adopts the last number set in any thread, so it must precede the setter.
         torch.get_num_threads()
         torch.set_num_threads(threads // 2)
-        both.wait()
+        barrier.wait()
 
     with _lock:
         for _ in range(2):
-            pool.submit(take)
-        both.wait()
+            pool.submit(set_threads)
+        barrier.wait()
         torch.set_num_threads(threads)  # restores the default for new threads

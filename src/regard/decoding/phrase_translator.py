@@ -76,16 +76,16 @@ class PhraseTranslator:
 
     def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
-        longest, side = self.search.max_source_length, self.text.source
-        refused = length_error(line.text, None, longest) or side.format_error(line.text)
+        max_length, side = self.search.max_source_length, self.text.source
+        error = length_error(line.text, None, max_length) or side.format_error(line.text)
         if line.prefix or line.terms or line.fertilities:
-            refused = "a phrase-based system does not support prefixes, terms or fertilities"
-        if refused is None:
+            error = "a phrase-based system does not support prefixes, terms or fertilities"
+        if error is None:
             tokens = side.tokenize(line.text)
-            refused = length_error(line.text, len(tokens), longest)
-            if refused is None:
+            error = length_error(line.text, len(tokens), max_length)
+            if error is None:
                 return LineResult(line, tuple(tokens))
-        return LineResult(line, error=refused)
+        return LineResult(line, error=error)
 
     def _to_translation(self, result: LineResult, found: PhraseTranslation) -> Translation:
         """Convert a translation to text, with the word links of its phrases as attention."""

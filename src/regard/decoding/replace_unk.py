@@ -28,16 +28,16 @@ def replace_unk_tokens(
         source_tokens: Source tokens.
         text: Text processing of both sides.
     """
-    own = text.source.word_ids(source_tokens)
+    word_ids = text.source.word_ids(source_tokens)
     words = {token: word for word, token in links}
     written: list[str] = []
-    for step, (token, replaced) in enumerate(zip(tokens, unknown, strict=True)):
-        word = words.get(step) if replaced else None
+    for position, (token, replaced) in enumerate(zip(tokens, unknown, strict=True)):
+        word = words.get(position) if replaced else None
         if word is None:
             written.append(token)
             continue
         subwords = [
-            token_of_word for token_of_word, number in zip(source_tokens, own, strict=True) if number == word
+            subword for subword, number in zip(source_tokens, word_ids, strict=True) if number == word
         ]
         # Encode with the target tokenizer, so that the word detokenizes correctly in its context.
         written += text.target.tokenizer.encode(text.source.tokenizer.decode(subwords))

@@ -74,7 +74,7 @@ def sample(
         history = rules.initial_history(len(rows))
         for step in range(rules.max_length + 1):
             prediction = model.step(tokens, memories, state)
-            trace.add_attention(tuple(reading.weights for reading in prediction.attention_steps))
+            trace.add_attention(tuple(attention.weights for attention in prediction.attention_steps))
             past = history if rules.needs_history else None
             found = rules.candidates(
                 prediction.log_probs,
@@ -101,11 +101,11 @@ def sample(
                 ends[3, live[at].cpu()] = (values[at, 1:] == _NEG_INF).all(dim=1).cpu()
             # Finished rows continue to be decoded until they are removed; their tokens are ignored.
             done = done | ending
-            leaving = int(done.sum())
-            if leaving == len(live):
+            num_done = int(done.sum())
+            if num_done == len(live):
                 break
             rows = torch.arange(len(live), device=device)
-            if leaving >= _MIN_DONE_SHARE * len(live):
+            if num_done >= _MIN_DONE_SHARE * len(live):
                 rows = (~done).nonzero().squeeze(1)
                 live, done, memories = live[rows], done[rows], select_rows(memories, rows)
             tokens, logs = tokens[rows], logs[rows]
@@ -161,8 +161,8 @@ def _sample_columns(
         # A token is kept if the tokens before it have less than top_p, so at least one is always kept.
         before = probabilities.cumsum(dim=1) - probabilities
         probabilities = probabilities.masked_fill(before >= sampling.top_p, 0.0)
-    reach = probabilities.cumsum(dim=1)
-    place = torch.searchsorted(reach, noise.unsqueeze(1) * reach[:, -1:], right=True)
+    cumulative = probabilities.cumsum(dim=1)
+    place = torch.searchsorted(cumulative, noise.unsqueeze(1) * cumulative[:, -1:], right=True)
     # Rounding may place the number beyond the last cumulative probability.
-    place = place.clamp_max(reach.shape[1] - 1)
+    place = place.clamp_max(cumulative.shape[1] - 1)
     return (place if columns is None else columns.gather(1, place)).squeeze(1)

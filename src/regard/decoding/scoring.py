@@ -27,11 +27,11 @@ class LineScore:
         number: Line number, counted from 1.
         source_tokens: Tokens of the source.
         tokens: Tokens of the translation. An end symbol follows them.
-        hypothesis: Probabilities and attention. None if there is a problem.
+        hypothesis: Probabilities and attention. None if the pair cannot be scored.
         links: For each target word the source word with the highest attention, both counted from 0; see
             `regard.decoding.linking`.
         error: Why there is no score. Empty if there is one.
-        retokenized: Whether tokenizing the text again gives other tokens than the kept ones.
+        retokenized: Whether tokenizing the text gives other tokens than those of the `PretokenizedPair`.
     """
 
     number: int
@@ -54,7 +54,7 @@ def score_lines(
     Args:
         model: The model.
         text: Text processing of both sides.
-        pairs: Source lines and their translations. Kept tokens are not tokenized again.
+        pairs: Source lines and their translations. The tokens of a `PretokenizedPair` are used unchanged.
         search: Length and coverage penalty define the score, the batch limits bound memory, and the alignment
             settings select the attention for the links.
 

@@ -32,18 +32,18 @@ class SuppressedTokens:
         self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device
     ) -> None:
         """Store the tokens and sequences that apply."""
-        on = config.scheme.hf_compatible and config.scheme.suppress_tokens
-        never = constraints.suppressed if on else ()
+        enabled = config.scheme.hf_compatible and config.scheme.suppress_tokens
+        never = constraints.suppressed if enabled else ()
         self._never = torch.tensor(never, dtype=torch.long, device=device)
-        first = (*never, *constraints.suppressed_first) if on else ()
+        first = (*never, *constraints.suppressed_first) if enabled else ()
         self._first = torch.tensor(first, dtype=torch.long, device=device)
-        found = constraints.banned_sequences if on else ()
+        found = constraints.banned_sequences if enabled else ()
         self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in found]
 
     def mask(
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
     ) -> Float[Tensor, "R V"]:
-        """Set the log-probabilities of tokens that would complete an excluded sequence to minus infinity."""
+        """Return the log-probabilities, minus infinity for excluded tokens and ends of excluded sequences."""
         never = self._first if step == 0 else self._never
         if len(never):
             log_probs = log_probs.index_fill(1, never, _NEG_INF)

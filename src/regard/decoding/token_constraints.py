@@ -175,13 +175,15 @@ class TokenConstraints:
             # If blocked n-grams or the model's maximum length exclude all other tokens, the end symbol is
             # allowed before the minimum length.
             ends = ends.masked_fill((values > _NEG_INF).any(dim=1, keepdim=True), _NEG_INF)
-        mass = self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
+        log_normalizer = (
+            self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
+        )
         if step < self._prefix_end:
             ends, values, tokens = self._force_prefix(log_probs, step, sentences, ends, values, tokens)
         return Candidates(
             values=torch.cat([ends, values], dim=1),
             tokens=torch.cat([torch.full_like(tokens[:, :1], EOS), tokens], dim=1),
-            log_normalizer=mass,
+            log_normalizer=log_normalizer,
             free_eos=full if self.config.scheme.hf_compatible else None,
         )
 
@@ -222,16 +224,16 @@ def _append_required(
     log_probs: Float[Tensor, "R V"],
     required_tokens: Int[Tensor, "R K"],
 ) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
-    """Append the wanted tokens to the candidates, with padding for those that are already candidates."""
-    # A wanted token is a duplicate if it is among the candidates or among the wanted tokens before it.
+    """Append the required tokens to the candidates, with padding for those that are already candidates."""
+    # A required token is a duplicate if it is among the candidates or among the required tokens before it.
     known = torch.cat([tokens, required_tokens], dim=1)
     before = (
         torch.ones_like(known[0], dtype=torch.bool)
         .expand(required_tokens.shape[1], -1)
         .tril(tokens.shape[1] - 1)
     )
-    again = ((required_tokens.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
-    required_tokens = required_tokens.masked_fill(again, PAD)
+    duplicate = ((required_tokens.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
+    required_tokens = required_tokens.masked_fill(duplicate, PAD)
     return torch.cat([values, log_probs.gather(1, required_tokens)], dim=1), torch.cat(
         [tokens, required_tokens], dim=1
     )
@@ -240,7 +242,7 @@ def _append_required(
 def _block_repeated_ngrams(
     log_probs: Float[Tensor, "R V"], history: Int[Tensor, "R T"], size: int
 ) -> Float[Tensor, "R V"]:
-    """Set the log-probability of every token that would repeat an n-gram of its row to minus infinity."""
+    """Return the log-probabilities, minus infinity for every token that would repeat an n-gram of its row."""
     windows = history.unfold(1, size, 1)  # (R, T - size + 1, size)
     recent = history[:, history.shape[1] - size + 1 :].unsqueeze(1)
     matches = (windows[:, :, :-1] == recent).all(dim=2)

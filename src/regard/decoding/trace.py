@@ -42,9 +42,8 @@ class SearchTrace:
         self._parents: list[Tensor] = []
         self._tokens: list[Tensor] = []
         self._log_probs: list[Tensor] = []
-        self._kept: dict[
-            int, Int[np.ndarray, "K"]
-        ] = {}  # step -> rows whose weights are stored, if not all are
+        # step -> rows whose weights are stored, if not all are
+        self._kept: dict[int, Int[np.ndarray, "K"]] = {}
 
     def add_attention(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
         """Store the attention weights of a step, layer by layer."""
@@ -105,28 +104,29 @@ class SearchTrace:
         """Reconstruct the finished hypotheses.
 
         Args:
-            steps: Time step at which each hypothesis chose the end symbol, counted from 0.
+            steps: Time step at which each hypothesis ended, counted from 0.
             rows: Its row at that step.
             last: Log-probability of the end symbol, in nats.
             lengths: Number of source tokens.
         """
         if not len(steps):
             return []
-        chosen = int(steps.max())
+        last_step = int(steps.max())
         parents, tokens, logs = (
-            _to_arrays(items[:chosen]) for items in (self._parents, self._tokens, self._log_probs)
+            _to_arrays(items[:last_step]) for items in (self._parents, self._tokens, self._log_probs)
         )
-        pointers = np.zeros((chosen + 1, len(steps)), dtype=np.int64)  # row of each hypothesis at each step
-        chosen_tokens = np.zeros((chosen, len(steps)), dtype=np.int64)
-        found = np.zeros((chosen, len(steps)), dtype=np.float64)
-        row = np.where(steps == chosen, rows, 0)
-        pointers[chosen] = row
-        for t in range(chosen - 1, -1, -1):
+        # row of each hypothesis at each step
+        pointers = np.zeros((last_step + 1, len(steps)), dtype=np.int64)
+        chosen_tokens = np.zeros((last_step, len(steps)), dtype=np.int64)
+        found = np.zeros((last_step, len(steps)), dtype=np.float64)
+        row = np.where(steps == last_step, rows, 0)
+        pointers[last_step] = row
+        for t in range(last_step - 1, -1, -1):
             # Hypotheses that end later are followed to their parent; others wait at their last row.
-            going = steps > t
-            child = np.where(going, row, 0)
+            active = steps > t
+            child = np.where(active, row, 0)
             chosen_tokens[t], found[t] = tokens[t][child], logs[t][child]
-            row = np.where(going, parents[t][child], np.where(steps == t, rows, 0))
+            row = np.where(active, parents[t][child], np.where(steps == t, rows, 0))
             pointers[t] = row
         attention = self._gather(pointers)
         return [

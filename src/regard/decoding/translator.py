@@ -108,8 +108,7 @@ class LineResult:
         error: Why the line was rejected, or None.
         fertilities: User-specified minimum and maximum attention of the tokens.
         missing_terms: Required terms that at least one of the translations does not contain, with the reason
-            if it
-            is known.
+            if it is known.
     """
 
     line: InputLine
@@ -171,7 +170,7 @@ class Translator:
         return replace(self, text=self.text.without_conversion())
 
     def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
-        """Translate lines in blocks of `generation.translate_block` lines and yield the results in order.
+        """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
         """
@@ -187,15 +186,17 @@ class Translator:
         # Empty and rejected lines have length 0 and are not searched.
         batches = list(length_sorted_batches(lengths, self.search))
         searches = [self._search([results[row] for row in rows]) for rows in batches]
-        ways = map_batches(self.model, searches, lambda search: search())
-        for rows, searched in zip(batches, ways, strict=True):
+        outcomes = map_batches(self.model, searches, lambda search: search())
+        for rows, searched in zip(batches, outcomes, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
                 written = self._select([self._to_translation(result, hypothesis) for hypothesis in found])
-                read = (*result.source_tokens, *self.text.sink_tokens)
+                source_tokens = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
                 missing = self._required_terms.missing_terms(result.line.terms, generated)
-                results[row] = LineResult(result.line, read, written, None, result.fertilities, missing)
+                results[row] = LineResult(
+                    result.line, source_tokens, written, None, result.fertilities, missing
+                )
         return [self._retry_without_terms(result) if result.missing_terms else result for result in results]
 
     def _retry_without_terms(self, result: LineResult) -> LineResult:
@@ -203,12 +204,12 @@ class Translator:
 
         A search for impossible terms may produce a degenerate translation.
         """
-        held = self._required_terms.contained_terms(
+        contained = self._required_terms.contained_terms(
             result.line.terms, result.translations[0].hypothesis.tokens
         )
-        if held is None:
+        if contained is None:
             return result
-        (found,) = self.translate_block([replace(result.line, terms=held)])
+        (found,) = self.translate_block([replace(result.line, terms=contained)])
         return replace(found, line=result.line, missing_terms=result.missing_terms)
 
     def translate_with_scorers(
@@ -232,7 +233,7 @@ class Translator:
 
         def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
             rows, batch, prefixes = prepared
-            ways = beam_searches(
+            outcomes = beam_searches(
                 self.model,
                 batch.source,
                 self.search,
@@ -241,13 +242,13 @@ class Translator:
                 batch.upper_bounds,
                 batch.lower_bounds,
             )
-            best = [[found[0] for found in way] for way in ways]
+            best = [[hypotheses[0] for hypotheses in outcome] for outcome in outcomes]
             return [self._texts(results[row], found) for row, *found in zip(rows, *best, strict=True)]
 
         prepared = [(rows, *self._batch([results[row] for row in rows])) for rows in batches]
         for rows, found in zip(batches, map_batches(self.model, prepared, search), strict=True):
-            for row, ways in zip(rows, found, strict=True):
-                for own, text in zip(texts, ways, strict=True):
+            for row, translations in zip(rows, found, strict=True):
+                for own, text in zip(texts, translations, strict=True):
                     own[row] = text
         return texts
 
@@ -261,14 +262,14 @@ class Translator:
     def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
         limits = self._limits
-        refused = length_error(line.text, None, limits.source) or self.text.source.format_error(line.text)
-        if refused is None:
+        error = length_error(line.text, None, limits.source) or self.text.source.format_error(line.text)
+        if error is None:
             tokens = self.text.source.tokenize(line.text)
-            refused = length_error(line.text, len(tokens), limits.source)
+            error = length_error(line.text, len(tokens), limits.source)
             # The prefix counts toward the length of the translation.
-            if refused is None and line.prefix:
-                refused = length_error(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
-            if refused is None:
+            if error is None and line.prefix:
+                error = length_error(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
+            if error is None:
                 where = f"{line.fertilities_name}, line {line.number}"
                 given = parse_user_fertilities(
                     tokens, self.text.source, line.fertilities, self.fertilities, where
@@ -277,41 +278,41 @@ class Translator:
                     ids = self.text.source.vocabulary.to_ids(tokens)
                     self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
                 return LineResult(line, tuple(tokens), fertilities=given)
-        return LineResult(line, error=refused)
+        return LineResult(line, error=error)
 
-    def _batch(self, read: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
+    def _batch(self, results: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
         """Return a batch of lines on the model's device, and the prefixes of their translations."""
-        ids = [self.text.source.vocabulary.to_ids(result.source_tokens) for result in read]
-        numbers = [result.line.number for result in read]
+        ids = [self.text.source.vocabulary.to_ids(result.source_tokens) for result in results]
+        numbers = [result.line.number for result in results]
         device = next(self.model.parameters()).device
-        given = [result.fertilities for result in read]
+        given = [result.fertilities for result in results]
         batch = self.text.batch(ids, None, numbers, given).to(device)
-        if not any(result.line.prefix for result in read):
+        if not any(result.line.prefix for result in results):
             return batch, None
-        return batch, [self.text.target.encode(result.line.prefix) for result in read]
+        return batch, [self.text.target.encode(result.line.prefix) for result in results]
 
-    def _search(self, read: Sequence[LineResult]) -> Callable[[], list[list[Hypothesis]]]:
+    def _search(self, results: Sequence[LineResult]) -> Callable[[], list[list[Hypothesis]]]:
         """Return a function that searches or samples for a batch of lines.
 
         Text is processed here, in the calling thread.
         """
-        batch, prefixes = self._batch(read)
+        batch, prefixes = self._batch(results)
         source, bounds = batch.source, (batch.upper_bounds, batch.lower_bounds)
         search = self.search
         if self.mbr is not None:
             search = self.mbr.candidate_search(search, self.sampling is not None)
-        room = self._limits.target
-        demanded = [self._required_terms.encode_feasible(result.line.terms, room) for result in read]
+        max_tokens = self._limits.target
+        required = [self._required_terms.encode_feasible(result.line.terms, max_tokens) for result in results]
         if self.sampling is not None:
-            if any(demanded):
+            if any(required):
                 raise UsageError("required terms cannot be combined with sampling: use beam search")
-            numbers = [result.line.number for result in read]
-            way = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
+            numbers = [result.line.number for result in results]
+            generate = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
         else:
             boundaries = self._required_terms.boundaries.to(source.tokens.device)
-            terms = TermConstraints(demanded, boundaries) if any(demanded) else None
-            way = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
-        return lambda: compute_posteriors(self.model, batch, way())
+            terms = TermConstraints(required, boundaries) if any(required) else None
+            generate = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
+        return lambda: compute_posteriors(self.model, batch, generate())
 
     def _select(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
         """Return the translations as ranked by search, or by expected utility."""

@@ -59,8 +59,7 @@ def tune_penalties(
         tokenize: Tokenizer of `regard.metrics.translation.bleu`.
         lowercase: Whether BLEU ignores case.
         on_progress: Callback that receives the number of lines translated since its last call. In total, it
-            receives
-            `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
+            receives `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
 
     Returns:
         One trial per pair, ordered by alpha, then by beta.
@@ -69,7 +68,7 @@ def tune_penalties(
     settings = [_with_penalties(translator.search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
     for block in read_blocks(enumerate_lines(sources), translator.search.buffer_lines):
-        for own, found in zip(texts, _translated(translator, block, settings, on_progress), strict=True):
+        for own, found in zip(texts, _translate(translator, block, settings, on_progress), strict=True):
             own += found
     return [
         Trial(alpha, beta, bleu(found, [references], tokenize, lowercase).score)
@@ -84,10 +83,13 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
         RegardError: if the BLEU of every trial is NaN.
     """
     # A diverged model may give NaN for some pairs only.
-    numbers = [trial for trial in trials if not math.isnan(trial.bleu)]
-    if not numbers:
-        raise RegardError("BLEU is NaN for all pairs of penalties: the model's training diverged")
-    return max(numbers, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
+    valid = [trial for trial in trials if not math.isnan(trial.bleu)]
+    if not valid:
+        raise RegardError(
+            "BLEU is NaN for all pairs of penalties: the model's training diverged; "
+            "train again with a lower learning rate"
+        )
+    return max(valid, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
 
 
 def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> GenerationConfig:
@@ -95,23 +97,23 @@ def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> Gene
     return dataclasses.replace(search, length_penalty=alpha, coverage_penalty=coverage)
 
 
-def _translated(
+def _translate(
     translator: Translator,
     lines: list[InputLine],
     settings: list[GenerationConfig],
-    tick: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> list[list[str]]:
     """Return the translations of lines under each of several settings."""
     if translator.search.coverage_penalty.rescore_only:
-        before = len(translator.model.constraints.prefix)
+        num_prefix_tokens = len(translator.model.constraints.prefix)
         found = translator.translate_with_scorers(
-            lines, [HypothesisScorer.from_config(search, before) for search in settings]
+            lines, [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
         )
-        tick(len(lines))
+        on_progress(len(lines))
         return found
     texts: list[list[str]] = []
     for search in settings:
         one = dataclasses.replace(translator, search=search)
         texts.append([result.text for result in one.translate_block(lines)])
-        tick(len(lines))
+        on_progress(len(lines))
     return texts

@@ -60,7 +60,7 @@ def import_ctranslate2() -> Any:
     """Import and return the package `ctranslate2`.
 
     Raises:
-        UsageError: The package is not installed.
+        UsageError: if the package is not installed.
     """
     try:
         import ctranslate2
@@ -94,9 +94,9 @@ def export_ctranslate2(
         force: Whether to replace an earlier export in `output_dir`.
 
     Raises:
-        UsageError: The quantization does not exist, `output_dir` is not empty, or the package is missing.
-        ConfigError: CTranslate2 does not support the model; the message names the setting.
-        CheckpointError: A file is missing, corrupt or cannot be written.
+        UsageError: if the quantization does not exist, `output_dir` is not empty, or the package is missing.
+        ConfigError: if CTranslate2 does not support the model; the message names the setting.
+        CheckpointError: if a file is missing, corrupt or cannot be written.
     """
     output_dir = Path(output_dir)
     if quantization not in QUANTIZATIONS:
@@ -140,27 +140,29 @@ def check_export(directory: Path) -> None:
     """Compare the files of an exported model with their checksums.
 
     Raises:
-        CheckpointError: A file is missing, truncated, altered or has no checksum; the message names it.
+        CheckpointError: if a file is missing, truncated, altered or has no checksum; the message names it.
     """
     path = directory / CHECKSUM_FILE
     try:
-        sealed = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
+        checksums = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
         names = (one.name for one in directory.iterdir() if one.is_file() and one.name != CHECKSUM_FILE)
-        verify_checksums(directory, sealed.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
+        verify_checksums(directory, checksums.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
     except DataError as error:
         raise CheckpointError(f"{error}; export the model again") from None
 
 
-def _check_output_dir(out: Path, force: bool) -> None:
+def _check_output_dir(output_dir: Path, force: bool) -> None:
     """Reject an output directory that is not empty, except for an earlier export with `force`."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not output_dir.exists() or (output_dir.is_dir() and not any(output_dir.iterdir())):
         return
-    if not (out / EXPORTED_FILE).is_file() or (out / MODEL_FILE).exists():
-        raise UsageError(f"{out}: already exists and is not an exported model; give a new directory")
+    if not (output_dir / EXPORTED_FILE).is_file() or (output_dir / MODEL_FILE).exists():
+        raise UsageError(f"{output_dir}: already exists and is not an exported model; give a new directory")
     if not force:
-        raise UsageError(f"{out}: already contains an exported model; give a new directory, or --overwrite")
+        raise UsageError(
+            f"{output_dir}: already contains an exported model; give a new directory, or --overwrite"
+        )
 
 
 def _check_model(config: RunConfig) -> None:
@@ -205,9 +207,9 @@ def _specification(loaded: LoadedModel) -> Any:
         pre_norm=config.norm_position == "pre",
         activation=common_spec.Activation.GELU if gelu else common_spec.Activation.RELU,
     )
-    places = model.max_length or _num_positions(loaded.config.generation)
-    _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, places)
-    _write_positions_and_norm(spec.decoder, model.target_positions, model.decoder_norm, places)
+    num_positions = model.max_length or _num_positions(loaded.config.generation)
+    _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, num_positions)
+    _write_positions_and_norm(spec.decoder, model.target_positions, model.decoder_norm, num_positions)
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
     spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
     # Without an output matrix of its own, the model ties it to the target embeddings.
@@ -234,15 +236,15 @@ def _specification(loaded: LoadedModel) -> Any:
     spec.config.unk_token, spec.config.eos_token = SPECIAL_TOKENS[UNK], SPECIAL_TOKENS[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL_TOKENS[BOS]
     spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
-    spec.config.add_attribute(POSITIONS_KEY, places)
+    spec.config.add_attribute(POSITIONS_KEY, num_positions)
     return spec
 
 
 def _num_positions(search: GenerationConfig) -> int:
     """Return the number of positions for the longest accepted source and its longest translation."""
     longest = search.max_source_length + 1  # a sink
-    made = int(search.max_length_ratio * longest) + search.max_length_offset
-    return max(longest, made, search.min_length) + 1
+    max_target = int(search.max_length_ratio * longest) + search.max_length_offset
+    return max(longest, max_target, search.min_length) + 1
 
 
 def _write_positions_and_norm(

@@ -65,9 +65,9 @@ def load_exported(
         num_threads: Number of CPU threads. None means CTranslate2's default.
 
     Raises:
-        UsageError: The directory contains a model that is not exported, or the package is missing.
-        CheckpointError: A file is missing or corrupt; the message names it.
-        DeviceError: The device is not available.
+        UsageError: if the directory contains a model that is not exported, or the package is missing.
+        CheckpointError: if a file is missing or corrupt; the message names it.
+        DeviceError: if the device is not available.
     """
     model_dir = Path(model_dir)
     if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
@@ -89,12 +89,12 @@ def load_exported(
         raise CheckpointError(
             f"{path}: missing, or not written by `regard export`; export the model again"
         ) from None
-    kind, _, index = device.partition(":")
+    device_type, _, index = device.partition(":")
     settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
     try:
-        engine = package.Translator(str(model_dir), device=kind, **settings)
+        engine = package.Translator(str(model_dir), device=device_type, **settings)
     except (RuntimeError, ValueError) as error:
-        if kind == "cuda":
+        if device_type == "cuda":
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
         raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
     return ExportedModel(engine, text, search, longest)
@@ -123,7 +123,7 @@ class ExportedTranslator:
         search: The search settings.
 
     Raises:
-        UsageError: CTranslate2 does not support a search setting; the message names the option.
+        UsageError: if CTranslate2 does not support a search setting; the message names the option.
     """
 
     model: ExportedModel
@@ -131,38 +131,36 @@ class ExportedTranslator:
 
     def __post_init__(self) -> None:
         """Resolve settings that depend on the tokenizer, and reject those that CTranslate2 lacks."""
-        search, plain = self.search, "supported with --engine ctranslate2"
+        search, reason = self.search, "not supported with --engine ctranslate2"
         subword = self.model.text.target.tokenizer.subword
         object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
                 f"--coverage-penalty (generation.coverage_penalty.weight) = "
-                f"{search.coverage_penalty.weight}: "
-                f"not {plain}, which has another coverage penalty; 0 disables it"
+                f"{search.coverage_penalty.weight}: {reason}, which has another coverage penalty; "
+                "0 disables it"
             )
         if search.alignment.replace_unk:
             raise UsageError(
-                f"--replace-unk (generation.alignment.replace_unk): not {plain}, because it needs attention"
+                f"--replace-unk (generation.alignment.replace_unk): {reason}, because it needs attention"
             )
         if search.scheme.hf_compatible:
-            raise UsageError(
-                f"generation.scheme.hf_compatible: not {plain}, which computes scores differently"
-            )
+            raise UsageError(f"generation.scheme.hf_compatible: {reason}, which computes scores differently")
         if search.scheme.stopping != "heuristic":
             raise UsageError(
-                f"generation.scheme.stopping = {search.scheme.stopping!r}: not {plain}, which stops by "
+                f"generation.scheme.stopping = {search.scheme.stopping!r}: {reason}, which stops by "
                 "another criterion"
             )
 
     @cached_property
     def _token_names(self) -> tuple[list[str], list[str]]:
-        """The engine's token names of the source and the target side."""
+        """Return the engine's token names of the source and the target side."""
         text = self.model.text
         return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        """The id of each target token name."""
+        """Return the id of each target token name."""
         return {name: number for number, name in enumerate(self._token_names[1])}
 
     def pretokenized(self) -> "ExportedTranslator":
@@ -189,23 +187,23 @@ class ExportedTranslator:
     def _tokenize(self, line: InputLine) -> LineResult:
         """Tokenize a line, or reject it."""
         text = self.model.text
-        side, longest = (
+        side, max_length = (
             text.source,
             self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source,
         )
-        refused = length_error(line.text, None, longest) or side.format_error(line.text)
-        if refused is None:
+        error = length_error(line.text, None, max_length) or side.format_error(line.text)
+        if error is None:
             tokens = side.tokenize(line.text)
-            refused = length_error(line.text, len(tokens), longest)
-            if refused is None:
+            error = length_error(line.text, len(tokens), max_length)
+            if error is None:
                 return LineResult(line, tuple(tokens))
-        return LineResult(line, error=refused)
+        return LineResult(line, error=error)
 
-    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
+    def _search(self, results: Sequence[LineResult]) -> list[list[Hypothesis]]:
         """Find the best translations of a batch of lines."""
         text, search = self.model.text, self.search
         sources: list[list[str]] = []
-        for result in read:
+        for result in results:
             ids = text.source.vocabulary.to_ids(result.source_tokens)
             sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
         limits = [
@@ -229,7 +227,7 @@ class ExportedTranslator:
         """Run the engine's search, with translations of at most `limit` tokens."""
         search = self.search
         # These options mask logits before the softmax, so that the scores are not the model's.
-        changed = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
+        masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
         found = self.model.engine.translate_batch(
             sources,
             beam_size=search.beam_size,
@@ -250,8 +248,8 @@ class ExportedTranslator:
             unique: dict[tuple[str, ...], _Candidate] = {}
             for tokens, score in zip(one.hypotheses, one.scores, strict=True):
                 ended = tokens[-1:] == [SPECIAL_TOKENS[EOS]]
-                cut = tuple(tokens[:-1] if ended else tokens[:limit])
-                unique.setdefault(cut, _Candidate(cut, score if ended and not changed else None))
+                truncated = tuple(tokens[:-1] if ended else tokens[:limit])
+                unique.setdefault(truncated, _Candidate(truncated, score if ended and not masked else None))
             results.append(list(unique.values()))
         return results
 
@@ -267,9 +265,9 @@ class ExportedTranslator:
         ]
         scores: Iterator[Any] = iter(())
         if missing:
-            texts, targets = zip(*missing, strict=True)
+            batch, targets = zip(*missing, strict=True)
             scores = iter(
-                self.model.engine.score_batch(list(texts), [list(t) for t in targets], max_input_length=0)
+                self.model.engine.score_batch(list(batch), [list(t) for t in targets], max_input_length=0)
             )
         return [
             [
@@ -307,13 +305,13 @@ class ExportedTranslator:
         written: list[Translation] = []
         for hypothesis in hypotheses:
             tokens = text.target.vocabulary.to_tokens(hypothesis.tokens)
-            words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
+            source_words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
             written.append(
                 Translation(
                     text=text.target.tokenizer.decode(tokens),
                     tokens=tuple(tokens),
                     hypothesis=hypothesis,
-                    source_words=words,
+                    source_words=source_words,
                     target_words=tuple(text.target.word_ids(tokens)),
                 )
             )
