@@ -7,7 +7,9 @@ import socket
 import pytest
 from typer.testing import CliRunner
 
+from regard import config
 from regard.cli.main import app
+from regard.config import from_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from server.served import save_model
 
@@ -31,15 +33,38 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--set", "windw=3"], "window"),
+        (["--set", "batch_windw=3"], "batch_window"),
         (["--port", "70000"], "port"),
-        (["--set", "batch=0"], "batch"),
-        (["--set", "queue=10"], "queue"),
+        (["--set", "batch_size=0"], "batch_size"),
+        (["--set", "max_queued_sentences=10"], "no room"),
     ],
 )
 def test_invalid_settings_are_reported(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):
         serve(tmp_path, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, setting",
+    [
+        (["--allow-origin", "https://a.example"], {"allow_origins": ["https://a.example"]}),
+        (
+            ["--allow-host", "a.example", "--allow-host", "b.example"],
+            {"allow_hosts": ["a.example", "b.example"]},
+        ),
+    ],
+)
+def test_flags_become_settings_of_the_server(tmp_path, monkeypatch, arguments, setting):
+    seen = {}
+
+    def keep(cls, data, origin):
+        seen.update(data)
+        return from_dict(cls, data, origin=origin)
+
+    monkeypatch.setattr(config, "from_dict", keep)
+    with pytest.raises(CheckpointError):
+        serve(tmp_path / "nothing-here", *arguments)
+    assert seen == setting
 
 
 def test_directory_without_a_model_is_reported(tmp_path):

@@ -34,8 +34,7 @@ class AttentionOptions:
         lines: Numbers of the lines whose attention maps are plotted, from 1.
         names: Display names of the models, separated by commas. None uses the names of the directories.
         link_settings: Layer, head and shift of the attention, as arguments of `search_settings`. A missing
-            value
-            means the one that the model uses for word links.
+            value means the one that the model uses for word links.
         prior: Whether to use the attention before the target token is observed.
         bin_width: Width of an entropy bin in nats.
     """

@@ -140,8 +140,7 @@ class _LinkSource:
         if self.reference_links is not None and len(self.reference_links) != lines:
             raise DataError(
                 f"{self.name} has {len(self.reference_links)} lines but {reference} has {lines}: links need "
-                "one line "
-                "per reference line"
+                "one line per reference line"
             )
 
     def links(self, sentences: "Sequence[SentenceErrors]") -> "list[tuple[Links, Links]] | None":

@@ -332,10 +332,10 @@ def _perplexity(path: Path) -> dict[str, Any]:
                     raise ValueError
                 total += log_prob
             except ValueError:
-                message = (
-                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by"
-                )
-                raise DataError(message + " `regard score --token-scores`") from None
+                raise DataError(
+                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by "
+                    "`regard score --token-scores`"
+                ) from None
             tokens += 1
     if not tokens:
         raise DataError(f"{path}: the file contains no tokens")

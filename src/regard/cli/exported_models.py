@@ -59,8 +59,8 @@ def load_exported_translator(
     from regard.export.translator import ExportedTranslator, load_exported
 
     model = load_exported(directories[0], device, num_threads)
-    wide = max(
-        model.search.beam_size, options.get("num_return") or 1
-    )  # a beam of N holds at most N translations
-    beam = wide if options.get("beam_size") is None else options["beam_size"]
-    return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam}))
+    beam_size = options.get("beam_size")
+    if beam_size is None:
+        # A beam of N holds at most N translations.
+        beam_size = max(model.search.beam_size, options.get("num_return") or 1)
+    return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam_size}))

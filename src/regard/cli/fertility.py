@@ -88,12 +88,11 @@ def fertility(
 ) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
-    The output has the fertilities of one sentence per line, in the format of `regard translate
-    --fertilities`.
-    The links are those of the forward direction, which links each target word to at most one source word. For
-    text without translations, a tagger trained with --save-predictor predicts the expected fertilities. Use
-    --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
-    refer to the tokens of this model.
+    The output has the fertilities of one sentence per line, in the format of --fertilities of `regard
+    translate`. The links are those of the forward direction, which links each target word to at most one
+    source word. For text without translations, a tagger trained with --save-predictor predicts the expected
+    fertilities. Use --model for a model with subword tokens or with a tokenizer that separates punctuation:
+    fertilities then refer to the tokens of this model.
 
     Example: regard fertility train.de train.en --per-word -o fertility.tsv
     """
@@ -186,12 +185,11 @@ def _train(
 ) -> dict[str, Any]:
     """Train a tagger on the first text and return its validation scores on the second."""
     from regard.training.device import set_num_threads
-    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences
-    from regard.training.fertility_predictor import train_predictor as run
+    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
 
     set_num_threads(threads or None)
     train, valid = (TaggedSentences(*text) for text in zip(sentences, counted, strict=True))
-    result = run(folder, train, valid, seed=seed)
+    result = train_predictor(folder, train, valid, seed=seed)
     if result.signal is not None:
         typer.echo("The state is saved. Run the same command again to resume.", err=True)
         raise typer.Exit(128 + result.signal)
@@ -240,8 +238,8 @@ def _count_aligned(
     found: list[list[list[int]]] = []
     counted = align_fertilities(corpora, TrainingSetup(num_threads=threads, seed=seed))
     for corpus, counts in zip(corpora, counted, strict=True):
-        edges = corpus.source.offsets.tolist()
-        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges)])
+        offsets = corpus.source.offsets.tolist()
+        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(offsets)])
     return found
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figures"]
 
-_ATTENTION = "With difference, history, self-attention and translations"
+_ATTENTION_PANEL = "With difference, history, self-attention and translations"
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class _FigureKind:
         description: Content of the figure and the paper that it comes from.
         inputs: Models or files that the figure is plotted from.
         function: Module in `regard.cli.plotting` and function that plot the figure. The module is imported
-            only
-            when it is needed.
+            only when it is needed.
     """
 
     description: str
@@ -120,14 +119,16 @@ def figures(
         Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION)
+        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION_PANEL)
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION),
+        typer.Option(
+            help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION_PANEL
+        ),
     ] = None,
     line: Annotated[
-        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION)
+        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION_PANEL)
     ] = 1,
     layer: LayerOption = None,
     head: HeadOption = None,
@@ -138,7 +139,7 @@ def figures(
             "--prior",
             help="Use the prior attention, before the target token is observed. Default: the posterior "
             "attention, given the target token.",
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_ATTENTION_PANEL,
         ),
     ] = False,
     token: Annotated[
@@ -147,13 +148,16 @@ def figures(
             help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
             "the middle.",
             show_default=False,
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_ATTENTION_PANEL,
             min=-1_000_000,
             max=1_000_000,
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION)
+        str,
+        typer.Option(
+            help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION_PANEL
+        ),
     ] = "auto",
 ) -> None:
     """Plot the figures of the papers as SVG images and, for print, as PNG images.

@@ -59,9 +59,9 @@ def lm(
     from regard.smt.language_model import read_sentences
 
     if (text is None) == (model_path is None):
-        raise UsageError("regard lm: give either a training text or --model with an ARPA file")
+        raise UsageError("give either a training text or --model with an ARPA file")
     if output is None and perplexity is None:
-        raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
+        raise UsageError("there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:
         # The name of the file is used in error messages.
         model = estimate_language_model(read_sentences(text), order, str(text))

@@ -52,9 +52,8 @@ beam_size = 5
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
 EPOCHS = 5
 EXAMPLES = 5
-MAX_MAP_TOKENS = (
-    14  # maximum number of source tokens of an example, so that its attention map fits a terminal
-)
+# Maximum number of source tokens of an example, so that its attention map fits a terminal.
+MAX_MAP_TOKENS = 14
 
 
 def quickstart(
@@ -188,7 +187,7 @@ def _print_next_steps(talk: Console, folder: Path) -> None:
     talk.rule("Next", align="left")
     for line in (
         f"echo 'Der Hund schläft .' | regard translate {model} --show-attention",
-        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map-1.svg, map-2.svg...",
+        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map.svg, map-2.svg...",
         f"regard translate {model} --input {corpus}/test.de --links-output links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold-links {corpus}/test.talp "

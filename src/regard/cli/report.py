@@ -72,8 +72,7 @@ def report(
         Path | None,
         typer.Option(
             help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped "
-            "words. Its "
-            "links are also shown on the attention maps.",
+            "words. Its links are also shown on the attention maps.",
             show_default=False,
         ),
     ] = None,
@@ -151,9 +150,8 @@ def report(
     check_tokenizer(tokenize)
     if (test is None) == (not config_test):
         raise UsageError(
-            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the "
-            "configuration of "
-            "the first model"
+            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration "
+            "of the first model"
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)
     source, reference = text.files

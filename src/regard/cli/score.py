@@ -57,7 +57,8 @@ def score(
     length_penalty: Annotated[
         float,
         typer.Option(
-            help="Alpha of the length penalty: scores are divided by ((5 + length) / 6)^alpha. 0: none.",
+            help="Alpha of the length penalty: scores are divided by ((5 + length) / 6)^alpha. 0 "
+            "disables it.",
             min=0,
         ),
     ] = 0.0,

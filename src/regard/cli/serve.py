@@ -47,7 +47,8 @@ def serve(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Setting of the server, as key=value, for example window=8 or batch=64.",
+            help="Setting of the server, as key=value, for example batch_window=8 or max_words=300. All "
+            "settings are listed above.",
             show_default=False,
         ),
     ] = None,
@@ -68,12 +69,12 @@ def serve(
     """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
     The web page is at /, the description of the API at /openapi.json. Ctrl-C or SIGTERM stops the server
-    after the running requests are finished. Settings of --set: window (time to wait for more sentences of a
-    batch, in milliseconds), batch (maximum number of sentences in a batch), queue (maximum number of waiting
-    sentences), seconds (time limit of a request), body (maximum size of a request in bytes), characters,
-    sentences (maximum numbers per request), words (maximum number of words in a sentence), beam (maximum beam
-    size), connections (maximum number of open connections) and head (time limit for the head of a request, in
-    seconds).
+    after the running requests are finished. Settings of --set: batch_window (time to wait for more sentences
+    of a batch, in milliseconds), batch_size (maximum number of sentences in a batch), max_queued_sentences
+    (maximum number of waiting sentences), request_timeout (time limit of a request, in seconds),
+    max_request_bytes (maximum size of a request), max_characters and max_sentences (maximum numbers per
+    request), max_words (maximum number of words in a sentence), max_beam_size, max_connections (maximum
+    number of open connections) and header_timeout (time limit for the head of a request, in seconds).
 
     Example: regard serve runs/first runs/second --port 8080
     """
@@ -92,8 +93,8 @@ def serve(
     data: dict[str, object] = {
         "host": host,
         "port": port,
-        "origins": allow_origin or None,
-        "hosts": allow_host or None,
+        "allow_origins": allow_origin or None,
+        "allow_hosts": allow_host or None,
     }
     for setting in settings or []:
         apply_override(data, setting)

@@ -79,8 +79,7 @@ def tour(
     )
     talk.print(
         f"To try a system: echo 'Der Hund schläft .' | regard translate "
-        f"{output_dir}/models/{chosen[-1].name} "
-        "--show-attention",
+        f"{output_dir}/models/{chosen[-1].name} --show-attention",
         soft_wrap=True,
     )
 

@@ -85,7 +85,7 @@ class SystemResults:
 
     Attributes:
         name: Name of the system.
-        path: Its model folder or file.
+        path: Its model directory or file.
         sentences: Its result for each line.
         attention: Attention statistics of each line under forced decoding; None for a line that the model
             cannot process. Empty for a system without attention.

@@ -169,10 +169,9 @@ def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COL
 
     Args:
         prefix: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and
-            `.test`.
-            `.tsv` and `.gz` are optional, and the training table may be named `train-high` (SIGMORPHON).
-            Without a `.test` table, `.dev` is the test set and the last training forms are the validation
-            set.
+            `.test`. `.tsv` and `.gz` are optional, and the training table may be named `train-high`
+            (SIGMORPHON). Without a `.test` table, `.dev` is the test set and the last training forms are the
+            validation set.
         folder: The directory of `text.json`.
         columns: The columns of the lemma, the features (any number of columns) and the form, from 1.
 
@@ -250,7 +249,7 @@ def read_text(folder: Path) -> ExperimentText:
         for corpus in about["corpora"].values():
             corpus.update({key: str(folder / corpus[key]) for key in PATH_KEYS if key in corpus})
         return ExperimentText(folder, **about)
-    except (AttributeError, KeyError, TypeError, ValueError):  # NotJson is one of these
+    except (AttributeError, KeyError, TypeError, ValueError):  # InvalidJsonError is a ValueError
         raise DataError(
             f"{folder / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text"
         ) from None

@@ -248,13 +248,17 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
     if len(gold) != len(sides[0]):
         raise DataError(
             f"{text.gold_path} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have "
-            "one "
-            "line per sentence pair"
+            "one line per sentence pair"
         )
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
         words = {"source": source, "target": target}
         where = f"{text.gold_path}:{number}"
-        check_links(truth.possible, words, where, ": is --target the language of the second?")
+        check_links(
+            truth.possible,
+            words,
+            where,
+            ". A link is SOURCE-TARGET; check --target-language.",
+        )
 
 
 def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
@@ -277,7 +281,7 @@ def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the options that a recipe sets at a size.
 
-    Defaults are left out, so that a new option with a default does not change the checksum of a run.
+    Defaults are omitted, so that a new option with a default does not change the checksum of a run.
     """
     folder = recipes_dir(table.recipes)
     data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))

@@ -32,8 +32,7 @@ class MetricResult:
         estimate: The mean over seeds and its 95 % confidence interval by bootstrap over sentences and seeds.
         seeds: The score of each seed.
         difference: The paired difference from the first row of the table and its p-value. None for the first
-            row
-            itself, if the two rows have different seeds, or for a single sentence.
+            row itself, if the two rows have different seeds, or for a single sentence.
         published: The number in the paper, if any.
         num_sentences: The number of scored sentences.
     """

@@ -151,7 +151,12 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
             continue
         words = {"source": len(line.source), "target": len(line.target)}
         where = f"{system.text.gold_path}:{line.number}"
-        check_links(truth.possible, words, where, ": is --target the language of the second?")
+        check_links(
+            truth.possible,
+            words,
+            where,
+            ". A link is SOURCE-TARGET; check --target-language.",
+        )
         links.append(line.links(system.search.alignment))
     return SentenceCounts(name, "", count_links(links, gold), score)
 

@@ -161,7 +161,7 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
     if not layers:
         raise UsageError(
-            f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
+            f"{folder}: the model has no self-attention. Figure self-attention needs a Transformer."
         )
     layer = _resolve_position(
         "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}"
@@ -213,7 +213,7 @@ def _map_from_model(given: FigureInput, folder: Path) -> _Map:
 
 
 def _map_from_file(given: FigureInput, path: Path) -> _Map:
-    """Return the map of the line's best translation in a file of `translate --attention-output`."""
+    """Return the map of the line's best translation in a file of `regard translate --attention-output`."""
     import numpy as np
 
     from regard.api.loading import search_settings

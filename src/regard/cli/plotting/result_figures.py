@@ -65,7 +65,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
 
     Raises:
         UsageError: If there is no file.
-        DataError: If a file has the wrong format or other groups of lengths than the file before it, or two
+        DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
     from regard.report.length_charts import plot_length_groups
@@ -83,8 +83,8 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
             raise DataError(
-                f"{path}: its groups of lengths are {', '.join(labels)}, but those of the other files are "
-                f"{', '.join(groups[0])}: all files must have the same groups"
+                f"{path}: its length buckets are {', '.join(labels)}, but those of the other files are "
+                f"{', '.join(groups[0])}: all files must have the same buckets"
             )
         for name, scores in own.items():
             if name in systems:
@@ -124,7 +124,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
 def _from_analysis(
     found: LengthResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """Return the systems, the groups of lengths and their numbers of sentences from an analysis."""
+    """Return the systems, the length buckets and their numbers of sentences from an analysis."""
     import numpy as np
 
     from regard.metrics.by_length import Bucket, LengthScores
@@ -156,9 +156,9 @@ def _score(found: ScoreEntry) -> Any:
 def _from_paper_table(
     found: PaperTableResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """Return the same from the table of a paper whose columns are groups of lengths.
+    """Return the same from the table of a paper whose columns are length buckets.
 
-    Groups without sentences are missing in the file.
+    Buckets without sentences are missing in the file.
     """
     from regard.metrics.by_length import BucketScore, LengthScores
 
@@ -192,14 +192,14 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.report.training_charts import _Points, curves_by_kind, plot_training
-    from regard.report.training_curves import read_curves
+    from regard.report.training_charts import curves_by_kind, plot_training
+    from regard.report.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
         raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
     folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
-    runs: dict[str, dict[str, _Points]] = {}
+    runs: dict[str, dict[str, Points]] = {}
     for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
         curves = read_curves(folder)
         found = {} if curves is None else curves_by_kind(curves)
