@@ -21,11 +21,11 @@ def check_not_exported(directories: Sequence[Path]) -> None:
     from regard.experiment import CONFIG_FILE
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
-    for folder in directories:
+    for directory in directories:
         # A directory may have both kinds of weights; regard then uses its own.
-        exported = (folder / EXPORTED_FILE).exists() and (folder / CONFIG_FILE).exists()
-        if exported and not (folder / MODEL_FILE).exists():
-            raise UsageError(f"{folder}: this is an exported model. Add --engine ctranslate2.")
+        exported = (directory / EXPORTED_FILE).exists() and (directory / CONFIG_FILE).exists()
+        if exported and not (directory / MODEL_FILE).exists():
+            raise UsageError(f"{directory}: this is an exported model. Add --engine ctranslate2.")
 
 
 def load_exported_translator(

@@ -32,14 +32,14 @@ class _FigureKind:
     inputs: str
     function: tuple[str, str]
 
-    def make(self, given: "FigureInput") -> "PlottedFigure":
+    def plot(self, inputs: "FigureInput") -> "PlottedFigure":
         from importlib import import_module
 
         module, function = self.function
-        make: Callable[[FigureInput], PlottedFigure] = getattr(
+        plot_figure: Callable[[FigureInput], PlottedFigure] = getattr(
             import_module(f"regard.cli.plotting.{module}"), function
         )
-        return make(given)
+        return plot_figure(inputs)
 
 
 _FIGURES = {
@@ -182,31 +182,31 @@ def figures(
     if name not in _FIGURES:
         raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_FIGURES)}")
     chosen = AttentionSelection(layer, head, shift, prior)
-    given = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
-    made = _FIGURES[name].make(given)
+    inputs = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
+    figure = _FIGURES[name].plot(inputs)
     # Render everything before writing, so that an error leaves no files behind.
-    printed = _render_png(made.images) if png else {}
-    write_images(output_dir, made.images)
-    _write(output_dir, printed)
-    write_json(json_file, made.values)
+    png_images = _render_png(figure.images) if png else {}
+    write_images(output_dir, figure.images)
+    _write(output_dir, png_images)
+    write_json(json_file, figure.values)
     if table:
         with open_output(None) as file:
-            write_table(file, made.rows)
+            write_table(file, figure.rows)
 
 
-def _render_png(pictures: dict[str, str]) -> dict[str, bytes]:
+def _render_png(images: dict[str, str]) -> dict[str, bytes]:
     """Return the images in PNG format, by file name."""
     from regard.report.picture import render_png
 
-    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in pictures.items()}
+    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in images.items()}
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(directory: Path, files: dict[str, bytes]) -> None:
     from regard.cli.progress import print_message
     from regard.data.files import write_atomic
 
     # A name such as "a/b" must not create a subdirectory.
     for name, content in files.items():
-        path = folder / name.replace("/", "-")
+        path = directory / name.replace("/", "-")
         write_atomic(path, content)
         print_message(f"wrote {path}")

@@ -51,14 +51,14 @@ def read_curves(directory: Path) -> Curves | None:
     except DataError:
         return None
     entries: list[dict[str, Any]] = []
-    broken = 0
+    num_malformed = 0
     for line in content.splitlines():
         if not line.strip():
             continue
         try:
             entries.append(parse_json(line, dict[str, Any]))
         except InvalidJsonError:
-            broken += 1
+            num_malformed += 1
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
     named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
     best = [entry.get("step") for entry in validations if entry.get("best") is True]
@@ -67,7 +67,7 @@ def read_curves(directory: Path) -> Curves | None:
         valid=_subsample(_points(validations, "perplexity")),
         scores=tuple((name, _subsample(points)) for name, points in named if points),
         best_step=best[-1] if best and isinstance(best[-1], int) else None,
-        num_malformed_lines=broken,
+        num_malformed_lines=num_malformed,
     )
 
 

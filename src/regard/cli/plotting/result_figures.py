@@ -30,13 +30,13 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
     from regard.metrics.attention import AttentionStatistics
     from regard.report.attention_charts import plot_coverage, plot_entropy
 
-    what = "regard analyze attention --json"
+    command = "regard analyze attention --json"
     if not inputs.files:
-        raise UsageError(f"figure attention needs files written by `{what}` (--input)")
+        raise UsageError(f"figure attention needs files written by `{command}` (--input)")
     records: dict[str, Any] = {}
     models: dict[str, AttentionStatistics] = {}
     for path in inputs.files:
-        for name, own in read_results(path, what, AttentionResults).models.items():
+        for name, own in read_results(path, command, AttentionResults).models.items():
             if name in models:
                 raise DataError(
                     f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
@@ -48,13 +48,13 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
             except DataError as error:
                 raise DataError(f"{path}: {name}: {error}") from None
             records[name] = record
-    single = ("accuracy", "entropy", "support", "coverage")
+    keys = ("accuracy", "entropy", "support", "coverage")
     rows = [
-        ["model", *single],
-        *([name, *(format_value(getattr(one, key)) for key in single)] for name, one in models.items()),
+        ["model", *keys],
+        *([name, *(format_value(getattr(one, key)) for key in keys)] for name, one in models.items()),
     ]
-    pictures = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
-    return PlottedFigure(pictures, rows, {"models": records})
+    images = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
+    return PlottedFigure(images, rows, {"models": records})
 
 
 def length_figure(inputs: FigureInput) -> PlottedFigure:
@@ -110,7 +110,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             cells = ["" if bucket is None else f"{bucket.value:.2f}" for bucket in one.buckets]
             total = one.total.value
             rows.append([name, one.name, *cells, "" if math.isnan(total) else f"{total:.2f}"])
-    numbers = {
+    values = {
         "lengths": labels,
         "sentences": counts,
         "systems": {
@@ -118,7 +118,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             for name, scores in systems.items()
         },
     }
-    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
+    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, values)
 
 
 def _from_analysis(
@@ -198,21 +198,21 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
 
     if not inputs.files:
         raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
-    folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
+    directories: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
     runs: dict[str, dict[str, Points]] = {}
-    for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
-        curves = read_curves(folder)
+    for name, directory in FigureInput(directories, names=inputs.names).named_files().items():
+        curves = read_curves(directory)
         found = {} if curves is None else curves_by_kind(curves)
         if not found:
-            raise DataError(f"{folder / METRICS_FILE}: no record of training")
+            raise DataError(f"{directory / METRICS_FILE}: no record of training")
         runs[name] = found
     rows = [["run", "curve", "points", "last step", "last", "best"]]
     for run, curves in runs.items():
         for kind, points in curves.items():
             values = [value for _, value in points]
             # A curve may contain NaN, for example if training diverged.
-            numbers = [value for value in values if not math.isnan(value)] or [math.nan]
-            best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
+            finite_values = [value for value in values if not math.isnan(value)] or [math.nan]
+            best = max(finite_values) if kind in ("bleu", "accuracy") else min(finite_values)
             rows.append(
                 [
                     run,
