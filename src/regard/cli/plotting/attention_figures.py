@@ -161,7 +161,7 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
     if not layers:
         raise UsageError(
-            f"{directory}: the model has no self-attention. Figure self-attention needs a Transformer."
+            f"{directory}: the model has no self-attention. Figure self-attention is for Transformers only."
         )
     layer = _resolve_position(
         "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {directory}"
