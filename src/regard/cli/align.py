@@ -152,28 +152,28 @@ def align(
             raise UsageError(
                 f"-o {output}: the output would overwrite the text to align. Choose another output file."
             )
-    known = None if aligner_dir is None else WordAligner.load(aligner_dir)
+    loaded = None if aligner_dir is None else WordAligner.load(aligner_dir)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
-    lowercase = lowercase or (known is not None and known.lowercase)
-    corpus = _read(source, target, prepared_dir, known, lowercase, allow_empty)
+    lowercase = lowercase or (loaded is not None and loaded.lowercase)
+    corpus = _read(source, target, prepared_dir, loaded, lowercase, allow_empty)
     passes: list[dict[str, Any]] = []
-    with _processes(num_threads or 0, seed) as setting, ExitStack() as opened:
+    with _processes(num_threads or 0, seed) as setup, ExitStack() as opened:
         # Open the output before training, so that an unwritable file is reported at once.
-        file = opened.enter_context(open_output(output)) if setting.rank == 0 else None
-        aligner = known
+        file = opened.enter_context(open_output(output)) if setup.rank == 0 else None
+        aligner = loaded
         if aligner is None:
             assert config is not None
-            aligner = _train(corpus, config, setting, lowercase, symmetrize, save_dir, passes)
+            aligner = _train(corpus, config, setup, lowercase, symmetrize, save_dir, passes)
         # Only process 0 opened the output; the others have contributed their counts.
         if file is None:
             return
         if save_dir is not None:
             aligner.save(save_dir)
         if posteriors:
-            for links in aligner.posteriors(corpus, method, setting.num_threads):
+            for links in aligner.posteriors(corpus, method, setup.num_threads):
                 _write_posteriors(file, links, min_posterior)
         else:
-            for line in aligner.align(corpus, method, setting.num_threads).lines():
+            for line in aligner.align(corpus, method, setup.num_threads).lines():
                 file.write(line + "\n")
         write_json(json_file, {"pairs": len(corpus), "passes": passes})
 
@@ -213,7 +213,7 @@ def _read(
     source: Path | None,
     target: Path | None,
     prepared: Path | None,
-    known: "WordAligner | None",
+    loaded: "WordAligner | None",
     lowercase: bool,
     allow_empty: bool,
 ) -> "Corpus":
@@ -225,7 +225,7 @@ def _read(
 
         return Corpus.from_prepared(PreparedData.open(prepared))
 
-    words = None if known is None else known.words
+    words = None if loaded is None else loaded.words
     if source is not None and target is not None:
         return Corpus.read(source, target, words, lowercase, allow_empty)
     if source is not None:
@@ -251,21 +251,25 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
 
     from regard.training.distributed import init_process_group
 
-    def total(array: "np.ndarray") -> "np.ndarray":
-        summed = torch.from_numpy(array.copy())
-        dist.all_reduce(summed)
-        return summed.numpy()
+    def sum_over_processes(array: "np.ndarray") -> "np.ndarray":
+        tensor = torch.from_numpy(array.copy())
+        dist.all_reduce(tensor)
+        return tensor.numpy()
 
     with init_process_group(torch.device("cpu")) as processes:
         yield TrainingSetup(
-            num_threads=threads, seed=seed, rank=processes.rank, world_size=processes.world_size, reduce=total
+            num_threads=threads,
+            seed=seed,
+            rank=processes.rank,
+            world_size=processes.world_size,
+            reduce=sum_over_processes,
         )
 
 
 def _train(
     corpus: "Corpus",
     config: "AlignerConfig",
-    setting: "TrainingSetup",
+    setup: "TrainingSetup",
     lowercase: bool,
     method: str,
     save: Path | None,
@@ -277,8 +281,8 @@ def _train(
 
     # A saved aligner needs both directions, because it may later be symmetrized in another way.
     directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS
-    with _reporting(setting.rank == 0, len(directions), passes) as report:
-        return train_both(corpus, config, setting, lowercase, directions, report)
+    with _reporting(setup.rank == 0, len(directions), passes) as report:
+        return train_both(corpus, config, setup, lowercase, directions, report)
 
 
 @contextmanager
@@ -299,11 +303,11 @@ def _reporting(
         tasks: dict[tuple[str, str], Any] = {}
 
         def report(direction: str, iteration: "IterationStats") -> None:
-            figures = {name: float(value) for name, value in iteration.metrics.items()}
-            known = math.isfinite(iteration.log_likelihood)
-            found = {"perplexity": iteration.perplexity} if known else {}
-            about = {"direction": direction, "stage": iteration.stage, "pass": iteration.iteration}
-            passes.append(about | found | figures)
+            metrics = {name: float(value) for name, value in iteration.metrics.items()}
+            has_perplexity = math.isfinite(iteration.log_likelihood)
+            found = {"perplexity": iteration.perplexity} if has_perplexity else {}
+            position = {"direction": direction, "stage": iteration.stage, "pass": iteration.iteration}
+            passes.append(position | found | metrics)
             name = f"{direction} {iteration.stage}" if directions > 1 else iteration.stage
             if (direction, iteration.stage) not in tasks:
                 tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.num_iterations)
@@ -313,17 +317,17 @@ def _reporting(
                 iteration.num_iterations <= MAX_REPORTED_PASSES
                 or iteration.iteration == iteration.num_iterations
             ):
-                shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
+                shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | metrics).items())
                 console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {shown}")
 
         yield report
 
 
-def _write_posteriors(file: "Output", links: "np.ndarray", least: float) -> None:
+def _write_posteriors(file: "Output", links: "np.ndarray", min_posterior: float) -> None:
     import numpy as np
 
     # Rows of `links` are target words. The transpose sorts the output by source words.
-    sources, targets = np.nonzero(links.T >= least)
+    sources, targets = np.nonzero(links.T >= min_posterior)
     values = links[targets, sources]
     fields = zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True)
     file.write(" ".join(f"{i}-{j}:{p:.4f}" for i, j, p in fields) + "\n")

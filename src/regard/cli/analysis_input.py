@@ -61,10 +61,10 @@ class AnalysisInput:
         if given is not None:
             names = [name.strip() for name in given.split(",")]
         else:
-            names = [folder.resolve().name for folder in self.models]
+            names = [path.resolve().name for path in self.models]
             # Two models may be in directories of the same name, such as a/model and b/model.
             if len(set(names)) < len(names):
-                names = [str(folder) for folder in self.models]
+                names = [str(path) for path in self.models]
         if len(names) != len(self.models):
             raise UsageError(
                 f"--names has {len(names)} names but there are {len(self.models)} models: "

@@ -132,13 +132,13 @@ def errors(
     device: DeviceOption = "auto",
     num_threads: NumThreadsOption = None,
 ) -> None:
-    """Show dropped and repeated words; sorted by their number of errors.
+    """Show the sentences with the highest number of dropped and repeated words.
 
-    The text is translated. For each sentence, the source words that are covered by the reference but not by
-    the translation are shown, the repeated words, and the attention that each source word received next to
-    its fertility (Malaviya et al. 2018); then REP and DROP of the text. Words are those of the model's
-    tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP plus 1 for each
-    dropped word.
+    The text is translated. For each sentence, the output shows the source words that are covered by the
+    reference but not by the translation, the repeated words, and the attention that each source word received
+    next to its fertility (Malaviya et al. 2018). The last line has REP and DROP of the text. Words are those
+    of the model's tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP
+    plus 1 for each dropped word.
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
@@ -183,8 +183,7 @@ def attention(
         list[int] | None,
         typer.Option(
             help="With --figures-dir: number of the line whose attention maps are plotted, from 1. The "
-            "option "
-            "may be repeated. Default: the line in which the models differ most.",
+            "option may be repeated. Default: the line in which the models differ most.",
             min=1,
             show_default=False,
         ),
@@ -211,11 +210,11 @@ def attention(
 ) -> None:
     """Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.
 
-    Forced decoding runs on the references. The entropy of the attention is shown, the accuracy of the next
-    token and how it depends on the entropy, and the coverage of the source sentences. With --gold-links, the
-    alignment error of the words with the highest attention is shown as well (Shankar & Sarawagi 2019,
-    Figures 2 to 5, Table 3). For hard attention, which selects words, the set of all selected words of each
-    target word is scored as links as well; these columns are marked "(set)".
+    Forced decoding runs on the references. The tables show the entropy of the attention, the accuracy of the
+    next token and how it depends on the entropy, and the coverage of the source sentences. With --gold-links,
+    they also show the alignment error of the words with the highest attention (Shankar & Sarawagi 2019,
+    Figures 2 to 5, Table 3). Hard attention selects words: the set of all selected words of each target word
+    is also scored as links, in the columns marked "(set)".
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
@@ -272,9 +271,9 @@ def length(
 ) -> None:
     """Show BLEU, REP and DROP by source length.
 
-    The text is translated with each model, and the sentences of 1 to 10 source words are scored, those of 11
-    to 20 words, and so on up to 61 words and more (Indurthi et al. 2019, Table 2, Figure 2). The scores have
-    95 % confidence intervals and differences from the first system.
+    The text is translated with each model. Sentences of 1 to 10 source words, of 11 to 20 words, and so on up
+    to 61 words and more are scored separately (Indurthi et al. 2019, Table 2, Figure 2). The scores have 95 %
+    confidence intervals and differences from the first system.
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """

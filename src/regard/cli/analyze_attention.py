@@ -34,8 +34,7 @@ class AttentionOptions:
         lines: Numbers of the lines whose attention maps are plotted, from 1.
         names: Display names of the models, separated by commas. None uses the names of the directories.
         link_settings: Layer, head and shift of the attention, as arguments of `search_settings`. A missing
-            value
-            means the one that the model uses for word links.
+            value means the one that the model uses for word links.
         prior: Whether to use the attention before the target token is observed.
         bin_width: Width of an entropy bin in nats.
     """
@@ -104,17 +103,17 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
     if beyond:
         raise UsageError(f"--line {beyond[0]}: {inputs.source} has only {len(pairs)} lines")
     with open_output(inputs.output) as file:
-        folders = zip(names, inputs.models, strict=True)
-        models = [_load(name, folder, inputs, options.link_settings) for name, folder in folders]
-        found = {model.name: _compute_statistics(model, pairs, gold, inputs, options) for model in models}
-        for i, rows in enumerate(_tables(found)):
+        named_dirs = zip(names, inputs.models, strict=True)
+        models = [_load(name, directory, inputs, options.link_settings) for name, directory in named_dirs]
+        results = {model.name: _compute_statistics(model, pairs, gold, inputs, options) for model in models}
+        for i, rows in enumerate(_tables(results)):
             if i:
                 file.write("\n")
             write_table(file, rows)
-        figures = {
+        record = {
             "models": {
-                name: {"folder": str(folder), **found[name].to_dict()}
-                for name, folder in zip(names, inputs.models, strict=True)
+                name: {"folder": str(directory), **results[name].to_dict()}
+                for name, directory in zip(names, inputs.models, strict=True)
             },
             "source": str(inputs.source),
             "reference": str(inputs.reference),
@@ -122,12 +121,12 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
             "attention": "prior" if options.prior else "posterior",
             "alignment": {model.name: model.search.alignment.record() for model in models},
         }
-        write_json(inputs.json_file, figures)
+        write_json(inputs.json_file, record)
     if options.figures_dir is not None:
-        pictures = _charts({name: one.statistics for name, one in found.items()})
-        for line in options.lines or _select_line(list(found.values())):
-            pictures |= _maps(line, models, pairs, gold, options)
-        write_images(options.figures_dir, pictures)
+        images = _charts({name: one.statistics for name, one in results.items()})
+        for line in options.lines or _select_line(list(results.values())):
+            images |= _maps(line, models, pairs, gold, options)
+        write_images(options.figures_dir, images)
 
 
 def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
@@ -143,10 +142,10 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
     return gold
 
 
-def _load(name: str, folder: Path, inputs: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
+def _load(name: str, directory: Path, inputs: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
     from regard.api.loading import load_models, search_settings
 
-    model, text, base = load_models([folder], inputs.device, inputs.precision)
+    model, text, base = load_models([directory], inputs.device, inputs.precision)
     return _LoadedModel(name, model, text, search_settings(base, {"batch_size": inputs.batch_size, **chosen}))
 
 
@@ -161,7 +160,7 @@ def _compute_statistics(
     from regard.metrics.attention import score_links, summarize
 
     sentences: list[SentenceAttention | None] = []
-    total = steps = 0
+    log_prob = steps = 0
     for number, line in enumerate(track(model.force_decode(pairs), model.name, len(pairs)), 1):
         if line is None:
             sentences.append(None)
@@ -172,45 +171,45 @@ def _compute_statistics(
             # Gold links count words as the model splits them, so they must fit its tokenization.
             check_links(gold[number - 1].possible, words, f"{options.gold_path}:{number}", note)
         sentences.append(line.attention_statistics(model.search.alignment, options.prior, model.name))
-        total += float(line.log_probs.sum())
+        log_prob += float(line.log_probs.sum())
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
     if not kept:
         raise DataError(f"{inputs.source}: {model.name} had to skip all lines, as they are empty or too long")
     links, sets = (None, None) if gold is None else score_links(sentences, gold)
     # exp(x) overflows a float above x = 709.
-    perplexity = math.exp(-total / steps) if total / steps > -700 else None
+    perplexity = math.exp(-log_prob / steps) if log_prob / steps > -700 else None
     return _ModelResult(sentences, perplexity, summarize(kept, links, options.bin_width, sets))
 
 
 # Tables
 
 
-def _tables(found: dict[str, _ModelResult]) -> list[list[list[str]]]:
+def _tables(results: dict[str, _ModelResult]) -> list[list[list[str]]]:
     """Return three tables: all statistics, time steps by entropy, and sentences by coverage.
 
     The first row of each table is its header.
     """
-    scored = any(one.statistics.alignment is not None for one in found.values())
-    selects = any(one.statistics.selection is not None for one in found.values())
+    scored = any(one.statistics.alignment is not None for one in results.values())
+    selects = any(one.statistics.selection is not None for one in results.values())
     sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
     head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
-    single = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
-    for name, one in found.items():
-        figures = one.statistics
-        row = [name, str(figures.sentences), str(figures.steps)]
-        row += ["" if one.perplexity is None else f"{one.perplexity:.3f}", f"{100 * figures.accuracy:.2f}"]
-        row += [f"{figures.entropy:.4f}", f"{figures.support:.2f}", f"{100 * figures.coverage:.2f}"]
-        if figures.alignment is not None:
-            row += [f"{100 * figures.alignment.aer:.2f}", f"{1 - figures.alignment.aer:.3f}"]
-        if figures.selection is not None:
-            chosen = figures.selection
+    summary = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
+    for name, one in results.items():
+        statistics = one.statistics
+        row = [name, str(statistics.sentences), str(statistics.steps)]
+        row += ["" if one.perplexity is None else f"{one.perplexity:.3f}", f"{100 * statistics.accuracy:.2f}"]
+        row += [f"{statistics.entropy:.4f}", f"{statistics.support:.2f}", f"{100 * statistics.coverage:.2f}"]
+        if statistics.alignment is not None:
+            row += [f"{100 * statistics.alignment.aer:.2f}", f"{1 - statistics.alignment.aer:.3f}"]
+        if statistics.selection is not None:
+            chosen = statistics.selection
             row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
         else:
             row += [""] * len(sets)
-        single.append(row)
+        summary.append(row)
 
-    every = {name: one.statistics for name, one in found.items()}
+    every = {name: one.statistics for name, one in results.items()}
     columns = [f"{name} {what}" for name in every for what in ("steps %", "accuracy %")]
     entropies = [["entropy", *columns]]
     # The number of bins differs between models: it depends on the largest entropy of each.
@@ -230,7 +229,7 @@ def _tables(found: dict[str, _ModelResult]) -> list[list[list[str]]]:
         row = [f"{100 * low:g} to {100 * high:g}", *(f"{100 * one.shares[b]:.2f}" for one in bins)]
         if any(one.counts[b] for one in bins):
             coverages.append(row)
-    return [single, entropies, coverages]
+    return [summary, entropies, coverages]
 
 
 # Figures
@@ -242,20 +241,20 @@ def _charts(models: "dict[str, AttentionStatistics]") -> dict[str, str]:
     return {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
 
 
-def _select_line(found: list[_ModelResult]) -> list[int]:
+def _select_line(results: list[_ModelResult]) -> list[int]:
     """Return the number of the line on which the first and the last model differ most, in a list.
 
     The difference is that of the sums of entropies over all time steps. Lines that are too long for a
     readable figure are chosen only if there is no other line. The list is empty if no line was processed by
     both models.
     """
-    first, last = found[0].sentences, found[-1].sentences
-    apart: dict[int, float] = {}
+    first, last = results[0].sentences, results[-1].sentences
+    differences: dict[int, float] = {}
     for number, (one, other) in enumerate(zip(first, last, strict=True), 1):
         if one is not None and other is not None:
             long = len(one.entropies) > _MAX_FIGURE_TOKENS
-            apart[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
-    return [max(apart, key=apart.__getitem__)] if apart else []
+            differences[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
+    return [max(differences, key=differences.__getitem__)] if differences else []
 
 
 def _maps(

@@ -58,24 +58,24 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         raise UsageError(
             "--reference-links needs --aligner as well, for the links between source and translations"
         )
-    linking = _LinkSource.read(options)
+    link_source = _LinkSource.read(options)
     pairs = inputs.read_pairs()
-    linking.check(len(pairs), inputs.reference)
+    link_source.check(len(pairs), inputs.reference)
     with open_output(inputs.output) as file:
         search = {"num_return": 1, "batch_size": inputs.batch_size, **options.generation}
         translator = load_translator(
             inputs.models, inputs.device, inputs.precision, search, options.num_threads
         )
         sentences = _collect_sentences(
-            _translate(translator, pairs), pairs, translator, linking, options.lowercase
+            _translate(translator, pairs), pairs, translator, link_source, options.lowercase
         )
         if not sentences:
             raise DataError(f"{inputs.source}: all lines are too long for the model: nothing was translated")
         ranked, scores = sort_by_errors(sentences), corpus_scores(sentences)
         _show(file, ranked[: options.num_sentences or None], scores, len(sentences))
         aligner, links = options.aligner_dir, options.reference_links
-        figures = {
-            "models": [str(folder) for folder in inputs.models],
+        results = {
+            "models": [str(path) for path in inputs.models],
             "source": str(inputs.source),
             "reference": str(inputs.reference),
             "aligner": None if aligner is None else str(aligner),
@@ -85,7 +85,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
             **scores,
             "sentences": [sentence.record() for sentence in ranked],
         }
-        write_json(inputs.json_file, figures)
+        write_json(inputs.json_file, results)
     if aligner is None:
         print_message(
             "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only"
@@ -124,12 +124,14 @@ class _LinkSource:
         from regard.data.corpus import read_lines
         from regard.data.links import parse_links
 
-        folder, links = options.aligner_dir, options.reference_links
-        linker = None if folder is None else Linker.load(folder, options.lowercase, options.num_threads)
-        given = None
+        directory, links = options.aligner_dir, options.reference_links
+        linker = None if directory is None else Linker.load(directory, options.lowercase, options.num_threads)
+        reference_links = None
         if links is not None:
-            given = [parse_links(line, f"{links}:{n}") for n, line in enumerate(read_lines(links), 1)]
-        return cls(linker, given, str(links))
+            reference_links = [
+                parse_links(line, f"{links}:{n}") for n, line in enumerate(read_lines(links), 1)
+            ]
+        return cls(linker, reference_links, str(links))
 
     def check(self, lines: int, reference: Path) -> None:
         """Check that the file has one line of links per reference line.
@@ -140,8 +142,7 @@ class _LinkSource:
         if self.reference_links is not None and len(self.reference_links) != lines:
             raise DataError(
                 f"{self.name} has {len(self.reference_links)} lines but {reference} has {lines}: links need "
-                "one line "
-                "per reference line"
+                "one line per reference line"
             )
 
     def links(self, sentences: "Sequence[SentenceErrors]") -> "list[tuple[Links, Links]] | None":
@@ -172,7 +173,7 @@ def _collect_sentences(
     results: "Iterator[LineResult]",
     pairs: Sequence[tuple[str, str]],
     translator: "Translator | PhraseTranslator",
-    linking: _LinkSource,
+    link_source: _LinkSource,
     lowercase: bool,
 ) -> "list[SentenceErrors]":
     """Return the sentences as words, with their attention and links."""
@@ -184,7 +185,7 @@ def _collect_sentences(
         sentence_from_result(result, pairs[result.line.number - 1][1], translator, lowercase)
         for result in results
     ]
-    links = linking.links(sentences)
+    links = link_source.links(sentences)
     if links is None:
         return sentences
     return [replace(sentence, links=found) for sentence, found in zip(sentences, links, strict=True)]

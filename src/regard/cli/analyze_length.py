@@ -70,10 +70,10 @@ class _System:
             return self.model, []
         results = track(self.model.translate(enumerate_lines(sources)), self.name, len(sources))
         found = [(result.text, result.error is not None) for result in results]
-        refused = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
-        if len(refused) == len(found):
+        too_long_lines = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
+        if len(too_long_lines) == len(found):
             raise DataError(f"all lines are too long for {self.name}: nothing was translated")
-        return [text for text, _ in found], refused
+        return [text for text, _ in found], too_long_lines
 
 
 def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
@@ -94,8 +94,8 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
     sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
     lengths = count_lengths(sources, tokenize)
     buckets = bucket_by_length(lengths, options.bucket_width)
-    folder = options.aligner_dir
-    linker = None if folder is None else Linker.load(folder, options.lowercase, options.num_threads)
+    aligner_dir = options.aligner_dir
+    linker = None if aligner_dir is None else Linker.load(aligner_dir, options.lowercase, options.num_threads)
     with open_output(inputs.output) as file:
         systems = _open(inputs, names, len(pairs), options.generation)
         translated = {system.name: system.outputs(sources) for system in systems}
@@ -115,7 +115,7 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
             if i:
                 file.write("\n")
             write_table(file, _table({name: own[metric] for name, own in scores.items()}, buckets))
-        figures = {
+        results = {
             "systems": {
                 system.name: {
                     "path": str(system.path),
@@ -127,19 +127,19 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
             },
             "source": str(inputs.source),
             "reference": str(inputs.reference),
-            "aligner": None if folder is None else str(folder),
+            "aligner": None if aligner_dir is None else str(aligner_dir),
             "tokenize": tokenize,
             "lowercase": options.lowercase,
             "buckets": [{"low": b.low, "high": b.high, "sentences": len(b.sentence_ids)} for b in buckets],
             "lengths": lengths,
         }
-        write_json(inputs.json_file, figures)
+        write_json(inputs.json_file, results)
     if options.figures_dir is not None:
         write_images(options.figures_dir, {"by-length.svg": plot_by_length(scores, buckets)})
-    for name, (_, refused) in translated.items():
-        if refused:
+    for name, (_, too_long) in translated.items():
+        if too_long:
             print_message(
-                f"{name}: {len(refused)} of {len(pairs)} lines are too long for the model and were not "
+                f"{name}: {len(too_long)} of {len(pairs)} lines are too long for the model and were not "
                 "translated"
             )
 

@@ -20,15 +20,14 @@ def config(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="A TOML file, whose settings are checked and printed in full, or the path of a table "
-            "or option, "
-            "such as model.attention. Default: all options.",
+            help="A TOML file, whose settings are checked and printed in full, or the path of a table or "
+            "option, such as model.attention. Default: all options.",
             show_default=False,
         ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings that replace those of the file, as key=value.", show_default=False),
+        typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
     find: Annotated[
         str, typer.Option(help="Print only the options whose path or description contains this text.")

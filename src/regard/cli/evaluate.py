@@ -123,9 +123,9 @@ def evaluate_command(
         raise UsageError("--gold-links and --predicted-links need each other: give both or neither")
     if baseline is not None and hypothesis is None:
         raise UsageError("--baseline needs HYPOTHESIS and REFERENCE for a comparison")
-    linked = LinkFiles(reference_links, hypothesis_links, baseline_links, source)
+    link_files = LinkFiles(reference_links, hypothesis_links, baseline_links, source)
     if hypothesis is None:
-        linked.check(False, False)
+        link_files.check(False, False)
         if sentence_scores is not None:
             raise UsageError("--sentence-scores needs HYPOTHESIS and REFERENCE")
     # An option without effect is an error: otherwise a typing mistake could go unnoticed.
@@ -133,7 +133,7 @@ def evaluate_command(
         raise UsageError("--target has no effect without --gold-links")
     if source is not None and gold_links is None and "drop" not in _metrics(metrics):
         raise UsageError("--source has no effect without --metrics drop or --gold-links")
-    figures: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
             raise UsageError(f"there is no reference for {hypothesis}: give HYPOTHESIS REFERENCE")
@@ -148,7 +148,7 @@ def evaluate_command(
                 f"--metrics {metrics}: REP and DROP need exactly one reference, but {len(reference)} are "
                 "given"
             )
-        linked.check("drop" in names, baseline is not None)
+        link_files.check("drop" in names, baseline is not None)
         if rep_parameters != REP_PARAMETERS and "rep" not in names:
             raise UsageError("--rep-parameters has no effect without --metrics rep")
         score = partial(
@@ -161,15 +161,15 @@ def evaluate_command(
             repetition=_repetition(rep_parameters),
         )
         sampling = {"resamples": num_bootstrap_samples, "seed": seed}
-        figures |= sampling | _translation(
-            hypothesis, reference, baseline, names, tokenize, linked, score, sentence_scores
+        results |= sampling | _translation(
+            hypothesis, reference, baseline, names, tokenize, link_files, score, sentence_scores
         )
     if gold_links is not None and predicted_links is not None:
-        figures |= _alignment(gold_links, predicted_links, source, target, num_bootstrap_samples, seed)
+        results |= _alignment(gold_links, predicted_links, source, target, num_bootstrap_samples, seed)
     if log_probs is not None:
-        figures |= _perplexity(log_probs)
-    _show(figures)
-    write_json(json_file, figures)
+        results |= _perplexity(log_probs)
+    _show(results)
+    write_json(json_file, results)
 
 
 def _metrics(text: str) -> list[str]:
@@ -224,26 +224,26 @@ def _translation(
             truths[0] if known else None, [text if known else None for text in systems], len(first)
         )
 
-    figures: dict[str, Any] = {
+    results: dict[str, Any] = {
         "hypothesis": str(hypothesis),
         "references": [str(path) for path in references],
     }
     if other is not None:
-        figures["other"] = str(other)
-    figures |= link_files.to_dict()
-    figures |= {"sentences": len(first)}
+        results["other"] = str(other)
+    results |= link_files.to_dict()
+    results |= {"sentences": len(first)}
     intervals, signatures, comparison = {}, {}, {}
     found = score(systems, truths, drops=drops)
     if sentences is not None:
         _write_sentences(sentences, found)
     for name, one in found.items():
         signatures[name] = one.signature
-        figures[name] = one.score
+        results[name] = one.score
         intervals[name] = [one.low, one.high]
         if one.comparison is not None:
             comparison[name] = asdict(one.comparison)
-    figures |= {"intervals": intervals, "signatures": signatures}
-    return figures | ({"comparison": comparison} if comparison else {})
+    results |= {"intervals": intervals, "signatures": signatures}
+    return results | ({"comparison": comparison} if comparison else {})
 
 
 def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
@@ -332,10 +332,10 @@ def _perplexity(path: Path) -> dict[str, Any]:
                     raise ValueError
                 total += log_prob
             except ValueError:
-                message = (
-                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by"
-                )
-                raise DataError(message + " `regard score --token-scores`") from None
+                raise DataError(
+                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by "
+                    "`regard score --token-scores`"
+                ) from None
             tokens += 1
     if not tokens:
         raise DataError(f"{path}: the file contains no tokens")
@@ -346,10 +346,10 @@ def _perplexity(path: Path) -> dict[str, Any]:
     return {"perplexity": math.exp(-total / tokens), "tokens": tokens}
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(results: dict[str, Any]) -> None:
     """Print a table on a terminal, and tab-separated lines otherwise."""
     console = Console(highlight=False, markup=False)
-    rows = _rows(figures)
+    rows = _rows(results)
     if not console.is_terminal:
         print("\n".join("\t".join(row) for row in (list(rows[0]), *(row.values() for row in rows))))
         return
@@ -365,18 +365,18 @@ def _show(figures: dict[str, Any]) -> None:
             console.print(f"{row['metric']} {row['signature']}", style="dim", soft_wrap=True)
 
 
-def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
+def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
     from regard.api.evaluation import LABELS
 
     rows = []
-    for name in figures.get("intervals", {}):
+    for name in results.get("intervals", {}):
         row = {
             "metric": LABELS[name],
-            "score": f"{figures[name]:.2f}",
-            "95 %": _interval(figures["intervals"][name]),
+            "score": f"{results[name]:.2f}",
+            "95 %": _interval(results["intervals"][name]),
         }
-        compared = figures.get("comparison", {}).get(name)
+        compared = results.get("comparison", {}).get(name)
         if compared:
             other, difference = compared["other"], compared["difference"]
             row |= {
@@ -385,13 +385,13 @@ def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
                 "95 % of diff.": _interval([difference["low"], difference["high"]]),
                 "p": f"{compared['p_value']:.3f}",
             }
-        rows.append(row | {"signature": figures["signatures"][name]})
+        rows.append(row | {"signature": results["signatures"][name]})
     for name, label in (("precision", "precision %"), ("recall", "recall %"), ("aer", "AER %")):
-        if name in figures:
-            interval = _interval([100 * end for end in figures["aer_interval"]]) if name == "aer" else ""
-            rows.append({"metric": label, "score": f"{100 * figures[name]:.2f}", "95 %": interval})
-    if "perplexity" in figures:
-        rows.append({"metric": "perplexity", "score": f"{figures['perplexity']:.4f}"})
+        if name in results:
+            interval = _interval([100 * end for end in results["aer_interval"]]) if name == "aer" else ""
+            rows.append({"metric": label, "score": f"{100 * results[name]:.2f}", "95 %": interval})
+    if "perplexity" in results:
+        rows.append({"metric": "perplexity", "score": f"{results['perplexity']:.4f}"})
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return [{column: row.get(column, "") for column in columns} for row in rows]
 

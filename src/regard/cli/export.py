@@ -38,8 +38,8 @@ def export(
         raise UsageError(f"unknown engine {engine!r}: expected ctranslate2")
     from rich.console import Console
 
-    from regard.export.ctranslate2 import export_ctranslate2 as run
+    from regard.export.ctranslate2 import export_ctranslate2
 
-    run(model, output_dir, quantization, overwrite)
+    export_ctranslate2(model, output_dir, quantization, overwrite)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights", markup=False)

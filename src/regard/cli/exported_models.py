@@ -21,11 +21,11 @@ def check_not_exported(directories: Sequence[Path]) -> None:
     from regard.experiment import CONFIG_FILE
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
-    for folder in directories:
+    for directory in directories:
         # A directory may have both kinds of weights; regard then uses its own.
-        exported = (folder / EXPORTED_FILE).exists() and (folder / CONFIG_FILE).exists()
-        if exported and not (folder / MODEL_FILE).exists():
-            raise UsageError(f"{folder}: this is an exported model. Add --engine ctranslate2.")
+        exported = (directory / EXPORTED_FILE).exists() and (directory / CONFIG_FILE).exists()
+        if exported and not (directory / MODEL_FILE).exists():
+            raise UsageError(f"{directory}: this is an exported model. Add --engine ctranslate2.")
 
 
 def load_exported_translator(
@@ -59,8 +59,8 @@ def load_exported_translator(
     from regard.export.translator import ExportedTranslator, load_exported
 
     model = load_exported(directories[0], device, num_threads)
-    wide = max(
-        model.search.beam_size, options.get("num_return") or 1
-    )  # a beam of N holds at most N translations
-    beam = wide if options.get("beam_size") is None else options["beam_size"]
-    return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam}))
+    beam_size = options.get("beam_size")
+    if beam_size is None:
+        # A beam of N holds at most N translations.
+        beam_size = max(model.search.beam_size, options.get("num_return") or 1)
+    return ExportedTranslator(model, search_settings(model.search, {**options, "beam_size": beam_size}))

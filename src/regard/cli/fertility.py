@@ -88,12 +88,11 @@ def fertility(
 ) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
-    The output has the fertilities of one sentence per line, in the format of `regard translate
-    --fertilities`.
-    The links are those of the forward direction, which links each target word to at most one source word. For
-    text without translations, a tagger trained with --save-predictor predicts the expected fertilities. Use
-    --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
-    refer to the tokens of this model.
+    The output has the fertilities of one sentence per line, in the format of --fertilities of `regard
+    translate`. The links are those of the forward direction, which links each target word to at most one
+    source word. For text without translations, a tagger trained with --save-predictor predicts the expected
+    fertilities. Use --model for a model with subword tokens or with a tokenizer that separates punctuation:
+    fertilities then refer to the tokens of this model.
 
     Example: regard fertility train.de train.en --per-word -o fertility.tsv
     """
@@ -141,7 +140,7 @@ def fertility(
     _write(sentences, counts, per_word, slack, output)
     found = Counter(count for own in counts for count in own)
     total = sum(found.values())
-    figures: dict[str, Any] = {
+    results: dict[str, Any] = {
         "sentences": len(counts),
         "words": total,
         "mean": sum(count * number for count, number in found.items()) / max(1, total),
@@ -149,55 +148,54 @@ def fertility(
     }
     shares = (f"{count}: {100 * found[count] / total:.1f} %" for count in sorted(found))
     typer.echo("fertilities " + ", ".join(shares), err=True)
-    write_json(json_file, figures)
+    write_json(json_file, results)
 
 
 def _write(
     sentences: list[list[str]],
     counts: list[list[int]] | list[list[float]],
-    words: bool,
-    add: float,
+    per_word: bool,
+    slack: float,
     output: Path | None,
 ) -> None:
     """Write the fertilities, one line per sentence or one line per word."""
     from regard.cli.output import open_output
 
     with open_output(output) as file:
-        if words:
-            for line in _summarize_words(sentences, counts, add):
+        if per_word:
+            for line in _summarize_words(sentences, counts, slack):
                 file.write(line + "\n")
         else:
             for own in counts:
                 # A fertility of 0 would forbid all attention to the word, so the minimum is 1.
-                file.write(" ".join(f"{max(count, 1) + add:g}" for count in own) + "\n")
+                file.write(" ".join(f"{max(count, 1) + slack:g}" for count in own) + "\n")
 
 
-def _predict(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
+def _predict(sentences: list[list[str]], directory: Path, threads: int) -> list[list[float]]:
     """Return the fertility that a tagger predicts for each source word."""
     from regard.training.device import set_num_threads
     from regard.training.fertility_predictor import FertilityPredictor
 
     set_num_threads(threads or None)
-    return FertilityPredictor.load(folder).expected_fertilities(sentences)
+    return FertilityPredictor.load(directory).expected_fertilities(sentences)
 
 
 def _train(
-    folder: Path, sentences: list[list[list[str]]], counted: list[list[list[int]]], threads: int, seed: int
+    directory: Path, sentences: list[list[list[str]]], counted: list[list[list[int]]], threads: int, seed: int
 ) -> dict[str, Any]:
     """Train a tagger on the first text and return its validation scores on the second."""
     from regard.training.device import set_num_threads
-    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences
-    from regard.training.fertility_predictor import train_predictor as run
+    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
 
     set_num_threads(threads or None)
     train, valid = (TaggedSentences(*text) for text in zip(sentences, counted, strict=True))
-    result = run(folder, train, valid, seed=seed)
+    result = train_predictor(directory, train, valid, seed=seed)
     if result.signal is not None:
         typer.echo("The state is saved. Run the same command again to resume.", err=True)
         raise typer.Exit(128 + result.signal)
-    score = FertilityPredictor.load(folder).score(valid)
+    score = FertilityPredictor.load(directory).score(valid)
     shares = f"accuracy {100 * score.accuracy:.2f} %, F1 on fertilities other than 1 {100 * score.f1:.2f} %"
-    typer.echo(f"validation {shares}. The predictor is in {folder}.", err=True)
+    typer.echo(f"validation {shares}. The predictor is in {directory}.", err=True)
     return {"words": score.num_words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
 
 
@@ -240,8 +238,8 @@ def _count_aligned(
     found: list[list[list[int]]] = []
     counted = align_fertilities(corpora, TrainingSetup(num_threads=threads, seed=seed))
     for corpus, counts in zip(corpora, counted, strict=True):
-        edges = corpus.source.offsets.tolist()
-        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges)])
+        offsets = corpus.source.offsets.tolist()
+        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(offsets)])
     return found
 
 
@@ -269,7 +267,7 @@ def _count_links(sentences: list[list[str]], source: Path, links: Path) -> list[
 
 
 def _summarize_words(
-    sentences: list[list[str]], counts: list[list[int]] | list[list[float]], add: float
+    sentences: list[list[str]], counts: list[list[int]] | list[list[float]], slack: float
 ) -> Iterator[str]:
     """Yield lines with word, maximum fertility, mean fertility and count, by descending count."""
     found: dict[str, list[float]] = {}
@@ -277,4 +275,4 @@ def _summarize_words(
         for word, count in zip(words, own, strict=True):
             found.setdefault(word, []).append(count)
     for word, own in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield f"{word}\t{max(1, *own) + add:g}\t{sum(own) / len(own):.3f}\t{len(own)}"
+        yield f"{word}\t{max(1, *own) + slack:g}\t{sum(own) / len(own):.3f}\t{len(own)}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figures"]
 
-_ATTENTION = "With difference, history, self-attention and translations"
+_ATTENTION_PANEL = "With difference, history, self-attention and translations"
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,21 @@ class _FigureKind:
         description: Content of the figure and the paper that it comes from.
         inputs: Models or files that the figure is plotted from.
         function: Module in `regard.cli.plotting` and function that plot the figure. The module is imported
-            only
-            when it is needed.
+            only when it is needed.
     """
 
     description: str
     inputs: str
     function: tuple[str, str]
 
-    def make(self, given: "FigureInput") -> "PlottedFigure":
+    def plot(self, inputs: "FigureInput") -> "PlottedFigure":
         from importlib import import_module
 
         module, function = self.function
-        make: Callable[[FigureInput], PlottedFigure] = getattr(
+        plot_figure: Callable[[FigureInput], PlottedFigure] = getattr(
             import_module(f"regard.cli.plotting.{module}"), function
         )
-        return make(given)
+        return plot_figure(inputs)
 
 
 _FIGURES = {
@@ -120,14 +119,16 @@ def figures(
         Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION)
+        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION_PANEL)
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION),
+        typer.Option(
+            help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION_PANEL
+        ),
     ] = None,
     line: Annotated[
-        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION)
+        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION_PANEL)
     ] = 1,
     layer: LayerOption = None,
     head: HeadOption = None,
@@ -138,7 +139,7 @@ def figures(
             "--prior",
             help="Use the prior attention, before the target token is observed. Default: the posterior "
             "attention, given the target token.",
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_ATTENTION_PANEL,
         ),
     ] = False,
     token: Annotated[
@@ -147,13 +148,16 @@ def figures(
             help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
             "the middle.",
             show_default=False,
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_ATTENTION_PANEL,
             min=-1_000_000,
             max=1_000_000,
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION)
+        str,
+        typer.Option(
+            help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION_PANEL
+        ),
     ] = "auto",
 ) -> None:
     """Plot the figures of the papers as SVG images and, for print, as PNG images.
@@ -178,31 +182,31 @@ def figures(
     if name not in _FIGURES:
         raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_FIGURES)}")
     chosen = AttentionSelection(layer, head, shift, prior)
-    given = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
-    made = _FIGURES[name].make(given)
+    inputs = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
+    figure = _FIGURES[name].plot(inputs)
     # Render everything before writing, so that an error leaves no files behind.
-    printed = _render_png(made.images) if png else {}
-    write_images(output_dir, made.images)
-    _write(output_dir, printed)
-    write_json(json_file, made.values)
+    png_images = _render_png(figure.images) if png else {}
+    write_images(output_dir, figure.images)
+    _write(output_dir, png_images)
+    write_json(json_file, figure.values)
     if table:
         with open_output(None) as file:
-            write_table(file, made.rows)
+            write_table(file, figure.rows)
 
 
-def _render_png(pictures: dict[str, str]) -> dict[str, bytes]:
+def _render_png(images: dict[str, str]) -> dict[str, bytes]:
     """Return the images in PNG format, by file name."""
     from regard.report.picture import render_png
 
-    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in pictures.items()}
+    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in images.items()}
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(directory: Path, files: dict[str, bytes]) -> None:
     from regard.cli.progress import print_message
     from regard.data.files import write_atomic
 
     # A name such as "a/b" must not create a subdirectory.
     for name, content in files.items():
-        path = folder / name.replace("/", "-")
+        path = directory / name.replace("/", "-")
         write_atomic(path, content)
         print_message(f"wrote {path}")

@@ -52,11 +52,11 @@ class Linker:
 
         corpus = self._corpus(pairs)
         sides = corpus.source.tokens, corpus.target.tokens
-        strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
-        if strange > _MAX_UNKNOWN_SHARE:
+        unknown_share = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
+        if unknown_share > _MAX_UNKNOWN_SHARE:
             print_message(
-                f"{strange:.0%} of the words are not in the vocabulary of the aligner. Train it on text "
-                "that is split into words in the same way as by the tokenizers of the model."
+                f"{unknown_share:.0%} of the words are not in the vocabulary of the aligner. Train it on "
+                "text that is split into words in the same way as by the tokenizers of the model."
             )
 
     def _corpus(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "Corpus":

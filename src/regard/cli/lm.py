@@ -59,9 +59,9 @@ def lm(
     from regard.smt.language_model import read_sentences
 
     if (text is None) == (model_path is None):
-        raise UsageError("regard lm: give either a training text or --model with an ARPA file")
+        raise UsageError("give either a training text or --model with an ARPA file")
     if output is None and perplexity is None:
-        raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
+        raise UsageError("there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:
         # The name of the file is used in error messages.
         model = estimate_language_model(read_sentences(text), order, str(text))
@@ -70,13 +70,13 @@ def lm(
         model = read_arpa(model_path)
     levels = model.trie.levels
     counts = [end - start for start, end in pairwise(levels[1:])]
-    figures: dict[str, object] = {"order": model.order, "ngrams": counts}
+    results: dict[str, object] = {"order": model.order, "ngrams": counts}
     print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
     if output is not None:
         write_arpa(model, output)
     if perplexity is not None:
         found = model.perplexity(read_sentences(perplexity))
-        figures |= {
+        results |= {
             "perplexity": found.with_unknown,
             "perplexity_known": found.without_unknown,
             "words": found.num_words,
@@ -89,4 +89,4 @@ def lm(
                 f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
                 f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
             )
-    write_json(json_file, figures)
+    write_json(json_file, results)

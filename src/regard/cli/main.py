@@ -91,7 +91,7 @@ def main() -> None:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except BrokenPipeError:
-        # The reading end of the pipe was closed (`| head`). This is not an error, so print no message.
+        # The reader of the pipe has exited (`| head`). This is not an error, so print no message.
         _discard_output()
         sys.exit(1)
     except OSError as error:

@@ -26,13 +26,13 @@ def prepare(
     from rich.console import Console
 
     from regard.cli.progress import preparation_progress
-    from regard.data.dataset import prepare_data as run
+    from regard.data.dataset import prepare_data
     from regard.data.swap_detection import warn_if_swapped
     from regard.experiment import read_run_config
 
     settings = read_run_config(config, overrides or [])
     with preparation_progress() as progress:
-        prepared = run(settings.data, progress=progress)
+        prepared = prepare_data(settings.data, progress=progress)
     warn_if_swapped(prepared)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     text = prepared.text

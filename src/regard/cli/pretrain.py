@@ -40,8 +40,8 @@ def pretrain_command(
     from regard.training.distributed import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
-    folder = output_dir or Path(settings.output_dir or config.stem)
-    result = run(settings, folder)
+    directory = output_dir or Path(settings.output_dir or config.stem)
+    result = run(settings, directory)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -49,7 +49,9 @@ def pretrain_command(
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best_score is not None:
-            found = f"Best validation perplexity: {result.progress.best_score:.2f}. The model is in {folder}."
+            found = (
+                f"Best validation perplexity: {result.progress.best_score:.2f}. The model is in {directory}."
+            )
             console.print(found, markup=False)
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)

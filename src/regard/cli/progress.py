@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show progress bars for `regard.data.dataset.prepare`, one per stage.
+    """Show progress bars for `regard.data.dataset.prepare_data`, one per stage.
 
     Yields:
         A callback that receives the name of a stage, the number of finished items, and their total or None.

@@ -52,9 +52,8 @@ beam_size = 5
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
 EPOCHS = 5
 EXAMPLES = 5
-MAX_MAP_TOKENS = (
-    14  # maximum number of source tokens of an example, so that its attention map fits a terminal
-)
+# Maximum number of source tokens of an example, so that its attention map fits a terminal.
+MAX_MAP_TOKENS = 14
 
 
 def quickstart(
@@ -80,41 +79,41 @@ def quickstart(
     from regard.data.phrasebook import write_splits
     from regard.experiment import RunConfig, load_model, train
 
-    talk = Console(stderr=True, highlight=False)
-    begun = time.monotonic()
-    talk.rule("1. Corpus: German-English sentence pairs with gold word links", align="left")
+    console = Console(stderr=True, highlight=False)
+    start = time.monotonic()
+    console.rule("1. Corpus: German-English sentence pairs with gold word links", align="left")
     write_splits(output_dir / "corpus", SIZES, seed=1)
     path = output_dir / "quickstart.toml"
     if not path.exists():
         write_atomic(path, CONFIG.format(folder=output_dir.as_posix(), epochs=EPOCHS).encode())
-    talk.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
+    console.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
     result = train(read_config(RunConfig, path), output_dir / "model", preparation_progress)
     if result.signal is not None:
-        talk.print("The state is saved. Run the same command again to resume.")
+        console.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + result.signal)
-    talk.rule("3. Translation and evaluation of the test set", align="left")
+    console.rule("3. Translation and evaluation of the test set", align="left")
     loaded = load_model(output_dir / "model")
     test = output_dir / "corpus" / "test"
     results = _translate(loaded, test.with_suffix(".de"), output_dir / "test.en")
-    figures: dict[str, Any] = {
+    summary: dict[str, Any] = {
         **_scores(results, test.with_suffix(".en")),
         "aer": _alignment_error(loaded, test),
         "training_seconds": round(result.progress.seconds, 1),
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - start, 1),
     }
-    _show(results, test.with_suffix(".en"), figures)
-    write_json(json_file, figures)
-    _print_next_steps(talk, output_dir)
+    _show(results, test.with_suffix(".en"), summary)
+    write_json(json_file, summary)
+    _print_next_steps(console, output_dir)
 
 
-def _translate(loaded: "LoadedModel", source: Path, out: Path) -> "list[LineResult]":
+def _translate(loaded: "LoadedModel", source: Path, output: Path) -> "list[LineResult]":
     from regard.cli.output import open_output
     from regard.data.corpus import read_lines
     from regard.decoding.translator import Translator, enumerate_lines
 
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
     results = list(translator.translate(enumerate_lines(read_lines(source))))
-    with open_output(out) as file:
+    with open_output(output) as file:
         file.write("".join(result.text + "\n" for result in results))
     return results
 
@@ -145,11 +144,11 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     return round(alignment_score(links, list(read_gold_links(test.with_suffix(".talp")))).aer, 4)
 
 
-def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, Any]) -> None:
+def _show(results: "Sequence[LineResult]", reference: Path, summary: dict[str, Any]) -> None:
     from regard.data.corpus import read_lines
     from regard.report.terminal import terminal_map
 
-    out = Console(highlight=False)
+    console = Console(highlight=False)
     references = list(read_lines(reference))
     short = [
         row
@@ -158,43 +157,43 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
     ]
     for row in short[:EXAMPLES]:
         result, best = results[row], results[row].translations[0]
-        out.print()
-        out.print("source     ", result.line.text, markup=False)
-        out.print("reference  ", references[row], markup=False)
-        out.print("translation", result.text, markup=False)
-        out.print(terminal_map(best.weights, result.source_tokens, best.tokens, legend=row == short[0]))
+        console.print()
+        console.print("source     ", result.line.text, markup=False)
+        console.print("reference  ", references[row], markup=False)
+        console.print("translation", result.text, markup=False)
+        console.print(terminal_map(best.weights, result.source_tokens, best.tokens, legend=row == short[0]))
     table = Table("score", "", "", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     table.add_row(
-        "BLEU", f"{figures['bleu']:.2f}", "500 sentences of the test set, tokenized; higher is better"
+        "BLEU", f"{summary['bleu']:.2f}", "500 sentences of the test set, tokenized; higher is better"
     )
-    table.add_row("chrF", f"{figures['chrf']:.2f}", "F-score of character n-grams; higher is better")
+    table.add_row("chrF", f"{summary['chrf']:.2f}", "F-score of character n-grams; higher is better")
     table.add_row(
         "AER",
-        f"{100 * figures['aer']:.2f} %",
+        f"{100 * summary['aer']:.2f} %",
         "alignment error of the highest attention against gold links; lower is better",
     )
     table.add_row(
         "time",
-        f"{figures['seconds']:.0f} s",
-        f"for this command; {figures['training_seconds']:.0f} s of training in total",
+        f"{summary['seconds']:.0f} s",
+        f"for this command; {summary['training_seconds']:.0f} s of training in total",
     )
-    out.print()
-    out.print(table)
+    console.print()
+    console.print(table)
 
 
-def _print_next_steps(talk: Console, folder: Path) -> None:
-    model, corpus = folder / "model", folder / "corpus"
-    talk.rule("Next", align="left")
+def _print_next_steps(console: Console, directory: Path) -> None:
+    model, corpus = directory / "model", directory / "corpus"
+    console.rule("Next", align="left")
     for line in (
         f"echo 'Der Hund schläft .' | regard translate {model} --show-attention",
-        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map-1.svg, map-2.svg...",
+        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map.svg, map-2.svg...",
         f"regard translate {model} --input {corpus}/test.de --links-output links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold-links {corpus}/test.talp "
-        f"--tokenize none -o {folder}/report.html        # open this file in a browser",
-        f"regard train {folder}/quickstart.toml model.attention.normalizer=sparsemax --output-dir "
-        f"{folder}/sparse",
+        f"--tokenize none -o {directory}/report.html        # open this file in a browser",
+        f"regard train {directory}/quickstart.toml model.attention.normalizer=sparsemax --output-dir "
+        f"{directory}/sparse",
         "regard config          # all options; recipes/ has configurations for real data",
     ):
-        talk.print("  " + line, markup=False, soft_wrap=True)
+        console.print("  " + line, markup=False, soft_wrap=True)

@@ -72,8 +72,7 @@ def report(
         Path | None,
         typer.Option(
             help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped "
-            "words. Its "
-            "links are also shown on the attention maps.",
+            "words. Its links are also shown on the attention maps.",
             show_default=False,
         ),
     ] = None,
@@ -151,14 +150,13 @@ def report(
     check_tokenizer(tokenize)
     if (test is None) == (not config_test):
         raise UsageError(
-            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the "
-            "configuration of "
-            "the first model"
+            "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration "
+            "of the first model"
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)
     source, reference = text.files
     inputs = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
-    called = inputs.display_names(names)
+    display_names = inputs.display_names(names)
     search = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -168,7 +166,9 @@ def report(
         "shift": shift,
     }
     with open_output(output) as file:
-        systems = _collect(inputs, called, text, search, attention_maps == "all", lowercase, num_threads)
+        systems = _collect(
+            inputs, display_names, text, search, attention_maps == "all", lowercase, num_threads
+        )
         if gold_links is not None:
             _check_gold(systems, text, gold_links)
         if aligner is not None:
@@ -178,7 +178,7 @@ def report(
             linker.warn_if_unknown_words(_words(systems[0]))
             systems = [add_word_links(system, linker.align) for system in systems]
         scores = compute_scores(systems, text.pairs, tokenize, lowercase, meteor, text.gold)
-        name = title or f"{', '.join(called)}: {source.name}"
+        name = title or f"{', '.join(display_names)}: {source.name}"
         page = Report(
             name,
             str(source),
@@ -264,7 +264,7 @@ def _collect(
     names: Sequence[str],
     text: _TestSet,
     search: dict[str, Any],
-    every: bool,
+    all_layers: bool,
     lowercase: bool,
     threads: int | None,
 ) -> "list[SystemResults]":
@@ -274,35 +274,35 @@ def _collect(
     from regard.report.systems import collect_model, collect_translations
     from regard.report.training_curves import read_curves
 
-    given: dict[str, list[str]] = {}
+    translations: dict[str, list[str]] = {}
     for name, path in zip(names, inputs.models, strict=True):
         # Read files before running models, which takes longer, so that a wrong file is reported at once.
         if path.is_dir():
             continue
         if not path.exists():
             raise UsageError(f"{path}: no such model directory or file with translations")
-        given[name] = list(read_lines(path))
-        if len(given[name]) != text.num_lines:
+        translations[name] = list(read_lines(path))
+        if len(translations[name]) != text.num_lines:
             raise DataError(
-                f"{path} has {len(given[name])} lines but {text.files[0]} has {text.num_lines}: "
+                f"{path} has {len(translations[name])} lines but {text.files[0]} has {text.num_lines}: "
                 "translations need one line per source line"
             )
     settings = {"num_return": 1, "batch_size": inputs.batch_size, **search}
     found: dict[str, SystemResults] = {}
-    cutting: TextProcessor | None = None
+    processor: TextProcessor | None = None
     for name, path in zip(names, inputs.models, strict=True):
-        if name in given:
+        if name in translations:
             continue
         translator = load_translator([path], inputs.device, inputs.precision, settings, threads)
         found[name] = collect_model(
-            name, path, translator, text.pairs, track, every, lowercase, read_curves(path)
+            name, path, translator, text.pairs, track, all_layers, lowercase, read_curves(path)
         )
         # Files with translations are tokenized as by the first model, for comparable REP and DROP.
-        cutting = cutting or translator.text
+        processor = processor or translator.text
     for name, path in zip(names, inputs.models, strict=True):
-        if name in given:
-            own_lines = given[name][: len(text.pairs)]
-            found[name] = collect_translations(name, path, own_lines, text.pairs, cutting, lowercase)
+        if name in translations:
+            own_lines = translations[name][: len(text.pairs)]
+            found[name] = collect_translations(name, path, own_lines, text.pairs, processor, lowercase)
     return [found[name] for name in names]
 
 
@@ -317,8 +317,8 @@ def _check_gold(systems: "Sequence[SystemResults]", text: _TestSet, gold: Path) 
 
     assert text.gold is not None
     for system in systems:
-        for one, links, looked in zip(system.sentences, text.gold, system.attention, strict=False):
-            if looked is not None:
+        for one, links, attention in zip(system.sentences, text.gold, system.attention, strict=False):
+            if attention is not None:
                 words = {"source": len(one.sentence.source), "reference": len(one.sentence.reference)}
                 where = f"{gold}:{one.sentence.line}"
                 check_links(links.possible, words, where, f" with the tokenization of {system.name}")
@@ -341,10 +341,10 @@ def _notes(systems: "Sequence[SystemResults]", text: _TestSet, tokenize: str) ->
             "expects detokenized text. Use --tokenize none for tokenized text."
         )
     for system in systems:
-        refused = sum(one.error is not None for one in system.sentences)
-        if refused:
+        num_too_long = sum(one.error is not None for one in system.sentences)
+        if num_too_long:
             notes.append(
-                f"{system.name}: {refused} lines are too long for the model and were not translated."
+                f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
             )
         if system.curves is not None and system.curves.num_malformed_lines:
             notes.append(

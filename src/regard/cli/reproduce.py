@@ -105,8 +105,8 @@ def reproduce(
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
     chosen = _table(table)
-    numbers = _seeds(seeds)
-    places = column_numbers(columns)
+    seed_list = _seeds(seeds)
+    column_list = column_numbers(columns)
 
     from regard.cli.output import open_output, write_json
     from regard.reproduce.experiment_text import find_tables, write_text
@@ -127,12 +127,12 @@ def reproduce(
         *(["raw"] if raw else []),
         size,
     ]
-    folder = output_dir or Path("reproduce") / chosen.recipes / "-".join(parts)
-    place = folder / "text"
+    directory = output_dir or Path("reproduce") / chosen.recipes / "-".join(parts)
+    text_dir = directory / "text"
     text = (
-        find_tables(data_dir, place, places)
+        find_tables(data_dir, text_dir, column_list)
         if tables
-        else write_text(data_dir, place, target_language, max_train_pairs, raw)
+        else write_text(data_dir, text_dir, target_language, max_train_pairs, raw)
     )
     missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
@@ -140,10 +140,10 @@ def reproduce(
             typer.echo(f"{name} is omitted: {why}", err=True)
     planned = plan(
         chosen,
-        folder,
+        directory,
         text,
         size,
-        numbers,
+        seed_list,
         metrics=[name for name, why in missing.items() if why is None],
         rows=[] if rows is None else rows.split(","),
         overrides=settings or [],
@@ -191,12 +191,12 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
 
     from regard.reproduce.results import sentence_counts
 
-    printed = {name for one in results for name, cell in one.cells.items() if cell.published is not None}
+    published = {name for one in results for name, cell in one.cells.items() if cell.published is not None}
     grid = Grid(box=None, pad_edge=False, title=table.title, title_justify="left")
     grid.add_column("", no_wrap=True)
     for metric in table.metrics:
         grid.add_column(metric.label, justify="right", no_wrap=True)
-        if metric.name in printed:
+        if metric.name in published:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
     for result in results:
         cells = [result.row.label]
@@ -204,13 +204,13 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
             cell = result.cells.get(metric.name)
             mark = "*" if cell and cell.difference is not None and cell.difference.p_value < 0.05 else " "
             cells.append("- " if cell is None else f"{cell.estimate.value:.2f}{mark}")
-            if metric.name in printed:
+            if metric.name in published:
                 cells.append("" if cell is None or cell.published is None else f"{cell.published:.2f}")
         grid.add_row(*cells)
     if counts := sentence_counts(table, results):
         cells = ["sentences"]
         for metric, count in zip(table.metrics, counts, strict=True):
-            cells += [f"{count} ", *([""] if metric.name in printed else [])]
+            cells += [f"{count} ", *([""] if metric.name in published else [])]
         grid.add_row(*cells, style="dim")
     console = Console(highlight=False)
     # Let a row that is wider than the terminal wrap, because truncated numbers would be misleading.

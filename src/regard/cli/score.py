@@ -57,7 +57,8 @@ def score(
     length_penalty: Annotated[
         float,
         typer.Option(
-            help="Alpha of the length penalty: scores are divided by ((5 + length) / 6)^alpha. 0: none.",
+            help="Alpha of the length penalty: scores are divided by ((5 + length) / 6)^alpha. 0 "
+            "disables it.",
             min=0,
         ),
     ] = 0.0,
@@ -119,7 +120,7 @@ def score(
     search = search_settings(base, {**penalties, **others})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, text)
-    figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
+    results: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
     resegmented = 0
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
@@ -131,30 +132,30 @@ def score(
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             if found is None:
-                figures["skipped"] += 1
+                results["skipped"] += 1
                 file.write("\n" if token_scores else "nan\n")
                 continue
-            figures["sentences"] += 1
-            figures["tokens"] += len(found.token_log_probs)
-            figures["log_probability"] += found.log_probability
+            results["sentences"] += 1
+            results["tokens"] += len(found.token_log_probs)
+            results["log_probability"] += found.log_probability
             if token_scores:
                 named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
                 file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
             else:
                 file.write(f"{found.score:.4f}\n")
-    figures["perplexity"], shown = None, "no perplexity"
-    if figures["tokens"]:
-        mean = figures["log_probability"] / figures["tokens"]
+    results["perplexity"], shown = None, "no perplexity"
+    if results["tokens"]:
+        mean = results["log_probability"] / results["tokens"]
         # exp(x) overflows a float above x = 709.
-        figures["perplexity"] = math.exp(-mean) if mean > -700 else None
-        shown = "perplexity " + ("above e^700" if mean <= -700 else f"{figures['perplexity']:.4f}")
-    print(f"{figures['sentences']} sentences, {figures['tokens']} tokens, {shown}", file=sys.stderr)
+        results["perplexity"] = math.exp(-mean) if mean > -700 else None
+        shown = "perplexity " + ("above e^700" if mean <= -700 else f"{results['perplexity']:.4f}")
+    print(f"{results['sentences']} sentences, {results['tokens']} tokens, {shown}", file=sys.stderr)
     if tokens_from is not None:
-        figures["resegmented"] = resegmented
+        results["resegmented"] = resegmented
     if resegmented:
         print(
             f"{resegmented} lines were tokenized differently when they were generated: their scores would "
             "differ without --tokens-from",
             file=sys.stderr,
         )
-    write_json(json_file, figures)
+    write_json(json_file, results)

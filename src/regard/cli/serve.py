@@ -47,7 +47,8 @@ def serve(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Setting of the server, as key=value, for example batch_window=8 or batch_size=64.",
+            help="Setting of the server, as key=value, for example batch_window=8 or max_words=300. All "
+            "settings are listed above.",
             show_default=False,
         ),
     ] = None,
@@ -69,10 +70,11 @@ def serve(
 
     The web page is at /, the description of the API at /openapi.json. Ctrl-C or SIGTERM stops the server
     after the running requests are finished. Settings of --set: batch_window (time to wait for more sentences
-    of a batch, in milliseconds), batch_size (maximum number of sentences in a batch), max_queued_sentences,
-    request_timeout (time limit of a request, in seconds), max_request_bytes, max_characters and max_sentences
-    (limits of a request), max_words (maximum number of words in a sentence), max_beam_size, max_connections,
-    and header_timeout (time limit for the header of a request, in seconds).
+    of a batch, in milliseconds), batch_size (maximum number of sentences in a batch), max_queued_sentences
+    (maximum number of waiting sentences), request_timeout (time limit of a request, in seconds),
+    max_request_bytes (maximum size of a request), max_characters and max_sentences (maximum numbers per
+    request), max_words (maximum number of words in a sentence), max_beam_size, max_connections (maximum
+    number of open connections) and header_timeout (time limit for the head of a request, in seconds).
 
     Example: regard serve runs/first runs/second --port 8080
     """

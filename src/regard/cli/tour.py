@@ -53,39 +53,38 @@ def tour(
     from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
     from regard.tour.systems import SYSTEMS
 
-    names = [stop.name for stop in SYSTEMS] if systems is None else systems.split(",")
-    known = {stop.name: stop for stop in SYSTEMS}
+    names = [system.name for system in SYSTEMS] if systems is None else systems.split(",")
+    known = {system.name: system for system in SYSTEMS}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"--systems {unknown[0]!r}: expected one or more of {', '.join(known)}")
-    chosen = [stop for stop in SYSTEMS if stop.name in names]
-    talk = Console(stderr=True, highlight=False)
-    walked = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))
-    walked.write_corpus()
+    chosen = [system for system in SYSTEMS if system.name in names]
+    console = Console(stderr=True, highlight=False)
+    runner = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))
+    runner.write_corpus()
     costs = {}
-    for number, stop in enumerate(chosen, 1):
-        talk.rule(f"{number}. {stop.label.capitalize()}, {stop.citation}", align="left")
-        talk.print(stop.summary, soft_wrap=True)
+    for number, system in enumerate(chosen, 1):
+        console.rule(f"{number}. {system.label.capitalize()}, {system.citation}", align="left")
+        console.print(system.summary, soft_wrap=True)
         try:
-            costs[stop] = walked.train(stop, preparation_progress)
+            costs[system] = runner.train(system, preparation_progress)
         except TrainingInterruptedError as stopped:
-            talk.print("The state is saved. Run the same command again to resume.")
+            console.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
-    talk.rule("Comparison", align="left")
-    figures = load_report(walked, costs) or write_report(walked, costs, track)
-    _show(figures)
-    write_json(json_file, figures)
-    talk.print(
+    console.rule("Comparison", align="left")
+    results = load_report(runner, costs) or write_report(runner, costs, track)
+    _show(results)
+    write_json(json_file, results)
+    console.print(
         f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
     )
-    talk.print(
+    console.print(
         f"To try a system: echo 'Der Hund schläft .' | regard translate "
-        f"{output_dir}/models/{chosen[-1].name} "
-        "--show-attention",
+        f"{output_dir}/models/{chosen[-1].name} --show-attention",
         soft_wrap=True,
     )
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(results: dict[str, Any]) -> None:
     """Print the table of all systems."""
     from rich.console import Console
     from rich.table import Table
@@ -95,11 +94,11 @@ def _show(figures: dict[str, Any]) -> None:
     heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "FLOPs", "sent/s")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for stop in figures["stops"]:
-        scores = (stop["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
-        costs = stop["costs"]
+    for system in results["stops"]:
+        scores = (system["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
+        costs = system["costs"]
         table.add_row(
-            stop["label"],
+            system["label"],
             *("–" if score is None else f"{score['value']:.1f}" for score in scores),
             f"{costs['megabytes']:.1f}",
             "–" if costs["training_seconds"] is None else f"{costs['training_seconds'] / 60:.1f}",

@@ -58,8 +58,8 @@ def train_command(
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
         changes.append(f"training.init_from={json.dumps(init_from, ensure_ascii=False)}")
     settings = read_run_config(config, changes)
-    folder = output_dir or Path(settings.output_dir or config.stem)
-    result = run(settings, folder, preparation_progress)
+    directory = output_dir or Path(settings.output_dir or config.stem)
+    result = run(settings, directory, preparation_progress)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -69,13 +69,13 @@ def train_command(
         elif result.progress.best_score is not None:
             metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
             name = "BLEU" if metric == "bleu" else metric
-            best, update = result.progress.best_score, result.progress.best_step
+            best, step = result.progress.best_score, result.progress.best_step
             console.print(
-                f"Best validation {name}: {best:.2f} at step {update}. The model is in {folder}.",
+                f"Best validation {name}: {best:.2f} at step {step}. The model is in {directory}.",
                 markup=False,
             )
         progress = result.progress
-        figures = {
+        results = {
             "stopped_after": result.reason,
             "signal": result.signal,
             "step": progress.step,
@@ -86,7 +86,7 @@ def train_command(
             "best": progress.best_score,
             "best_step": progress.best_step,
         }
-        write_json(json_file, figures)
+        write_json(json_file, results)
     if result.signal is not None:
         # Shells report a process that was ended by a signal with status 128 + signal number.
         raise typer.Exit(128 + result.signal)

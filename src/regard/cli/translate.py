@@ -274,12 +274,12 @@ def translate(
 
     set_num_threads(num_threads)
     sampling = from_dict(SamplingConfig, sampled, origin="sampling options") if sample else None
-    compared = {"utility": mbr, "num_candidates": mbr_candidates, "weighting": mbr_weighting}
-    choice = None if mbr is None else from_dict(MbrConfig, compared, origin="--mbr options")
+    mbr_options = {"utility": mbr, "num_candidates": mbr_candidates, "weighting": mbr_weighting}
+    mbr_config = None if mbr is None else from_dict(MbrConfig, mbr_options, origin="--mbr options")
     with init_process_group(pick_device(device)) as processes:
         interactive = input is None and sys.stdin.isatty()
         if engine == "ctranslate2":
-            others = {
+            unsupported = {
                 "--links-output": links_output,
                 "--attention-output": attention_output,
                 "--tokens-output": tokens_output,
@@ -294,9 +294,9 @@ def translate(
                 "--set": settings,
                 f"--precision {precision}": precision != "float32",
             }
-            translator = load_exported_translator(models, device, num_threads, options, others)
+            translator = load_exported_translator(models, device, num_threads, options, unsupported)
         elif is_phrase_based(models):
-            others = {
+            unsupported = {
                 "--sample": sample,
                 "--prefixes": prefixes,
                 "--fertilities": fertilities,
@@ -306,7 +306,7 @@ def translate(
                 "--set": settings,
             }
             translator = load_phrase_translator(
-                models, num_threads, {**options, "num_return": num_return}, others
+                models, num_threads, {**options, "num_return": num_return}, unsupported
             )
         else:
             check_not_exported(models)
@@ -317,7 +317,9 @@ def translate(
                 options["beam_size"] = max(base.beam_size, num_return, mbr_candidates)
             if by_word or fertilities is not None:
                 check_fertility_support(model, text, str(models[0]))
-            translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
+            translator = Translator(
+                model, text, search_settings(base, options), sampling, by_word, mbr_config
+            )
         if tokenized:
             translator = translator.pretokenized()
         lines = enumerate_lines(

@@ -71,7 +71,7 @@ class TranslationWriter:
             if self.show:
                 self._show_map(result, best)
             if self.svg is not None:
-                self._picture(self.svg, result, best)
+                self._write_svg(self.svg, result, best)
         # In interactive use, each translation must appear at once.
         if self.text.is_terminal or self.show:
             self.text.flush()
@@ -102,7 +102,7 @@ class TranslationWriter:
         console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
         console.print()
 
-    def _picture(self, path: Path, result: "LineResult", best: "Translation") -> None:
+    def _write_svg(self, path: Path, result: "LineResult", best: "Translation") -> None:
         from regard.cli.output import open_output
         from regard.report.heatmap import plot_attention
 

@@ -81,8 +81,7 @@ def tune(
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.decoding.translator import Translator
-    from regard.decoding.tune_penalties import best_trial
-    from regard.decoding.tune_penalties import tune_penalties as try_all
+    from regard.decoding.tune_penalties import best_trial, tune_penalties
     from regard.metrics.translation import check_tokenizer
     from regard.training.device import set_num_threads
 
@@ -103,7 +102,7 @@ def tune(
     # If the penalty ranks unfinished hypotheses, it changes the search, and each pair needs its own.
     times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
     with _progress(len(pairs) * times) as tick:
-        trials = try_all(
+        trials = tune_penalties(
             Translator(model, text, search),
             sources,
             references,
@@ -115,8 +114,8 @@ def tune(
         )
     best = best_trial(trials)
     _show(trials, best)
-    figures = {
-        "models": [str(folder) for folder in models],
+    results = {
+        "models": [str(path) for path in models],
         "source": str(source),
         "reference": str(reference),
         "sentences": len(pairs),
@@ -126,7 +125,7 @@ def tune(
         "trials": [asdict(trial) for trial in trials],
         "best": asdict(best),
     }
-    write_json(json_file, figures)
+    write_json(json_file, results)
 
 
 def _numbers(option: str, text: str) -> list[float]:

@@ -80,8 +80,7 @@ class Panel:
         title: Title above the chart.
         x_label: Label of the horizontal axis, with its unit.
         edges: Edges of the bins, increasing; a series may have fewer bins. For series with `positions`, the
-            two ends
-            of the axis.
+            two ends of the axis.
         series: The systems, in the same order in all panels.
         kind: A curve through the middles of the bins, or a histogram.
         note: Line of text below the chart.

@@ -1,4 +1,4 @@
-"""Print a translation with its errors marked, in a terminal or as plain text.
+"""Format a translation with its errors marked, for a terminal or as plain text.
 
 Below each source word is the attention it received and, after a slash, its fertility. Dropped and repeated
 words are in brackets, so that they are visible without color.
@@ -29,7 +29,7 @@ Column = tuple[Text, ...]
 
 
 def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterator[Text]:
-    """Print a sentence with its translation and reference.
+    """Yield the lines of a sentence with its translation and reference.
 
     Args:
         sentence: The sentence.

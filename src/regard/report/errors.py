@@ -34,9 +34,8 @@ __all__ = [
 
 NEGLECT_THRESHOLD = 0.3
 """A source word with less attention than this over the whole translation counts as neglected."""
-_EXCESS_FACTOR = (
-    2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
-)
+# Without fertilities, attention above this multiple of the sentence's mean counts as excessive.
+_EXCESS_FACTOR = 2.0
 _ROUNDING = 0.01
 _DIGITS = 6
 

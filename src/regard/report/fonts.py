@@ -31,8 +31,8 @@ def font_families() -> Iterator[str]:
     """Yield the names of fonts to try: first common sans-serif fonts, then all installed fonts."""
     yield from _PREFERRED_FAMILIES
     seen: set[str] = set(_PREFERRED_FAMILIES)
-    for folder in _font_dirs():
-        for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES):
+    for directory in _font_dirs():
+        for path in sorted(path for path in directory.rglob("*") if path.suffix.lower() in _SUFFIXES):
             name = _family(path)
             if name is not None and name not in seen:
                 seen.add(name)

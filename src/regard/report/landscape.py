@@ -240,7 +240,7 @@ def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
     """Return the regions of the scores (z1, z2, 0) in which sparsemax has the same support.
 
     Args:
-        reach: Both scores range from -max_score to max_score.
+        reach: Both scores range from -reach to reach.
 
     Returns:
         The corners of each region, by its support (positions counted from 1, as z1 and p1 are).

@@ -195,8 +195,8 @@ def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
     ]
 
 
-def _attention(figures: AttentionStatistics) -> dict[str, Any]:
-    record = figures.record()
+def _attention(statistics: AttentionStatistics) -> dict[str, Any]:
+    record = statistics.record()
     return {key: _round(value) if isinstance(value, float) else value for key, value in record.items()}
 
 

@@ -90,11 +90,11 @@ def plot_bars(
     )
 
 
-def _headings(maps: Sequence[RoundAttention]) -> list[str]:
-    middles = [_LEFT + _COLUMN * m + 1.5 * _SLOT for m in range(len(maps))]
+def _headings(transformations: Sequence[RoundAttention]) -> list[str]:
+    middles = [_LEFT + _COLUMN * m + 1.5 * _SLOT for m in range(len(transformations))]
     return [
         text((x, 22), each.name, "middle", font_weight="bold", font_size=12)
-        for x, each in zip(middles, maps, strict=True)
+        for x, each in zip(middles, transformations, strict=True)
     ]
 
 
@@ -240,10 +240,10 @@ def _value(value: Length) -> str:
     return f"{value:.4f}" if value else "0"
 
 
-def _description(maps: Sequence[RoundAttention]) -> str:
+def _description(transformations: Sequence[RoundAttention]) -> str:
     """Describe the numbers of the figure in words."""
     summary: list[str] = []
-    for each in maps:
+    for each in transformations:
         named = [(f"round {r}", weights) for r, weights in enumerate(each.weights, 1)]
         named.append(("cumulative", each.weights.sum(0)))
         rows = (f"{name} {', '.join(_value(float(weight)) for weight in row)}" for name, row in named)

@@ -85,7 +85,7 @@ class SystemResults:
 
     Attributes:
         name: Name of the system.
-        path: Its model folder or file.
+        path: Its model directory or file.
         sentences: Its result for each line.
         attention: Attention statistics of each line under forced decoding; None for a line that the model
             cannot process. Empty for a system without attention.
@@ -129,20 +129,20 @@ def collect_model(
         curves: Training curves of the model.
     """
     lines = enumerate_lines(source for source, _ in pairs)
-    shown: list[SentenceResult] = []
+    results: list[SentenceResult] = []
     block: list[LineResult] = []
     # Results are converted block by block, because maps of words need less memory than those of tokens.
     for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
         block.append(result)
         if len(block) == translator.search.buffer_lines:
-            shown += _sentence_results(block, pairs, translator, all_layers, lowercase)
+            results += _sentence_results(block, pairs, translator, all_layers, lowercase)
             block = []
-    shown += _sentence_results(block, pairs, translator, all_layers, lowercase)
+    results += _sentence_results(block, pairs, translator, all_layers, lowercase)
     forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
-    own = drop_equal_priors([one.own_maps for one in shown])
+    own = drop_equal_priors([one.own_maps for one in results])
     sentences = tuple(
-        replace(one, own_maps=mine, forced_maps=led)
-        for one, mine, led in zip(shown, own, forced, strict=True)
+        replace(one, own_maps=own_maps, forced_maps=forced_maps)
+        for one, own_maps, forced_maps in zip(results, own, forced, strict=True)
     )
     attends = any(one is not None for one in attention)
     return SystemResults(
@@ -275,7 +275,7 @@ def _sentence_results(
     results: Sequence[LineResult],
     pairs: Sequence[tuple[str, str]],
     translator: Translator | PhraseTranslator,
-    every: bool,
+    all_layers: bool,
     lowercase: bool,
 ) -> Iterator[SentenceResult]:
     """Yield the results of a block of translated lines, with their attention."""
@@ -297,10 +297,10 @@ def _sentence_results(
             continue
         output = tokens_to_words(translator.text.target, best.tokens)
         ids = best.source_words, best.target_words
-        of = best.alignment
-        steps = select_heads(posteriors, of)
+        alignment = best.alignment
+        steps = select_heads(posteriors, alignment)
         words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
-        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, of, every)
+        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, alignment, all_layers)
         yield replace(
             shown,
             own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
@@ -310,10 +310,10 @@ def _sentence_results(
 
 
 def _posterior_and_prior(
-    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, every: bool
+    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, all_layers: bool
 ) -> tuple[AttentionLayers, AttentionLayers | None]:
     """Return the posterior attention of a translation, and its prior if all layers are kept."""
-    if not every:
+    if not all_layers:
         return AttentionLayers(attention_map(posteriors, config)), None
     # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
     rows = slice(1, None) if config.shift else slice(None, -1)
@@ -328,31 +328,31 @@ def _force_decode(
     name: str,
     translator: Translator | PhraseTranslator,
     pairs: Sequence[tuple[str, str]],
-    following: Progress,
-    every: bool,
+    progress: Progress,
+    all_layers: bool,
 ) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
     if isinstance(translator, PhraseTranslator):
         # The phrases of the model may not be able to produce the reference.
         return [None] * len(pairs), [None] * len(pairs), 0.0, 0
     maps: list[WordMaps | None] = []
-    figures: list[SentenceAttention | None] = []
+    statistics: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
-    of = translator.search.alignment
+    alignment = translator.search.alignment
     lines = force_decode_lines(translator.model, translator.text, pairs, translator.search)
-    for line in following(lines, f"{name}: references", len(pairs)):
+    for line in progress(lines, f"{name}: references", len(pairs)):
         if line is None:
             maps.append(None)
-            figures.append(None)
+            statistics.append(None)
             continue
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
         if not line.attends:
-            figures.append(None)
+            statistics.append(None)
             maps.append(None)
             continue
-        figures.append(line.attention_statistics(of, name=name))
-        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, of, every)
+        statistics.append(line.attention_statistics(alignment, name=name))
+        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, alignment, all_layers)
         ids = line.source_words, line.target_words
         maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
-    return drop_equal_priors(maps), figures, total, steps
+    return drop_equal_priors(maps), statistics, total, steps

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from regard.report.charts import Panel, Series, plot_panels
-from regard.report.training_curves import Curves
+from regard.report.training_curves import Curves, Points
 
-__all__ = ["_Points", "curves_by_kind", "plot_training"]
-
-_Points = tuple[tuple[float, float], ...]
+__all__ = ["curves_by_kind", "plot_training"]
 
 _TITLES = {
     "training": "Training: log perplexity (nats per token)",
@@ -20,21 +18,21 @@ _TITLES = {
 }
 
 
-def curves_by_kind(curves: Curves) -> dict[str, _Points]:
+def curves_by_kind(curves: Curves) -> dict[str, Points]:
     """Return the curves of a run by kind, as pairs of optimizer step and value.
 
     Args:
-        curves: The training curves of a model folder; perplexities become log perplexities.
+        curves: The training curves of a model directory; perplexities become log perplexities.
     """
     logs = {
-        name: tuple((update, math.log(max(value, 1.0))) for update, value in points)
+        name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
         for name, points in (("training", curves.train), ("validation", curves.valid))
     }
     found = logs | {name: points for name, points in curves.scores if name in _TITLES}
     return {name: points for name, points in found.items() if points}
 
 
-def plot_training(runs: Mapping[str, Mapping[str, _Points]]) -> str:
+def plot_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
     """Plot one chart for each kind of curve that any run has.
 
     Args:

@@ -1,4 +1,4 @@
-"""Read the training curves of a model folder from its `record.jsonl`; malformed lines are only counted."""
+"""Read the training curves of a model directory from its `record.jsonl`; malformed lines are only counted."""
 
 import math
 from collections.abc import Iterable
@@ -11,13 +11,14 @@ from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, re
 from regard.errors import DataError
 from regard.training.metrics_logger import METRICS_FILE
 
-__all__ = ["Curves", "read_curves"]
+__all__ = ["Curves", "Points", "read_curves"]
 
 MAX_VALUE = 1e30
 """Bound of the absolute value of a number in the record; larger numbers cannot be plotted and are skipped."""
 _MAX_POINTS = 400  # points per curve; more cannot be distinguished on a page
 
 Points = tuple[tuple[float, float], ...]
+"""A curve, as pairs of optimizer step and value."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +41,24 @@ class Curves:
 
 
 def read_curves(directory: Path) -> Curves | None:
-    """Return the training curves of a model folder, or None if it has no readable record.
+    """Return the training curves of a model directory, or None if it has no readable record.
 
     Args:
-        directory: The model folder.
+        directory: The model directory.
     """
     try:
         content = read_limited(checked_file(directory, METRICS_FILE), MAX_JSON_BYTES)
     except DataError:
         return None
     entries: list[dict[str, Any]] = []
-    broken = 0
+    num_malformed = 0
     for line in content.splitlines():
         if not line.strip():
             continue
         try:
             entries.append(parse_json(line, dict[str, Any]))
         except InvalidJsonError:
-            broken += 1
+            num_malformed += 1
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
     named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
     best = [entry.get("step") for entry in validations if entry.get("best") is True]
@@ -66,7 +67,7 @@ def read_curves(directory: Path) -> Curves | None:
         valid=_subsample(_points(validations, "perplexity")),
         scores=tuple((name, _subsample(points)) for name, points in named if points),
         best_step=best[-1] if best and isinstance(best[-1], int) else None,
-        num_malformed_lines=broken,
+        num_malformed_lines=num_malformed,
     )
 
 

@@ -108,16 +108,16 @@ def word_maps(
         found.append(AttentionMap.of_tokens(weights, columns, rows, source_words, target_words))
         kinds.append(kind)
 
-    for before, seen in ((False, posterior), (True, prior)):
-        if seen is None:
+    for is_prior, attention in ((False, posterior), (True, prior)):
+        if attention is None:
             continue
-        add(seen.map, MapKind(prior=before))
-        if sum(weights.shape[1] for weights in seen.layers) == 1:
+        add(attention.map, MapKind(prior=is_prior))
+        if sum(weights.shape[1] for weights in attention.layers) == 1:
             continue  # a single head: its map has been added already
-        for layer, weights in enumerate(seen.layers):
+        for layer, weights in enumerate(attention.layers):
             heads = weights.shape[1]
             for head in range(heads):
-                add(weights[:, head], MapKind(layer, None if heads == 1 else head, before))
+                add(weights[:, head], MapKind(layer, None if heads == 1 else head, is_prior))
     weights = np.stack([quantize(one.weights) for one in found])
     return WordMaps(tuple(rows), found[-1].columns, weights, tuple(kinds))
 
@@ -125,8 +125,8 @@ def word_maps(
 def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
     """Remove the prior maps of a text if they are equal to the posterior maps in all sentences."""
     given = list(maps)
-    there = [one for one in given if one is not None]
-    if not there or all(_is_unchanged(one) for one in there):
+    existing = [one for one in given if one is not None]
+    if not existing or all(_is_unchanged(one) for one in existing):
         return [
             None if one is None else one.select([kind for kind in one.kinds if not kind.prior])
             for one in given

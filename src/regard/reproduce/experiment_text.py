@@ -1,8 +1,8 @@
 """The text of an experiment: parallel text, preprocessed as in the papers, or tables of inflected forms.
 
-    FOLDER/text.json                                  origin, sizes and preprocessing
-    FOLDER/{train,valid,test,gold}.{source,target}    parallel text; `gold` has gold word links
-    FOLDER/aligner/, FOLDER/actions/                  created from the text when they are needed
+    DIR/text.json                                  origin, sizes and preprocessing
+    DIR/{train,valid,test,gold}.{source,target}    parallel text; `gold` has gold word links
+    DIR/aligner/, DIR/actions/                     created from the text when they are needed
 
 Parallel text is lowercased and, unless it is already tokenized, tokenized with the Moses tokenizer; raw text
 is not changed. If a corpus has no test set, its validation set is used as the test set, and the last training
@@ -109,39 +109,39 @@ def write_text(
     Raises:
         DataError: if a file is missing, ambiguous or not readable; the message names it.
     """
-    found, source = _find(data, target)
-    talp = data / GOLD_LINKS
-    if not talp.is_file():
-        found = {key: path for key, path in found.items() if key[0] != "gold"}
-    sums = {split: _digest(path for (own, _), path in found.items() if own == split) for split in SPLITS}
+    files, source = _find(data, target)
+    gold_links = data / GOLD_LINKS
+    if not gold_links.is_file():
+        files = {key: path for key, path in files.items() if key[0] != "gold"}
+    sums = {split: _digest(path for (own, _), path in files.items() if own == split) for split in SPLITS}
     origin = f"{sums['train']} {sums['valid']} {max_pairs}{' raw' if raw else ''}"
     digest = hashlib.sha256(origin.encode()).hexdigest()
-    tests = {"test": sums["test"] if ("test", source) in found else sums["valid"]}
-    if ("gold", source) in found:
-        tests["gold"] = hashlib.sha256(f"{sums['gold']} {file_digest(talp)}".encode()).hexdigest()
+    tests = {"test": sums["test"] if ("test", source) in files else sums["valid"]}
+    if ("gold", source) in files:
+        tests["gold"] = hashlib.sha256(f"{sums['gold']} {file_digest(gold_links)}".encode()).hexdigest()
     if (known := _existing_text(output_dir, digest, tests)) is not None:
         return known
     pairs = {
         split: list(
-            read_pairs(CorpusConfig(source=str(found[split, source]), target=str(found[split, target])))
+            read_pairs(CorpusConfig(source=str(files[split, source]), target=str(files[split, target])))
         )
         for split in SPLITS
-        if (split, source) in found
+        if (split, source) in files
     }
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
-    cut = f"{'already tokenized' if tokenized else 'tokenized with Moses'}, lowercased"
+    preprocessing = f"{'already tokenized' if tokenized else 'tokenized with Moses'}, lowercased"
     if raw:
-        cut = "not preprocessed"
+        preprocessing = "not preprocessed"
     if "test" not in pairs:
         held_out = {"train": pairs["train"][:-NUM_HELD_OUT], "valid": pairs["train"][-NUM_HELD_OUT:]}
         pairs |= {**held_out, "test": pairs["valid"]}
-        cut += "; no test set: the validation set is the test set, and training pairs are held out"
+        preprocessing += "; no test set: the validation set is the test set, and training pairs are held out"
     if max_pairs and max_pairs < len(pairs["train"]):
-        cut += f"; the first {max_pairs:,} of {len(pairs['train']):,} training pairs"
+        preprocessing += f"; the first {max_pairs:,} of {len(pairs['train']):,} training pairs"
         pairs["train"] = pairs["train"][:max_pairs]
-    with atomic_directory(output_dir) as into:
+    with atomic_directory(output_dir) as directory:
         written = {
-            split: _write(into, split, own, None if tokenized or raw else (source, target), not raw)
+            split: _write(directory, split, own, None if tokenized or raw else (source, target), not raw)
             for split, own in pairs.items()
         }
         corpora = {
@@ -155,25 +155,24 @@ def write_text(
             target,
             written,
             corpora,
-            cut,
+            preprocessing,
             digest,
             tests,
-            str(talp.resolve()) if "gold" in pairs else None,
+            str(gold_links.resolve()) if "gold" in pairs else None,
         )
-        _describe(text, into)
+        _describe(text, directory)
     return text
 
 
-def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COLUMNS) -> ExperimentText:
+def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT_COLUMNS) -> ExperimentText:
     """Find tables of inflected forms and describe them in `text.json`.
 
     Args:
         prefix: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and
-            `.test`.
-            `.tsv` and `.gz` are optional, and the training table may be named `train-high` (SIGMORPHON).
-            Without a `.test` table, `.dev` is the test set and the last training forms are the validation
-            set.
-        folder: The directory of `text.json`.
+            `.test`. `.tsv` and `.gz` are optional, and the training table may be named `train-high`
+            (SIGMORPHON). Without a `.test` table, `.dev` is the test set and the last training forms are the
+            validation set.
+        output_dir: The directory of `text.json`.
         columns: The columns of the lemma, the features (any number of columns) and the form, from 1.
 
     Raises:
@@ -192,31 +191,31 @@ def find_tables(prefix: Path, folder: Path, columns: Sequence[int] = DEFAULT_COL
     digest = _digest([paths["train"], paths["valid"]])
     if tuple(columns) != DEFAULT_COLUMNS:
         digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
-    cut, held = "characters", {}
+    preprocessing, held_out = "characters", {}
     if "test" not in paths:
-        cut += "; no test table: dev is the test table, and training forms are held out"
+        preprocessing += "; no test table: dev is the test table, and training forms are held out"
         lines = list(read_lines(paths["train"]))
-        held = {"train": lines[:-NUM_HELD_OUT], "valid": lines[-NUM_HELD_OUT:]}
-        paths = {split: folder / f"{split}.tsv" for split in held} | {"test": paths["valid"]}
+        held_out = {"train": lines[:-NUM_HELD_OUT], "valid": lines[-NUM_HELD_OUT:]}
+        paths = {split: output_dir / f"{split}.tsv" for split in held_out} | {"test": paths["valid"]}
     tests = {"test": file_digest(paths["test"])}
-    if (known := _existing_text(folder, digest, tests)) is not None:
+    if (known := _existing_text(output_dir, digest, tests)) is not None:
         return known
     corpora = {split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in SPLITS[:3]}
-    name, pairs = prefix.name, {split: len(lines) for split, lines in held.items()}
-    for split in corpora.keys() - held.keys():
+    name, pairs = prefix.name, {split: len(lines) for split, lines in held_out.items()}
+    for split in corpora.keys() - held_out.keys():
         pairs[split] = sum(1 for _ in read_pairs(from_dict(CorpusConfig, corpora[split])))
     pairs = {split: pairs[split] for split in corpora}
-    text = ExperimentText(folder, name, name, name, pairs, corpora, cut, digest, tests)
-    with atomic_directory(folder) as into:
-        for split, lines in held.items():
-            write_atomic(into / f"{split}.tsv", "".join(f"{line}\n" for line in lines).encode())
-        _describe(text, into)
+    text = ExperimentText(output_dir, name, name, name, pairs, corpora, preprocessing, digest, tests)
+    with atomic_directory(output_dir) as directory:
+        for split, lines in held_out.items():
+            write_atomic(directory / f"{split}.tsv", "".join(f"{line}\n" for line in lines).encode())
+        _describe(text, directory)
     return text
 
 
-def _find_table(data: Path, kinds: Sequence[str]) -> Path | None:
+def _find_table(prefix: Path, kinds: Sequence[str]) -> Path | None:
     ends = ((kind, tsv, gz) for kind in kinds for tsv in (".tsv", "") for gz in ("", ".gz"))
-    files = (data.parent / f"{data.name}.{kind}{tsv}{gz}" for kind, tsv, gz in ends)
+    files = (prefix.parent / f"{prefix.name}.{kind}{tsv}{gz}" for kind, tsv, gz in ends)
     return next(filter(Path.is_file, files), None)
 
 
@@ -229,49 +228,51 @@ def _check_columns(path: Path, columns: Sequence[int]) -> None:
     lines = islice(read_lines(path), 100)
     rows = [fields for fields in (line.split("\t") for line in lines) if len(fields) >= max(columns)]
     forms = [row[columns[-1] - 1] for row in rows if FEATURE_PATTERN.search(row[columns[-1] - 1])]
-    described = [
-        row for row in rows if any(FEATURE_PATTERN.search(row[place - 1]) for place in columns[1:-1])
+    with_features = [
+        row for row in rows if any(FEATURE_PATTERN.search(row[column - 1]) for column in columns[1:-1])
     ]
-    if len(forms) > len(rows) / 2 > len(described):
+    if len(forms) > len(rows) / 2 > len(with_features):
         raise DataError(
             f"{path}: column {columns[-1]} should contain forms, but {forms[0]!r} looks like features; "
             "use --columns 1,3,2 for tables of lemma, form and features"
         )
 
 
-def read_text(folder: Path) -> ExperimentText:
+def read_text(directory: Path) -> ExperimentText:
     """Read the description of a text that `write_text` or `find_tables` wrote.
 
     Raises:
         DataError: if the description is missing or invalid.
     """
     try:
-        about = read_json(folder / EXPERIMENT_TEXT_FILE, dict[str, Any])
+        about = read_json(directory / EXPERIMENT_TEXT_FILE, dict[str, Any])
         for corpus in about["corpora"].values():
-            corpus.update({key: str(folder / corpus[key]) for key in PATH_KEYS if key in corpus})
-        return ExperimentText(folder, **about)
-    except (AttributeError, KeyError, TypeError, ValueError):  # NotJson is one of these
+            corpus.update({key: str(directory / corpus[key]) for key in PATH_KEYS if key in corpus})
+        return ExperimentText(directory, **about)
+    except (AttributeError, KeyError, TypeError, ValueError):  # InvalidJsonError is a ValueError
         raise DataError(
-            f"{folder / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text"
+            f"{directory / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text"
         ) from None
 
 
-def _existing_text(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentText | None:
+def _existing_text(
+    directory: Path, checksum: str, test_checksums: Mapping[str, str]
+) -> ExperimentText | None:
     """Return the text of an existing directory, if it was created from the same files, else None."""
     try:
-        found = read_text(folder)
+        found = read_text(directory)
     except DataError:
         return None
-    return found if (found.checksum, found.test_checksums) == (digest, tests) else None
+    return found if (found.checksum, found.test_checksums) == (checksum, test_checksums) else None
 
 
-def _describe(text: ExperimentText, folder: Path) -> None:
+def _describe(text: ExperimentText, directory: Path) -> None:
     about = {key: value for key, value in asdict(text).items() if key != "directory"}
     # Files in the same directory are stored by name, so that the directory can be moved.
     for corpus in about["corpora"].values():
         own = {key: Path(corpus[key]) for key in PATH_KEYS if key in corpus}
         corpus.update({key: path.name for key, path in own.items() if path.parent == text.directory})
-    write_atomic(folder / EXPERIMENT_TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
+    write_atomic(directory / EXPERIMENT_TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
 def _digest(paths: Iterable[Path]) -> str:
@@ -309,7 +310,7 @@ def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
 
 
 def _write(
-    folder: Path,
+    directory: Path,
     split: str,
     pairs: Sequence[tuple[str, str]],
     languages: tuple[str, str] | None,
@@ -330,12 +331,12 @@ def _write(
             [" ".join(tokenizer.pretokenize(line)) for line in lines]
             for tokenizer, lines in zip(tokenizers, sides, strict=True)
         ]
-    cut = [tuple(map(normalize_whitespace, pair)) for pair in zip(*sides, strict=True)]
+    cleaned = [tuple(map(normalize_whitespace, pair)) for pair in zip(*sides, strict=True)]
     if lowercase:
-        cut = [tuple(line.lower() for line in pair) for pair in cut]
+        cleaned = [tuple(line.lower() for line in pair) for pair in cleaned]
     if split == "train":
-        cut = [pair for pair in cut if all(pair)]
+        cleaned = [pair for pair in cleaned if all(pair)]
     for side, name in enumerate(("source", "target")):
-        text = "".join(f"{pair[side]}\n" for pair in cut)
-        write_atomic(folder / f"{split}.{name}", text.encode())
-    return len(cut)
+        text = "".join(f"{pair[side]}\n" for pair in cleaned)
+        write_atomic(directory / f"{split}.{name}", text.encode())
+    return len(cleaned)

@@ -30,7 +30,7 @@ INDURTHI2019_TABLE1 = Table(
 )
 
 # The paper shows curves without their values, so there are no numbers to compare with.
-FIGURE2 = Table(
+INDURTHI2019_FIGURE2 = Table(
     "indurthi2019-figure2",
     "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
     "indurthi2019",
@@ -44,4 +44,4 @@ FIGURE2 = Table(
     plot_command="--json FILE, then regard figures by-length --input FILE",
 )
 
-INDURTHI2019_TABLES = (INDURTHI2019_TABLE1, FIGURE2)
+INDURTHI2019_TABLES = (INDURTHI2019_TABLE1, INDURTHI2019_FIGURE2)

@@ -55,9 +55,9 @@ def run(job: TableJob) -> int | None:
     """
     config = from_dict(RunConfig, job.config)
     results = []
-    for number, folder in enumerate(job.member_dirs):
+    for number, directory in enumerate(job.member_dirs):
         # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
-        results.append(train(dataclasses.replace(config, seed=job.seed + number), folder))
+        results.append(train(dataclasses.replace(config, seed=job.seed + number), directory))
         if results[-1].signal is not None:
             return results[-1].signal
     set_num_threads(config.num_threads or None)

@@ -102,8 +102,8 @@ class TableJob:
     @property
     def name(self) -> str:
         """The name of the job in messages."""
-        several = len(self.member_dirs)
-        return f"{self.model} seed {self.seed}" + (f", ensemble of {several}" if several > 1 else "")
+        num_members = len(self.member_dirs)
+        return f"{self.model} seed {self.seed}" + (f", ensemble of {num_members}" if num_members > 1 else "")
 
     @property
     def required_dirs(self) -> set[str]:
@@ -185,7 +185,7 @@ def plan(
         start = [digest(starts[model])] if model in starts else []
         return _digest(_options_of_weights(recipes[model]), text.checksum, *start)
 
-    def folder(model: str, seed: int) -> str:
+    def run_dir(model: str, seed: int) -> str:
         return str(output_dir / "runs" / f"{model}-{digest(model)}-seed{seed}")
 
     def job(model: str, seed: int, models: int) -> TableJob:
@@ -194,15 +194,15 @@ def plan(
         row_jobs = (
             _row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own
         )
-        places: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
+        run_settings: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
         if model in starts:
-            places["training"] = {"init_from": folder(starts[model], seed)}
-        members = tuple(folder(model, seed + number) for number in range(models))
+            run_settings["training"] = {"init_from": run_dir(starts[model], seed)}
+        members = tuple(run_dir(model, seed + number) for number in range(models))
         return TableJob(
             model=model,
             seed=seed,
             config=_config(
-                merge_options(recipes[model], places), f"{table.recipes}/{model}.toml", output_dir, text
+                merge_options(recipes[model], run_settings), f"{table.recipes}/{model}.toml", output_dir, text
             ),
             output_dir=members[0] + (f"-ensemble{models}" if models > 1 else ""),
             member_dirs=members,
@@ -221,10 +221,10 @@ def plan(
                 while models[0] in starts:
                     models.insert(0, starts[models[0]])
                 for model in models:
-                    jobs.setdefault(folder(model, seed + number), job(model, seed + number, 1))
+                    jobs.setdefault(run_dir(model, seed + number), job(model, seed + number, 1))
             if row.ensemble_size > 1:
-                together = job(row.model_recipe, seed, row.ensemble_size)
-                jobs.setdefault(together.output_dir, together)
+                ensemble = job(row.model_recipe, seed, row.ensemble_size)
+                jobs.setdefault(ensemble.output_dir, ensemble)
     return list(jobs.values())
 
 
@@ -248,13 +248,17 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
     if len(gold) != len(sides[0]):
         raise DataError(
             f"{text.gold_path} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have "
-            "one "
-            "line per sentence pair"
+            "one line per sentence pair"
         )
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
         words = {"source": source, "target": target}
         where = f"{text.gold_path}:{number}"
-        check_links(truth.possible, words, where, ": is --target the language of the second?")
+        check_links(
+            truth.possible,
+            words,
+            where,
+            ". A link is SOURCE-TARGET; check --target-language.",
+        )
 
 
 def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
@@ -277,13 +281,13 @@ def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the options that a recipe sets at a size.
 
-    Defaults are left out, so that a new option with a default does not change the checksum of a run.
+    Defaults are omitted, so that a new option with a default does not change the checksum of a run.
     """
-    folder = recipes_dir(table.recipes)
-    data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+    directory = recipes_dir(table.recipes)
+    data = tomllib.loads((directory / f"{name}.toml").read_text(encoding="utf-8"))
     if table.has_sizes and size != "paper":
         # SIZE.toml changes all recipes of the table; NAME.SIZE.toml changes this one.
-        for changes in (folder / f"{size}.toml", folder / f"{name}.{size}.toml"):
+        for changes in (directory / f"{size}.toml", directory / f"{name}.{size}.toml"):
             if changes.name == f"{size}.toml" or changes.exists():
                 data = merge_options(data, tomllib.loads(changes.read_text(encoding="utf-8")))
     for override in overrides:
@@ -293,23 +297,25 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
 
 def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText) -> dict[str, Any]:
     """Return the complete config of a recipe on a text, as plain data."""
-    walks = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
-    train, valid = (text.actions(split) if walks else text.corpora[split] for split in ("train", "valid"))
+    predicts_actions = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
+    train, valid = (
+        text.actions(split) if predicts_actions else text.corpora[split] for split in ("train", "valid")
+    )
     data = _drop_keys(recipe["data"], "test") | {"train": [train], "valid": valid}
-    data["cache_dir"] = str(out / ("prepared-actions" if walks else "prepared"))
+    data["cache_dir"] = str(out / ("prepared-actions" if predicts_actions else "prepared"))
     return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
 
 
 def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with changes merged into them; a table with a `kind` replaces the whole table."""
-    made = dict(base)
+    merged = dict(base)
     for key, value in changes.items():
-        old = made.get(key)
+        old = merged.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping) and "kind" not in value:
-            made[key] = merge_options(old, value)
+            merged[key] = merge_options(old, value)
         else:
-            made[key] = value
-    return made
+            merged[key] = value
+    return merged
 
 
 def _options_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,8 +32,7 @@ class MetricResult:
         estimate: The mean over seeds and its 95 % confidence interval by bootstrap over sentences and seeds.
         seeds: The score of each seed.
         difference: The paired difference from the first row of the table and its p-value. None for the first
-            row
-            itself, if the two rows have different seeds, or for a single sentence.
+            row itself, if the two rows have different seeds, or for a single sentence.
         published: The number in the paper, if any.
         num_sentences: The number of scored sentences.
     """
@@ -82,31 +81,31 @@ def collect_results(
     first = finished.get(table.rows[0].recipe, [])
     pair = table.published_pair or pair
     planned = {row.recipe for job in jobs for row in job.rows}
-    made = []
+    results = []
     for row in table.rows:
         if row.recipe not in planned:
             continue
         own = finished.get(row.recipe, [])
-        figures = [found for found in (job.read_scores() for job in own) if found is not None]
+        runs = [found for found in (job.read_scores() for job in own) if found is not None]
         cells: dict[str, MetricResult] = {}
         for metric in table.metrics:
             counts = _counts(own, metric)
             if not any(map(len, counts.values())):
                 continue  # not scored, or the text has no sentences in this length bin
             base = {} if row is table.rows[0] else _counts(first, metric)
-            printed = row.published.get(pair, {}).get(metric.name)
-            cells[metric.name] = _cell(metric, counts, base, printed, num_resamples)
-        made.append(RowResult(row, cells, figures))
-    return made
+            published = row.published.get(pair, {}).get(metric.name)
+            cells[metric.name] = _cell(metric, counts, base, published, num_resamples)
+        results.append(RowResult(row, cells, runs))
+    return results
 
 
 def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
     """Return the sentence statistics of each seed that has the metric."""
     found: dict[int, np.ndarray] = {}
     for row in rows:
-        figures, counts = row.read_scores(), read_statistics(row.path("safetensors"))
-        if figures is not None and metric.name in counts:
-            found[figures["seed"]] = counts[metric.name]
+        scores, counts = row.read_scores(), read_statistics(row.path("safetensors"))
+        if scores is not None and metric.name in counts:
+            found[scores["seed"]] = counts[metric.name]
     return found
 
 
@@ -114,17 +113,17 @@ def _cell(
     metric: Metric,
     counts: dict[int, np.ndarray],
     base: dict[int, np.ndarray],
-    printed: float | None,
+    published: float | None,
     resamples: int,
 ) -> MetricResult:
-    one = METRIC_FUNCTIONS[metric.name].aggregate()
+    aggregate = METRIC_FUNCTIONS[metric.name].aggregate()
     rows = np.stack(list(counts.values()))
-    estimate = bootstrap(rows, one, resamples)
-    scores = {seed: float(one(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
-    against = None
+    estimate = bootstrap(rows, aggregate, resamples)
+    scores = {seed: float(aggregate(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
+    difference = None
     if base.keys() == counts.keys() and rows.shape[1] > 1:
-        against = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, one, resamples)
-    return MetricResult(estimate, scores, against, printed, rows.shape[1])
+        difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate, resamples)
+    return MetricResult(estimate, scores, difference, published, rows.shape[1])
 
 
 def results_to_dict(

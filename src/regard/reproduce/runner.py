@@ -59,8 +59,8 @@ def run_jobs(
         JobsFailedError: if jobs failed; all others were completed.
         KeyboardInterrupt: if Ctrl-C or SIGTERM was received; the running jobs have saved their state.
     """
-    for place in {row.path("json").parent for job in jobs for row in job.rows}:
-        remove_leftovers(place)
+    for directory in {row.path("json").parent for job in jobs for row in job.rows}:
+        remove_leftovers(directory)
     waiting = _unfinished_jobs(jobs)
     if not waiting:
         return
@@ -79,14 +79,14 @@ def run_jobs(
                     report(f"{job.name}: started, log in {_log_path(job)}")
                 time.sleep(0.2)
                 for process in [process for process in running if process.poll() is not None]:
-                    job, begun = running.pop(process)
+                    job, start = running.pop(process)
                     if process.returncode:
                         failed[job.output_dir] = (
                             f"{job.name}: status {process.returncode}, see {_log_path(job)}"
                         )
                         report(f"{job.name}: failed: {_last_line(job)}")
                     else:
-                        report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
+                        report(f"{job.name}: done after {(time.monotonic() - start) / 60:.1f} min")
         except KeyboardInterrupt:
             _stop(running)
             raise
@@ -113,13 +113,13 @@ def _ready(
 
 def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
     """Prepare the text, compute the fertilities and train the aligner for DROP."""
-    made = []
+    prepared_data = []
     for job in jobs:
         config = from_dict(RunConfig, job.config)
         if isinstance(config.data.target_tokenizer, ActionsConfig):
             _write_actions(text, report)
-        if (wanted := (config.data.cache_dir, config.data.fertility)) not in made:
-            made.append(wanted)
+        if (key := (config.data.cache_dir, config.data.fertility)) not in prepared_data:
+            prepared_data.append(key)
             prepared = prepare_data(config.data)
             add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
     if "drop" in jobs[0].metrics and not text.aligner.exists():

@@ -93,7 +93,7 @@ def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
     return count_statistics("bleu", system.outputs(), [system.references])
 
 
-def _sacrebleu_of(system: ScoredSystem, place: int) -> SentenceCounts:
+def _sacrebleu_in_bin(system: ScoredSystem, place: int) -> SentenceCounts:
     """Return the BLEU statistics of the sentences in one bin of source lengths."""
     found = _sacrebleu(system)
     bucket = bucket_by_length(count_lengths(system.sources))[place]
@@ -130,7 +130,7 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
         (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
         for line in score_lines(system.model.model, system.model.text, pairs, system.search)
     ]
-    return SentenceCounts("PPL", "", np.array(found), _exponential)
+    return SentenceCounts("PPL", "", np.array(found), _perplexity_from_counts)
 
 
 def _transduction(system: ScoredSystem, name: str) -> SentenceCounts:
@@ -151,20 +151,25 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
             continue
         words = {"source": len(line.source), "target": len(line.target)}
         where = f"{system.text.gold_path}:{line.number}"
-        check_links(truth.possible, words, where, ": is --target the language of the second?")
+        check_links(
+            truth.possible,
+            words,
+            where,
+            ". A link is SOURCE-TARGET; check --target-language.",
+        )
         links.append(line.links(system.search.alignment))
     return SentenceCounts(name, "", count_links(links, gold), score)
 
 
-def _error(summed: np.ndarray) -> np.ndarray:
+def _aer_percent(summed: np.ndarray) -> np.ndarray:
     return 100 * aer_from_counts(summed)
 
 
-def _agreement(summed: np.ndarray) -> np.ndarray:
-    return 100 - _error(summed)
+def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
+    return 100 - _aer_percent(summed)
 
 
-def _exponential(summed: np.ndarray) -> np.ndarray:
+def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
     return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
 
@@ -192,7 +197,7 @@ METRIC_FUNCTIONS = {
     "sacrebleu": MetricFunctions(_sacrebleu, lambda: make_aggregate("bleu")),
     **{
         f"sacrebleu:{label}": MetricFunctions(
-            partial(_sacrebleu_of, place=place), lambda: make_aggregate("bleu")
+            partial(_sacrebleu_in_bin, place=place), lambda: make_aggregate("bleu")
         )
         for place, label in enumerate(LENGTH_BINS)
     },
@@ -201,11 +206,11 @@ METRIC_FUNCTIONS = {
     "drop": MetricFunctions(_drop, lambda: percentage),
     "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: percentage),
     "edits": MetricFunctions(partial(_transduction, name="edits"), lambda: mean_edits),
-    "aer": MetricFunctions(partial(_alignment, name="AER", score=_error), lambda: _error),
+    "aer": MetricFunctions(partial(_alignment, name="AER", score=_aer_percent), lambda: _aer_percent),
     "one-minus-aer": MetricFunctions(
-        partial(_alignment, name="1 - AER", score=_agreement), lambda: _agreement
+        partial(_alignment, name="1 - AER", score=_one_minus_aer_percent), lambda: _one_minus_aer_percent
     ),
-    "perplexity": MetricFunctions(_perplexity, lambda: _exponential),
+    "perplexity": MetricFunctions(_perplexity, lambda: _perplexity_from_counts),
 }
 
 

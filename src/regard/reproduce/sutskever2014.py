@@ -12,7 +12,7 @@ def _row(label: str, recipe: str, printed: float, ensemble: int = 1) -> Row:
     return Row(label, recipe, model, ensemble_size=ensemble, published={"en-fr": {"bleu": printed}})
 
 
-TABLE = Table(
+SUTSKEVER2014_TABLE = Table(
     "sutskever2014",
     "Sutskever et al. (2014): without attention, reversed sources and ensembles",
     "sutskever2014",
@@ -27,4 +27,4 @@ TABLE = Table(
     ),
 )
 
-SUTSKEVER2014_TABLES = (TABLE,)
+SUTSKEVER2014_TABLES = (SUTSKEVER2014_TABLE,)

@@ -1,4 +1,4 @@
 """The tour: ten translation systems on the built-in corpus, from IBM Model 1 to hard attention.
 
-Reading order: `stops` (the systems), `walk` (training and measurement), `page` (scores and report).
+Reading order: `systems`, `runner` (training and measurement), `report` (scores and HTML page).
 """

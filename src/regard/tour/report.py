@@ -32,8 +32,8 @@ def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, Any]
         found = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
     except (DataError, InvalidJsonError):
         return None
-    there = (tour.output_dir / REPORT_FILE).exists() and found.get("made of") == _origin(tour, costs)
-    return found if there else None
+    is_current = (tour.output_dir / REPORT_FILE).exists() and found.get("made of") == _origin(tour, costs)
+    return found if is_current else None
 
 
 def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
     gold = list(read_gold_links(tour.corpus_path("test", "talp")))
-    linking = _make_aligner(tour.aligner(DEFAULT_ALIGNER))
-    systems = [add_word_links(_system(tour, stop, pairs, progress), linking) for stop in costs]
+    align = _make_aligner(tour.aligner(DEFAULT_ALIGNER))
+    systems = [add_word_links(_system(tour, system, pairs, progress), align) for system in costs]
     scores = _with_aligner_scores(
         tour, list(costs), systems, compute_scores(systems, pairs, "none", gold=gold), gold
     )
@@ -66,7 +66,7 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         scores=scores,
         gold=gold,
         notes=[
-            *(f"{stop.label}: {stop.summary} {stop.citation}." for stop in costs),
+            *(f"{system.label}: {system.summary} {system.citation}." for system in costs),
             "AER is computed by forced decoding of the references, with links to the source word that has "
             "the highest attention weight. For the word- and phrase-based systems it is the AER of their "
             "word aligner.",
@@ -74,30 +74,30 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         columns=_columns(list(costs.values())),
     )
     write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
-    figures = {
+    results = {
         "made of": _origin(tour, costs),
         "signatures": scores.signatures,
         "stops": [
-            {**asdict(stop), "scores": _scores(scores, place), "costs": asdict(own)}
-            for place, (stop, own) in enumerate(costs.items())
+            {**asdict(system), "scores": _scores(scores, index), "costs": asdict(cost)}
+            for index, (system, cost) in enumerate(costs.items())
         ],
     }
-    write_atomic(tour.output_dir / RESULTS_FILE, (json.dumps(figures, indent=2) + "\n").encode())
-    return figures
+    write_atomic(tour.output_dir / RESULTS_FILE, (json.dumps(results, indent=2) + "\n").encode())
+    return results
 
 
 def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
     """Return the version and the checksums of the inputs of a report."""
-    files = {stop.name: file_digest(tour.model_dir(stop).with_suffix(".json")) for stop in costs}
+    files = {system.name: file_digest(tour.model_dir(system).with_suffix(".json")) for system in costs}
     return {"regard": __version__, "test": file_digest(tour.corpus_path("test", "de")), **files}
 
 
 def _system(
-    tour: Tour, stop: TourSystem, pairs: Sequence[tuple[str, str]], following: Progress
+    tour: Tour, system: TourSystem, pairs: Sequence[tuple[str, str]], progress: Progress
 ) -> SystemResults:
-    folder = tour.model_dir(stop)
+    directory = tour.model_dir(system)
     return collect_model(
-        stop.label, folder, tour.translator(stop), pairs, following, curves=read_curves(folder)
+        system.label, directory, tour.translator(system), pairs, progress, curves=read_curves(directory)
     )
 
 
@@ -110,7 +110,7 @@ def _make_aligner(aligner: WordAligner) -> LinkFunction:
 
 def _with_aligner_scores(
     tour: Tour,
-    stops: Sequence[TourSystem],
+    tour_systems: Sequence[TourSystem],
     systems: Sequence[SystemResults],
     scores: Scores,
     gold: Sequence[GoldLinks],
@@ -121,14 +121,16 @@ def _with_aligner_scores(
     """
     words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
     table = [
-        score_word_links(_make_aligner(tour.aligner(stop.aligner))(words), gold) if stop.aligner else own
-        for stop, own in zip(stops, scores.table["aer"], strict=True)
+        score_word_links(_make_aligner(tour.aligner(tour_system.aligner))(words), gold)
+        if tour_system.aligner
+        else own
+        for tour_system, own in zip(tour_systems, scores.table["aer"], strict=True)
     ]
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: Scores, place: int) -> dict[str, dict[str, float] | None]:
-    found = {metric: scores.table[metric][place] for metric in TOUR_METRICS}
+def _scores(scores: Scores, index: int) -> dict[str, dict[str, float] | None]:
+    found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
     return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
 
 

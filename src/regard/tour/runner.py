@@ -2,8 +2,8 @@
 
 TOUR/corpus/            the text: train, valid and test, with gold word links
 TOUR/prepared/          the prepared text
-TOUR/models/STOP/       model directories
-TOUR/models/STOP.json   the costs of each system
+TOUR/models/SYSTEM/     model directories
+TOUR/models/SYSTEM.json the costs of each system
 TOUR/aligners/KIND/     word aligners
 """
 
@@ -96,18 +96,18 @@ class Tour:
         """Return the path of a corpus file with the ending `de`, `en` or `talp` (gold links)."""
         return self.output_dir / "corpus" / f"{split}.{suffix}"
 
-    def model_dir(self, stop: TourSystem) -> Path:
+    def model_dir(self, system: TourSystem) -> Path:
         """Return the model directory of a system."""
-        return self.output_dir / "models" / stop.name
+        return self.output_dir / "models" / system.name
 
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
         write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
 
-    def config(self, stop: TourSystem) -> RunConfig:
+    def config(self, system: TourSystem) -> RunConfig:
         """Return the config of a system's recipe on the text of the tour."""
-        settings = () if stop.aligner else self.overrides
-        config = read_config(RunConfig, recipes_dir("tour") / f"{stop.name}.toml", settings)
+        settings = () if system.aligner else self.overrides
+        config = read_config(RunConfig, recipes_dir("tour") / f"{system.name}.toml", settings)
         corpora = [
             CorpusConfig(source=str(self.corpus_path(split, "de")), target=str(self.corpus_path(split, "en")))
             for split in ("train", "valid")
@@ -117,11 +117,11 @@ class Tour:
         )
         return replace(config, data=data)
 
-    def train(self, stop: TourSystem, progress: ProgressFactory) -> Costs:
+    def train(self, system: TourSystem, progress: ProgressFactory) -> Costs:
         """Train a system, or resume its training, and return its costs; existing measurements are kept.
 
         Args:
-            stop: The system.
+            system: The system.
             progress: A function that returns a context for the progress display of text preparation.
 
         Raises:
@@ -129,50 +129,50 @@ class Tour:
             ConfigError: if the directory contains a run with other options; the message names them.
             DataError: if the file of the costs is damaged.
         """
-        folder, known = self.model_dir(stop), self.model_dir(stop).with_suffix(".json")
-        remove_leftovers(known.parent)
-        result = train(self.config(stop), folder, progress)
+        directory, costs_file = self.model_dir(system), self.model_dir(system).with_suffix(".json")
+        remove_leftovers(costs_file.parent)
+        result = train(self.config(system), directory, progress)
         if result.signal is not None:
             raise TrainingInterruptedError(result.signal)
-        if not known.exists():
+        if not costs_file.exists():
             costs = _measure(
-                folder, result, self.translator(stop), list(read_lines(self.corpus_path("test", "de")))
+                directory, result, self.translator(system), list(read_lines(self.corpus_path("test", "de")))
             )
-            write_atomic(known, (json.dumps(asdict(costs), indent=2) + "\n").encode())
+            write_atomic(costs_file, (json.dumps(asdict(costs), indent=2) + "\n").encode())
         try:
-            return read_json(known, Costs)
+            return read_json(costs_file, Costs)
         except InvalidJsonError as error:
-            raise DataError(f"{known}: not the costs of a system: {error}; remove the file") from None
+            raise DataError(f"{costs_file}: not the costs of a system: {error}. Remove the file.") from None
 
-    def translator(self, stop: TourSystem) -> Translator | PhraseTranslator:
+    def translator(self, system: TourSystem) -> Translator | PhraseTranslator:
         """Return a translator with a trained system."""
-        return load_translator([self.model_dir(stop)], "auto", "float32", {"num_return": 1})
+        return load_translator([self.model_dir(system)], "auto", "float32", {"num_return": 1})
 
     def aligner(self, kind: str) -> WordAligner:
         """Return a word aligner of a kind; it is trained on the tour's text if it does not exist."""
-        folder = self.output_dir / "aligners" / kind
-        if not folder.exists():
+        directory = self.output_dir / "aligners" / kind
+        if not directory.exists():
             corpus = Corpus.read(str(self.corpus_path("train", "de")), str(self.corpus_path("train", "en")))
-            train_both(corpus, default_config(kind), TrainingSetup(seed=1)).save(folder)
-        return WordAligner.load(folder)
+            train_both(corpus, default_config(kind), TrainingSetup(seed=1)).save(directory)
+        return WordAligner.load(directory)
 
 
 def _measure(
-    folder: Path, result: TrainingResult, translator: Translator | PhraseTranslator, lines: Sequence[str]
+    directory: Path, result: TrainingResult, translator: Translator | PhraseTranslator, lines: Sequence[str]
 ) -> Costs:
     for _ in translator.translate(enumerate_lines(lines[:WARMUP_SENTENCES])):
         pass
-    begun = time.monotonic()
+    start = time.monotonic()
     for _ in translator.translate(enumerate_lines(lines)):
         pass
-    speed = len(lines) / (time.monotonic() - begun)
+    speed = len(lines) / (time.monotonic() - start)
     if isinstance(translator, PhraseTranslator):
-        weights, parameters = folder / PHRASE_DIR, len(translator.model.decoder.table)
+        weights, parameters = directory / PHRASE_DIR, len(translator.model.decoder.table)
     else:
-        weights = folder / MODEL_FILE
+        weights = directory / MODEL_FILE
         parameters = sum(math.prod(one.shape) for one in translator.model.parameters())
     files = weights.iterdir() if weights.is_dir() else [weights]
-    trained = [entry for entry in read_metrics(folder) if entry.get("kind") == "train"]
+    trained = [entry for entry in read_metrics(directory) if entry.get("kind") == "train"]
     return Costs(
         training_seconds=result.progress.seconds or None,
         flops=trained[-1]["flops"] if trained else None,

@@ -50,17 +50,17 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
-    pictures: dict[str, str] = {}
+    images: dict[str, str] = {}
     rows = [["system", "translation", "repeated words"]]
     for name, one in found.items():
-        again = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
-        pictures[name] = plot_attention(one.weights, one.source, one.target, marked=again)
-        words = " ".join(one.target[place] for place in sorted(again))
+        repeated = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
+        images[name] = plot_attention(one.weights, one.source, one.target, marked=repeated)
+        words = " ".join(one.target[position] for position in sorted(repeated))
         rows.append([name, " ".join(one.target), words])
     texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
-    svg = combine_svgs(pictures, "Attention of each system during translation", f"{texts}.")
-    numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
-    return PlottedFigure({f"translations-{inputs.line}.svg": svg}, rows, numbers)
+    svg = combine_svgs(images, "Attention of each system during translation", f"{texts}.")
+    values = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    return PlottedFigure({f"translations-{inputs.line}.svg": svg}, rows, values)
 
 
 def plot_history(inputs: FigureInput) -> PlottedFigure:
@@ -79,10 +79,10 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
-    pictures: dict[str, str] = {}
+    images: dict[str, str] = {}
     for name, one in found.items():
         end = "" if len(found) == 1 else f"-{name}"
-        pictures[f"history-{inputs.line}{end}.svg"] = plot_attention_history(
+        images[f"history-{inputs.line}{end}.svg"] = plot_attention_history(
             one.weights, one.source, one.target, name
         )
         for word, row in zip(one.target, one.weights, strict=True):
@@ -90,8 +90,8 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
             rows.append(
                 [name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))]
             )
-    numbers = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
-    return PlottedFigure(pictures, rows, numbers)
+    values = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    return PlottedFigure(images, rows, values)
 
 
 def difference_figure(inputs: FigureInput) -> PlottedFigure:
@@ -122,17 +122,17 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
         for name, path in inputs.named_files().items()
     }
     (first, base), *others = found.items()
-    pictures = plot_maps_and_differences(inputs.line, found)
+    images = plot_maps_and_differences(inputs.line, found)
     rows = [["system", "differs from", "sum of differences", "largest"]]
     for name, one in others:
-        apart = map_difference(one, base, (name, first)).weights
-        total, most = float(np.abs(apart).sum()), float(np.abs(apart).max(initial=0.0))
-        rows.append([name, first, format_value(total), format_value(most)])
+        difference = map_difference(one, base, (name, first)).weights
+        total, largest = float(np.abs(difference).sum()), float(np.abs(difference).max(initial=0.0))
+        rows.append([name, first, format_value(total), format_value(largest)])
     systems = {
         name: {"source": one.columns, "target": one.target, "weights": one.weights.tolist()}
         for name, one in found.items()
     }
-    return PlottedFigure(pictures, rows, {"line": inputs.line, "systems": systems})
+    return PlottedFigure(images, rows, {"line": inputs.line, "systems": systems})
 
 
 def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
@@ -154,24 +154,24 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
-    folder = inputs.files[0]
-    result = load(folder, device=inputs.device).translate(inputs.read_line()[0], output_attentions="all")
+    directory = inputs.files[0]
+    result = load(directory, device=inputs.device).translate(inputs.read_line()[0], output_attentions="all")
     layers, words = result.encoder_attention, result.source_tokens
     if not words:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
     if not layers:
         raise UsageError(
-            f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
+            f"{directory}: the model has no self-attention. Figure self-attention is for Transformers only."
         )
     layer = _resolve_position(
-        "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}"
+        "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {directory}"
     )
     word = _resolve_position(
         "--token", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}"
     )
     weights = layers[layer]  # (H, S, S)
     title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
-    pictures = {
+    images = {
         "self-attention.svg": plot_self_attention(weights[:, word], words, word, title),
         "self-attention-heads.svg": plot_attention(
             weights, words, words, f"Encoder, layer {layer}, all heads"
@@ -179,41 +179,41 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
     }
     rows = [["head", *words]]
     rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]
-    numbers = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
-    return PlottedFigure(pictures, rows, numbers)
+    values = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
+    return PlottedFigure(images, rows, values)
 
 
-def _translation_maps(given: FigureInput) -> dict[str, _Map]:
+def _translation_maps(inputs: FigureInput) -> dict[str, _Map]:
     """Return the attention maps of the translations of all systems, by display name."""
-    if not given.files:
+    if not inputs.files:
         raise UsageError(
             f"this figure needs model directories (--input) and --source, or files of `{_ATTENTION}` "
             "(--input)"
         )
-    systems = given.named_files()
+    systems = inputs.named_files()
     return {
-        name: _map_from_model(given, path) if path.is_dir() else _map_from_file(given, path)
+        name: _map_from_model(inputs, path) if path.is_dir() else _map_from_file(inputs, path)
         for name, path in systems.items()
     }
 
 
-def _map_from_model(given: FigureInput, folder: Path) -> _Map:
+def _map_from_model(inputs: FigureInput, directory: Path) -> _Map:
     from regard.api.model import load
     from regard.decoding.linking import attention_map
 
     # A missing value must not override the setting of the model.
-    settings = {name: value for name, value in given.selection.settings.items() if value is not None}
-    result = load(folder, device=given.device, **settings).translate(given.read_line()[0])
+    settings = {name: value for name, value in inputs.selection.settings.items() if value is not None}
+    result = load(directory, device=inputs.device, **settings).translate(inputs.read_line()[0])
     if not result.attention:
-        raise DataError(f"{given.source}:{given.line}: the line is empty")
-    layers = result.attention if given.selection.prior else result.posterior_attention
+        raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
+    layers = result.attention if inputs.selection.prior else result.posterior_attention
     return _Map(
-        result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(folder))
+        result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(directory))
     )
 
 
-def _map_from_file(given: FigureInput, path: Path) -> _Map:
-    """Return the map of the line's best translation in a file of `translate --attention-output`."""
+def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
+    """Return the map of the line's best translation in a file of `regard translate --attention-output`."""
     import numpy as np
 
     from regard.api.loading import search_settings
@@ -222,11 +222,11 @@ def _map_from_file(given: FigureInput, path: Path) -> _Map:
     from regard.decoding.linking import attention_map
 
     for entry in _entries(path):
-        if entry.line != given.line or entry.rank != 1:
+        if entry.line != inputs.line or entry.rank != 1:
             continue
         source, target = tuple(entry.source), tuple(entry.target)
         try:
-            kind = "prior" if given.selection.prior else "posterior"
+            kind = "prior" if inputs.selection.prior else "posterior"
             layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
@@ -236,16 +236,16 @@ def _map_from_file(given: FigureInput, path: Path) -> _Map:
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
         if not target or not layers:
-            raise DataError(f"{path}: line {given.line} was not translated, as it is empty or too long")
+            raise DataError(f"{path}: line {inputs.line} was not translated, as it is empty or too long")
         # Expected shape: [T + 1, H, S], where the last step is the end symbol.
         if any(layer.ndim != 3 or layer.shape[::2] != (len(target) + 1, len(source)) for layer in layers):
             raise DataError(
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
                 f"{layers[0].shape}"
             )
-        config = search_settings(GenerationConfig(alignment=own), given.selection.settings).alignment
+        config = search_settings(GenerationConfig(alignment=own), inputs.selection.settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))
-    raise DataError(f"{path}: there is no line {given.line} in the file")
+    raise DataError(f"{path}: there is no line {inputs.line} in the file")
 
 
 def _entries(path: Path) -> Iterator[TranslationEntry]:
@@ -265,23 +265,23 @@ def _resolve_position(option: str, wanted: int | None, count: int, default: int,
     Raises:
         UsageError: If there is no such position; the message has the option.
     """
-    place = default if wanted is None else wanted
-    if not -count <= place < count:
-        raise UsageError(f"{option} {place}: there are {count} {what}, counted from 0; -1 is the last")
-    return place % count
+    position = default if wanted is None else wanted
+    if not -count <= position < count:
+        raise UsageError(f"{option} {position}: there are {count} {what}, counted from 0; -1 is the last")
+    return position % count
 
 
-def _forced_map(given: FigureInput, name: str, folder: Path, pair: tuple[str, str]) -> "AttentionMap":
+def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Return the attention map of a model under forced decoding of a translation, by words."""
     from regard.api.loading import load_models, search_settings
     from regard.decoding.analysis import force_decode_lines
     from regard.metrics.maps import AttentionMap
 
-    model, text, base = load_models([folder], given.device, "float32")
-    search = search_settings(base, given.selection.settings)
+    model, text, base = load_models([directory], inputs.device, "float32")
+    search = search_settings(base, inputs.selection.settings)
     (line,) = force_decode_lines(model, text, [pair], search)
     if line is None:
-        raise DataError(f"{given.source}:{given.line}: the line is empty or too long for {name}")
-    weights = line.attention_map(search.alignment, given.selection.prior, name)
+        raise DataError(f"{inputs.source}:{inputs.line}: the line is empty or too long for {name}")
+    weights = line.attention_map(search.alignment, inputs.selection.prior, name)
     words = line.source, line.target, line.source_words, line.target_words
     return AttentionMap.of_tokens(weights, *words)

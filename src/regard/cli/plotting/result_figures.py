@@ -30,13 +30,13 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
     from regard.metrics.attention import AttentionStatistics
     from regard.report.attention_charts import plot_coverage, plot_entropy
 
-    what = "regard analyze attention --json"
+    command = "regard analyze attention --json"
     if not inputs.files:
-        raise UsageError(f"figure attention needs files written by `{what}` (--input)")
+        raise UsageError(f"figure attention needs files written by `{command}` (--input)")
     records: dict[str, Any] = {}
     models: dict[str, AttentionStatistics] = {}
     for path in inputs.files:
-        for name, own in read_results(path, what, AttentionResults).models.items():
+        for name, own in read_results(path, command, AttentionResults).models.items():
             if name in models:
                 raise DataError(
                     f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
@@ -48,13 +48,13 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
             except DataError as error:
                 raise DataError(f"{path}: {name}: {error}") from None
             records[name] = record
-    single = ("accuracy", "entropy", "support", "coverage")
+    keys = ("accuracy", "entropy", "support", "coverage")
     rows = [
-        ["model", *single],
-        *([name, *(format_value(getattr(one, key)) for key in single)] for name, one in models.items()),
+        ["model", *keys],
+        *([name, *(format_value(getattr(one, key)) for key in keys)] for name, one in models.items()),
     ]
-    pictures = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
-    return PlottedFigure(pictures, rows, {"models": records})
+    images = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
+    return PlottedFigure(images, rows, {"models": records})
 
 
 def length_figure(inputs: FigureInput) -> PlottedFigure:
@@ -65,7 +65,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
 
     Raises:
         UsageError: If there is no file.
-        DataError: If a file has the wrong format or other groups of lengths than the file before it, or two
+        DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
     from regard.report.length_charts import plot_length_groups
@@ -83,8 +83,8 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
             raise DataError(
-                f"{path}: its groups of lengths are {', '.join(labels)}, but those of the other files are "
-                f"{', '.join(groups[0])}: all files must have the same groups"
+                f"{path}: its length buckets are {', '.join(labels)}, but those of the other files are "
+                f"{', '.join(groups[0])}: all files must have the same buckets"
             )
         for name, scores in own.items():
             if name in systems:
@@ -110,7 +110,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             cells = ["" if bucket is None else f"{bucket.value:.2f}" for bucket in one.buckets]
             total = one.total.value
             rows.append([name, one.name, *cells, "" if math.isnan(total) else f"{total:.2f}"])
-    numbers = {
+    values = {
         "lengths": labels,
         "sentences": counts,
         "systems": {
@@ -118,13 +118,13 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             for name, scores in systems.items()
         },
     }
-    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, numbers)
+    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, values)
 
 
 def _from_analysis(
     found: LengthResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """Return the systems, the groups of lengths and their numbers of sentences from an analysis."""
+    """Return the systems, the length buckets and their numbers of sentences from an analysis."""
     import numpy as np
 
     from regard.metrics.by_length import Bucket, LengthScores
@@ -156,9 +156,9 @@ def _score(found: ScoreEntry) -> Any:
 def _from_paper_table(
     found: PaperTableResults,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """Return the same from the table of a paper whose columns are groups of lengths.
+    """Return the same from the table of a paper whose columns are length buckets.
 
-    Groups without sentences are missing in the file.
+    Buckets without sentences are missing in the file.
     """
     from regard.metrics.by_length import BucketScore, LengthScores
 
@@ -192,27 +192,27 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.report.training_charts import _Points, curves_by_kind, plot_training
-    from regard.report.training_curves import read_curves
+    from regard.report.training_charts import curves_by_kind, plot_training
+    from regard.report.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
         raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
-    folders: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
-    runs: dict[str, dict[str, _Points]] = {}
-    for name, folder in FigureInput(folders, names=inputs.names).named_files().items():
-        curves = read_curves(folder)
+    directories: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
+    runs: dict[str, dict[str, Points]] = {}
+    for name, directory in FigureInput(directories, names=inputs.names).named_files().items():
+        curves = read_curves(directory)
         found = {} if curves is None else curves_by_kind(curves)
         if not found:
-            raise DataError(f"{folder / METRICS_FILE}: no record of training")
+            raise DataError(f"{directory / METRICS_FILE}: no record of training")
         runs[name] = found
     rows = [["run", "curve", "points", "last step", "last", "best"]]
     for run, curves in runs.items():
         for kind, points in curves.items():
             values = [value for _, value in points]
             # A curve may contain NaN, for example if training diverged.
-            numbers = [value for value in values if not math.isnan(value)] or [math.nan]
-            best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
+            finite_values = [value for value in values if not math.isnan(value)] or [math.nan]
+            best = max(finite_values) if kind in ("bleu", "accuracy") else min(finite_values)
             rows.append(
                 [
                     run,

@@ -103,7 +103,7 @@ class LengthResults(BaseModel):
         for name, system in self.systems.items():
             found = [own for _, own in system if own is not None]
             if not found or any(len(own.buckets) != len(self.buckets) for own in found):
-                raise ValueError(f"{name} does not have one score for each group of lengths")
+                raise ValueError(f"{name} does not have one score per length bucket")
         return self
 
 

@@ -37,51 +37,53 @@ def plot_simplex(inputs: FigureInput) -> PlottedFigure:
     double = torch.float64
     scores = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=double)
     fertility = torch.ones(3, dtype=double)
-    maps = [RoundAttention(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
-    for scan, loose in zip((constrained_softmax_scan, constrained_sparsemax_scan), tuple(maps), strict=True):
+    transformations = [RoundAttention(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
+    for scan, loose in zip(
+        (constrained_softmax_scan, constrained_sparsemax_scan), tuple(transformations), strict=True
+    ):
         weights = scan(scores, fertility)
         bounds = remaining_bound(fertility.expand_as(weights), weights.cumsum(0) - weights)
-        maps.append(
+        transformations.append(
             RoundAttention(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights)
         )
 
     differences = torch.linspace(-3, 3, 121, dtype=double)
     pairs = torch.stack([differences, torch.zeros_like(differences)], -1)
-    curves = {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)}
+    curves = {free.__name__: free(pairs)[:, 0].numpy() for free in (softmax, sparsemax)}
 
-    def over(map: "Callable[..., torch.Tensor]", first: int, second: int) -> "np.ndarray":
+    def first_weight(transform: "Callable[..., torch.Tensor]", first: int, second: int) -> "np.ndarray":
         """Return the first weight on a grid of the first two scores, of shape [second, first]."""
         down, across = torch.meshgrid(
             torch.linspace(-3, 3, second, dtype=double),
             torch.linspace(-3, 3, first, dtype=double),
             indexing="ij",
         )
-        return map(torch.stack([across, down, torch.zeros_like(down)], -1))[..., 0].numpy()
+        return transform(torch.stack([across, down, torch.zeros_like(down)], -1))[..., 0].numpy()
 
     surfaces = [
-        Surface(map.__name__, 3, over(map, 19, 19), over(map, 241, 121), map is sparsemax)
-        for map in (softmax, sparsemax)
+        Surface(free.__name__, 3, first_weight(free, 19, 19), first_weight(free, 241, 121), free is sparsemax)
+        for free in (softmax, sparsemax)
     ]
-    pictures = {
-        "rounds.svg": plot_bars(maps, scores.numpy(), fertility.numpy()),
-        "simplex.svg": plot_triangles(maps, scores.numpy()),
+    images = {
+        "rounds.svg": plot_bars(transformations, scores.numpy(), fertility.numpy()),
+        "simplex.svg": plot_triangles(transformations, scores.numpy()),
         "two-dimensions.svg": plot_curves(differences.numpy(), curves),
         "three-dimensions.svg": plot_surfaces(surfaces),
     }
     rows = [["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]]
-    numbers: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
-    for each in maps:
-        bounds = None if each.bounds is None else each.bounds.tolist()
-        numbers["maps"][each.name] = {
-            "rounds": each.weights.tolist(),
+    values: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
+    for one in transformations:
+        bounds = None if one.bounds is None else one.bounds.tolist()
+        values["maps"][one.name] = {
+            "rounds": one.weights.tolist(),
             "bounds": bounds,
-            "cumulative": each.weights.sum(0).tolist(),
+            "cumulative": one.weights.sum(0).tolist(),
         }
-        for r, weights in enumerate(each.weights.tolist()):
+        for r, weights in enumerate(one.weights.tolist()):
             limits = bounds[r] if bounds else [None] * 3
-            rows.append([each.name, f"{r + 1}", *map(format_value, [*weights, *limits])])
-        rows.append([each.name, "sum", *map(format_value, each.weights.sum(0).tolist()), "", "", ""])
-    numbers["two_dimensions"] = {"difference": differences.tolist()} | {
+            rows.append([one.name, f"{r + 1}", *map(format_value, [*weights, *limits])])
+        rows.append([one.name, "sum", *map(format_value, one.weights.sum(0).tolist()), "", "", ""])
+    values["two_dimensions"] = {"difference": differences.tolist()} | {
         name: curve.tolist() for name, curve in curves.items()
     }
-    return PlottedFigure(pictures, rows, numbers)
+    return PlottedFigure(images, rows, values)
