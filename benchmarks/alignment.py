@@ -83,41 +83,41 @@ def fast_align(cache: Path, given: Path | None) -> Path:
     found = given or shutil.which("fast_align")
     if found:
         return Path(found)
-    folder = cache / "fast_align"
-    program = folder / "fast_align"
+    directory = cache / "fast_align"
+    program = directory / "fast_align"
     if not program.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        built(["git", "clone", "--depth", "1", FAST_ALIGN, str(folder)], timeout=120)
+        shutil.rmtree(directory, ignore_errors=True)
+        built(["git", "clone", "--depth", "1", FAST_ALIGN, str(directory)], timeout=120)
         sources = ["src/fast_align.cc", "src/ttables.cc"]
-        built(["g++", "-O3", "-std=c++11", "-fopenmp", "-I.", *sources, "-o", "fast_align"], cwd=folder)
+        built(["g++", "-O3", "-std=c++11", "-fopenmp", "-I.", *sources, "-o", "fast_align"], cwd=directory)
     return program
 
 
 def eflomal(cache: Path) -> Path:
     """Return the path of eflomal-align in its own virtual environment, which is created if necessary."""
-    folder = cache / "eflomal"
-    command = folder / "bin" / "eflomal-align"
+    directory = cache / "eflomal"
+    command = directory / "bin" / "eflomal-align"
     if not command.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        built([sys.executable, "-m", "venv", str(folder)])
-        built([str(folder / "bin" / "pip"), "install", "--quiet", "eflomal==2.0.0"])
+        shutil.rmtree(directory, ignore_errors=True)
+        built([sys.executable, "-m", "venv", str(directory)])
+        built([str(directory / "bin" / "pip"), "install", "--quiet", "eflomal==2.0.0"])
     return command
 
 
 class Runner:
     """Runs the systems on a text in both directions."""
 
-    def __init__(self, args: argparse.Namespace, folder: Path) -> None:
+    def __init__(self, args: argparse.Namespace, directory: Path) -> None:
         """Write the text in the formats of the systems."""
         source, target, names, gold = TEXTS[args.text]
-        self.args, self.folder = args, folder
+        self.args, self.directory = args, directory
         self.gold = None if gold is None else list(read_gold_links(args.data / args.text / gold))
         sides = [
             [line for name in names for line in read_lines(args.data / args.text / name.format(side))]
             for side in (source, target)
         ]
         self.corpus = Corpus.from_tokens((a.split(), b.split()) for a, b in zip(*sides, strict=True))
-        self.source, self.target, self.joined = (folder / name for name in ("source", "target", "joined"))
+        self.source, self.target, self.joined = (directory / name for name in ("source", "target", "joined"))
         self.source.write_text("\n".join(sides[0]) + "\n", encoding="utf-8")
         self.target.write_text("\n".join(sides[1]) + "\n", encoding="utf-8")
         lines = (f"{a} ||| {b}\n" for a, b in zip(*sides, strict=True))
@@ -125,7 +125,7 @@ class Runner:
 
     def run(self, system: str, seed: int) -> dict[str, Any]:
         """Return the times (forward, backward, or both together), the peak memory and the AER of a system."""
-        outputs = {name: self.folder / f"{system}.{name}" for name in ("forward", "backward")}
+        outputs = {name: self.directory / f"{system}.{name}" for name in ("forward", "backward")}
         ways: dict[str, Callable[[dict[str, Path], int], list[tuple[float, float]]]]
         ways = {"fast_align": self.fast_align, "eflomal": self.eflomal}
         found = ways[system](outputs, seed) if system in ways else self.ours(system, outputs, seed)
@@ -215,9 +215,9 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def warm_up(model: str, folder: Path) -> None:
+def warm_up(model: str, directory: Path) -> None:
     """Compile the kernels on a few lines, so that the measured process loads them from the cache."""
-    lines = folder / "few"
+    lines = directory / "few"
     lines.write_text("a b c ||| x y z\nb c ||| y z\n" * 20, encoding="utf-8")
     measured([sys.executable, "-m", "regard", "align", str(lines), "--model", model])
 

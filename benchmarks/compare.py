@@ -144,15 +144,15 @@ def trained(system: str, data: Path, args: argparse.Namespace) -> Path:
     """Return the directory of the model with which a system decodes, after training it if necessary."""
     base = "regard" if system in OURS or system in ENGINES else system
     name = base if args.kind == "lstm" else f"{base}-{args.kind}"
-    folder = args.cache / "models" / f"{name}-{data.stem}-{args.train_updates}-{args.seed}"
-    if not (folder / "finished.json").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    directory = args.cache / "models" / f"{name}-{data.stem}-{args.train_updates}-{args.seed}"
+    if not (directory / "finished.json").exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         print(f"{name}: training for {args.train_updates} steps before decoding", flush=True)
-        words = ["train", "--data", str(data), "--model", str(folder)]
+        words = ["train", "--data", str(data), "--model", str(directory)]
         figures = measure(base, args, [*words, "--warmup", "1", "--updates", str(args.train_updates - 1)])
-        (folder / "finished.json").write_text(json.dumps(figures))
-    return folder
+        (directory / "finished.json").write_text(json.dumps(figures))
+    return directory
 
 
 def arguments_of(system: str, data: Path, args: argparse.Namespace) -> list[str]:

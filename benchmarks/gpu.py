@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from multi30k import Multi30k, prepare
-from ours import batch, build, updater
+from ours import batch, build, make_train_step
 
 from regard.config import read_config
 from regard.data.batch import collate
@@ -69,19 +69,19 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
                 gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
                 searched = beam_search(model, data.source.to(place), GenerationConfig(num_return=2))
                 results.append((outcome.log_likelihood.detach().cpu(), gradients, searched))
-            (here, ours, mine), (there, theirs, its) = results
-            scale = max(float(g.abs().max()) for g in ours)
+            (cpu_likelihoods, cpu_gradients, cpu_hypotheses), (likelihoods, gradients, hypotheses) = results
+            scale = max(float(g.abs().max()) for g in cpu_gradients)
             found[f"{name} {str(dtype)[6:]}"] = deviations = {
-                "log-likelihood": float((here - there).abs().max()),
+                "log-likelihood": float((cpu_likelihoods - likelihoods).abs().max()),
                 "gradient, relative": max(
-                    float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)
+                    float((a - b).abs().max()) for a, b in zip(cpu_gradients, gradients, strict=True)
                 )
                 / scale,
-                "translations equal": [[h.tokens for h in s] for s in mine]
-                == [[h.tokens for h in s] for s in its],
+                "translations equal": [[h.tokens for h in s] for s in cpu_hypotheses]
+                == [[h.tokens for h in s] for s in hypotheses],
                 "scores": max(
                     abs(a.score - b.score)
-                    for s, t in zip(mine, its, strict=True)
+                    for s, t in zip(cpu_hypotheses, hypotheses, strict=True)
                     for a, b in zip(s, t, strict=True)
                 ),
             }
@@ -116,10 +116,10 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
         model = build(data, 0.3).to(device).train()
         settings = TrainingConfig(lr_scheduler=ConstantConfig(), precision=precision)
         with init_process_group(device) as processes:
-            update = updater(model, made, settings, processes, 1)
+            step = make_train_step(model, made, settings, processes, 1)
 
-            def one(i: int, update: Any = update) -> int:
-                update([np.array([i])])
+            def one(i: int, step: Any = step) -> int:
+                step([np.array([i])])
                 return made[i].target_tokens
 
             if device.type == "cuda":
@@ -152,23 +152,23 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     def corpus(name: str) -> str:
         return f'{{source="{where}/{name}.de.gz", target="{where}/{name}.en.gz"}}'
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         config = read_config(
             RunConfig,
             RECIPE,
             [
                 f"data.train=[{corpus('train')}]",
                 f"data.valid={corpus('val')}",
-                f'data.cache_dir="{folder}/prepared"',
+                f'data.cache_dir="{directory}/prepared"',
                 f'device="{device}"',
                 "training.max_minutes=3.5",
                 *([] if device.type == "cuda" else ["training.max_steps=3"]),
             ],
         )
         start = time.perf_counter()
-        result = train(config, Path(folder) / "model")
+        result = train(config, Path(directory) / "model")
         spent = time.perf_counter() - start
-        loaded = load_model(Path(folder) / "model", str(device))
+        loaded = load_model(Path(directory) / "model", str(device))
         translator = Translator(loaded.model, loaded.text, config.generation)
         outputs = [
             r.text

@@ -50,12 +50,14 @@ def bounds(shape: tuple[int, ...], kind: str, generator: torch.Generator) -> tor
     return torch.where(total < 1.02, upper * 1.0201 / total.clamp_min(1e-6), upper)
 
 
-def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *arguments: torch.Tensor) -> Step:
+def both_ways(
+    normalizer: Callable[..., torch.Tensor], gradient: torch.Tensor, *arguments: torch.Tensor
+) -> Step:
     """Return a function that computes the transformation and its gradient once."""
     leaves = [one.detach().requires_grad_() for one in arguments]
 
     def step() -> None:
-        torch.autograd.grad(map(*leaves), leaves, gradient)
+        torch.autograd.grad(normalizer(*leaves), leaves, gradient)
 
     return step
 
@@ -107,7 +109,7 @@ def through_memory(scores: torch.Tensor) -> Step:
     return lambda: (scores.add(1), scores.add(1), scores.add(1))
 
 
-def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
+def measure_normalizers(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
     """Measure all transformations at one shape."""
     generator = torch.Generator().manual_seed(args.seed)
     scores = torch.randn(shape, generator=generator).to(args.device)
@@ -120,8 +122,8 @@ def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
     }
     for kind in ("tight", "loose"):
         upper = bounds(shape, kind, generator).to(args.device)
-        for map in (constrained_softmax, constrained_sparsemax):
-            steps[f"{map.__name__}, {kind}"] = both_ways(map, gradient, scores, upper)
+        for normalizer in (constrained_softmax, constrained_sparsemax):
+            steps[f"{normalizer.__name__}, {kind}"] = both_ways(normalizer, gradient, scores, upper)
     if args.package:
         import entmax
 
@@ -132,14 +134,14 @@ def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
     return compare(steps, yardstick(args), args.rounds, args.seconds, args.device)
 
 
-def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def loop(normalizer: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """Return a function that computes a scan as a loop of single steps."""
 
     def steps(scores: torch.Tensor, fertility: torch.Tensor) -> torch.Tensor:
         received = torch.zeros_like(fertility)
         found = []
         for t in range(scores.shape[1]):
-            weights = map(scores[:, t], remaining_bound(fertility, received))
+            weights = normalizer(scores[:, t], remaining_bound(fertility, received))
             received = received + weights
             found.append(weights)
         return torch.stack(found, 1)
@@ -147,12 +149,12 @@ def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tens
     return steps
 
 
-def in_plain(map: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def in_plain(normalizer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Return the transformation in its reference implementation (plain PyTorch)."""
 
     def plain(*arguments: torch.Tensor) -> torch.Tensor:
         with use_backend("reference"):
-            return map(*arguments)
+            return normalizer(*arguments)
 
     return plain
 
@@ -168,7 +170,7 @@ def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, An
     fertility[:, -1] = torch.inf
     scores, gradient, fertility = (one.to(args.device) for one in (scores, gradient, fertility))
     found = {}
-    for scan, map in (
+    for scan, normalizer in (
         (constrained_softmax_scan, constrained_softmax),
         (constrained_sparsemax_scan, constrained_sparsemax),
     ):
@@ -176,8 +178,8 @@ def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, An
         if args.device == "cuda":
             steps["memory"] = through_memory(scores)
         else:
-            steps["loop of our steps"] = both_ways(loop(map), gradient, scores, fertility)
-            steps["loop of plain steps"] = both_ways(loop(in_plain(map)), gradient, scores, fertility)
+            steps["loop of our steps"] = both_ways(loop(normalizer), gradient, scores, fertility)
+            steps["loop of plain steps"] = both_ways(loop(in_plain(normalizer)), gradient, scores, fertility)
         baseline = "memory" if args.device == "cuda" else scan.__name__
         found[scan.__name__] = compare(steps, baseline, args.rounds, args.seconds, args.device)
     return found
@@ -202,7 +204,7 @@ def main() -> None:
         shapes = [tuple(int(n) for n in shape.split("x")) for shape in args.only.split(",")]
     record: dict[str, Any] = {"torch": torch.__version__, "threads": args.threads, "device": args.device}
     for shape in shapes:
-        record[str(list(shape))] = found = maps(shape, args)
+        record[str(list(shape))] = found = measure_normalizers(shape, args)
         baseline = yardstick(args)
         for name, each in found.items():
             print(

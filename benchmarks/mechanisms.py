@@ -32,7 +32,7 @@ import torch
 from measure import KINDS, TRANSFORMER
 from multi30k import Batch as TokenBatch
 from multi30k import Multi30k
-from ours import Given, ours, sizes, transformer
+from ours import PreparedBatches, ours, sizes, transformer
 from torch import nn
 
 from regard.attention.constrained import ConstrainedAttentionConfig
@@ -113,7 +113,7 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
     return found
 
 
-class Looking(nn.Module):
+class AlwaysReturnAttention(nn.Module):
     """A model that always computes the source attention weights, even if they are not requested."""
 
     def __init__(self, model: TranslationModel) -> None:
@@ -160,14 +160,14 @@ class Trained:
             TrainingProgress(),
         )
         batches = [batch(one, self.bounded) for one in token_batches]
-        self.updater = TrainStep(state, Given(batches), config, SINGLE_PROCESS, 1)
+        self.train_step = TrainStep(state, PreparedBatches(batches), config, SINGLE_PROCESS, 1)
         if attends and name != "softmax-fused":
-            self.updater.replica = Looking(self.model)
+            self.train_step.replica = AlwaysReturnAttention(self.model)
 
     def train(self, numbers: range) -> None:
         """Make one training step per batch number."""
         for number in numbers:
-            self.updater([np.array([number])])
+            self.train_step([np.array([number])])
 
     def decode(self, tests: list[TokenBatch]) -> None:
         """Run beam search on the batches."""

@@ -58,7 +58,7 @@ def batch(tokens: TokenBatch, with_target: bool = True) -> Batch:
     return collate([ours(sentence) for sentence in tokens.source], targets, tokens.indices)
 
 
-class Given:
+class PreparedBatches:
     """A training split of prepared batches, each addressed by its number."""
 
     def __init__(self, made: Sequence[Batch]) -> None:
@@ -67,7 +67,7 @@ class Given:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The target tokens per batch; the updater sums them over the rows of a step."""
+        """The target tokens per batch; the training step sums them over the rows of a step."""
         tokens = np.array([one.target_tokens for one in self.made])
         return tokens, tokens
 
@@ -126,7 +126,7 @@ def model_of(kind: str, data: Multi30k, dropout: float) -> Compared:
     return build(data, dropout)
 
 
-def keep(model: Compared, data: Multi30k, folder: Path) -> None:
+def save_model(model: Compared, data: Multi30k, directory: Path) -> None:
     """Write a model directory."""
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.corpus import CorpusConfig, DataConfig
@@ -135,21 +135,21 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
     from regard.experiment import RunConfig, write_config
     from regard.training.fertility import save_text_processing
 
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     source, target = (
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words[len(NEUTRAL) :])))
         for words in (data.source_words, data.target_words)
     )
     corpus = CorpusConfig(source="train.de", target="train.en")  # a name without a file
-    save_text_processing(TextProcessor(source, target), folder)
+    save_text_processing(TextProcessor(source, target), directory)
     write_config(
         RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, generation=SEARCH),
-        folder,
+        directory,
     )
-    write_tensors(folder / MODEL_FILE, named_weights(model), {})
+    write_tensors(directory / MODEL_FILE, named_weights(model), {})
 
 
-def updater(
+def make_train_step(
     model: TranslationModel, made: Sequence[Batch], config: TrainingConfig, processes: ProcessGroup, seed: int
 ) -> TrainStep:
     """Return the training step of this project for prepared batches."""
@@ -159,7 +159,7 @@ def updater(
         build_lr_scheduler(config.lr_scheduler),
         TrainingProgress(),
     )
-    return TrainStep(state, Given(made), config, processes, seed)
+    return TrainStep(state, PreparedBatches(made), config, processes, seed)
 
 
 def train(args: argparse.Namespace) -> None:
@@ -177,12 +177,12 @@ def train(args: argparse.Namespace) -> None:
         label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
     )
     made = [batch(raw_batch) for raw_batch in data.train_batches(args.warmup + args.updates)]
-    update = updater(model.train(), made, config, SINGLE_PROCESS, args.seed)
+    step = make_train_step(model.train(), made, config, SINGLE_PROCESS, args.seed)
     clock = Clocked(range(len(made)), args.warmup)
     for number in clock:
-        update([np.array([number])])
+        step([np.array([number])])
     if args.model:
-        keep(model, data, args.model)
+        save_model(model, data, args.model)
     model.eval()
     loss, tokens = 0.0, 0
     with torch.inference_mode():

@@ -1,13 +1,10 @@
-"""Matrix multiplications on a CPU, by PyTorch's default and by the alternative of regard.
-
-The alternative is that of
-`regard.kernels.products`.
+"""Matrix multiplications on a CPU: PyTorch's default compared with `regard.kernels.products`.
 
     python benchmarks/products.py
 
-The alternative is oneDNN for float32, and a computation in float32 for bfloat16. Prints the GFLOP/s of both
-(medians of alternating runs) at the shapes of a time step of a recurrent model, of its projections and of
-their gradients, and the maximum deviation of each from float64.
+`regard.kernels.products` uses oneDNN for float32 and computes bfloat16 in float32. The script prints the
+GFLOP/s of both (medians of alternating runs) at the shapes of a time step of a recurrent model, of its
+projections and of their gradients, and the maximum deviation of each from float64.
 """
 
 import statistics

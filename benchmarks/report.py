@@ -31,26 +31,32 @@ def make_system(
     """Return a system whose translations are the references with some words replaced."""
     sentences, attention = [], []
     for number, (source, reference) in enumerate(pairs, 1):
-        read, gold = tuple(source.split()), tuple(reference.split())
+        source_words, gold = tuple(source.split()), tuple(reference.split())
         changed = generator.random(len(gold)) < 0.2
         output = tuple(
             str(generator.choice(words)) if other else word for word, other in zip(gold, changed, strict=True)
         )
-        scores = generator.normal(size=(len(output) + 1, 1, len(read))) * 2
-        scores[np.arange(len(output)), 0, np.arange(len(output)) % len(read)] += 6
+        scores = generator.normal(size=(len(output) + 1, 1, len(source_words))) * 2
+        scores[np.arange(len(output)), 0, np.arange(len(output)) % len(source_words)] += 6
         weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-        ids = list(range(len(read))), list(range(len(output)))
+        ids = list(range(len(source_words))), list(range(len(output)))
         heads = AttentionLayers(weights[:-1, 0], [weights[:-1]])
-        maps = word_maps(output, read, heads, *ids, prior=heads)
-        links = frozenset((i, i) for i in range(len(read)))
-        less = frozenset(link for link in links if generator.random() < 0.95)
+        maps = word_maps(output, source_words, heads, *ids, prior=heads)
+        links = frozenset((i, i) for i in range(len(source_words)))
+        output_links = frozenset(link for link in links if generator.random() < 0.95)
         received = received_attention(weights[:-1, 0], ids[0])
-        sentence = SentenceErrors(number, read, gold, output, received, (links, less))
-        seen = attention_statistics(weights, np.ones(len(output) + 1, dtype=bool), *ids)
-        attention.append(seen)
+        sentence = SentenceErrors(number, source_words, gold, output, received, (links, output_links))
+        attention_stats = attention_statistics(weights, np.ones(len(output) + 1, dtype=bool), *ids)
+        attention.append(attention_stats)
         sentences.append(
             SentenceResult(
-                sentence, " ".join(output), maps, maps, float(seen.entropies.mean()), seen.coverage, -0.5
+                sentence,
+                " ".join(output),
+                maps,
+                maps,
+                float(attention_stats.entropies.mean()),
+                attention_stats.coverage,
+                -0.5,
             )
         )
     curve = tuple((float(50 * i), 300.0 / i) for i in range(1, 400))
@@ -107,8 +113,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="output file of the page; default: a temporary file")
     options = parser.parse_args()
     page = make_page(options.sentences, options.words)
-    with tempfile.TemporaryDirectory() as folder:
-        path = (options.keep or Path(folder) / "report.html").resolve()
+    with tempfile.TemporaryDirectory() as directory:
+        path = (options.keep or Path(directory) / "report.html").resolve()
         path.write_text(page, encoding="utf-8")
         found = open_page(path, options.repeats)
         size = path.stat().st_size / 1e6

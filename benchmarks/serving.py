@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 
 WORDS = 12
-ASKED = {"8 users, median, ms": 150, "8 users, 99 %, ms": 400, "batching under 32 users, times": 3}
+GOALS = {"8 users, median, ms": 150, "8 users, 99 %, ms": 400, "batching under 32 users, times": 3}
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
             print(
                 f"{name:26}{row['median']:12.1f}{row['99 %']:12.1f}{row['per second']:14.1f}{row['count']:10}"
             )
-    print("goals: " + "; ".join(f"{name} {value:g}" for name, value in ASKED.items()))
+    print("goals: " + "; ".join(f"{name} {value:g}" for name, value in GOALS.items()))
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
     print(f"batching under 32 users: {found['gain']:.2f} times the throughput of one at a time")
@@ -103,14 +103,14 @@ async def crowd(address: str, texts: list[str], users: int, options: argparse.Na
 
         async def user() -> None:
             while time.monotonic() < begin + options.seconds:
-                asked = time.monotonic()
+                sent = time.monotonic()
                 answer = await client.post(
                     "/translate",
                     json={"text": next(pending), "num_return": options.num_return, "split": False},
                 )
                 answer.raise_for_status()
-                if asked >= begin:
-                    times.append(1000 * (time.monotonic() - asked))
+                if sent >= begin:
+                    times.append(1000 * (time.monotonic() - sent))
 
         await asyncio.gather(*(user() for _ in range(users)))
         took = time.monotonic() - begin

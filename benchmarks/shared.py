@@ -57,7 +57,7 @@ WARM_UP = 4
 class Worker:
     """The worker process of a policy."""
 
-    def __init__(self, policy: str, folder: Path) -> None:
+    def __init__(self, policy: str, directory: Path) -> None:
         """Start the process and wait until it is ready."""
         chosen = POLICIES[policy]
         # Thread settings of the caller would override those of the policy.
@@ -68,7 +68,7 @@ class Worker:
         else:
             environment |= chosen
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--work-in", str(folder)],
+            [sys.executable, __file__, "--work-in", str(directory)],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -108,7 +108,7 @@ def busy(count: int) -> Iterator[None]:
             spinner.wait()
 
 
-def prepared(folder: Path) -> None:
+def prepared(directory: Path) -> None:
     """Write and preprocess the text once for all processes."""
     from regard.cli.quickstart import CONFIG
     from regard.config import read_config
@@ -116,16 +116,16 @@ def prepared(folder: Path) -> None:
     from regard.data.phrasebook import write_splits
     from regard.experiment import RunConfig
 
-    write_splits(folder / "corpus", PAIRS, seed=1)
-    path = folder / "lstm.toml"
-    path.write_text(CONFIG.format(folder=folder.as_posix(), epochs=1), encoding="utf-8")
+    write_splits(directory / "corpus", PAIRS, seed=1)
+    path = directory / "lstm.toml"
+    path.write_text(CONFIG.format(folder=directory.as_posix(), epochs=1), encoding="utf-8")
     prepare_data(read_config(RunConfig, path).data)
     head, rest = path.read_text(encoding="utf-8").split("[model]\n")
     other = f"{head}[model]{TRANSFORMER}[training]{rest.partition('[training]')[2]}"
-    (folder / "transformer.toml").write_text(other, encoding="utf-8")
+    (directory / "transformer.toml").write_text(other, encoding="utf-8")
 
 
-def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
+def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     """Return a function that makes one training step and returns its target tokens, and the model."""
     import torch
 
@@ -142,7 +142,7 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.training.train_step import TrainStep
 
     pick_device("cpu")
-    config: Any = read_config(RunConfig, folder / f"{name}.toml")
+    config: Any = read_config(RunConfig, directory / f"{name}.toml")
     data = prepare_data(config.data)
     split = data.split("train")
     torch.manual_seed(1)
@@ -152,26 +152,26 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
     state = TrainingState(
         model, optimizer, build_lr_scheduler(config.training.lr_scheduler), TrainingProgress()
     )
-    updater = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
+    train_step = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
     order = split.batches(config.training, 1, 1)
 
     def update() -> int:
         state.progress.step += 1
         model.train()
-        return updater([order[state.progress.step % len(order)]]).tokens
+        return train_step([order[state.progress.step % len(order)]]).tokens
 
     return update, model
 
 
-def searching(folder: Path, model: Any) -> Callable[[], int]:
+def searching(directory: Path, model: Any) -> Callable[[], int]:
     """Return a function that translates some sentences and returns the number of source tokens."""
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.decoding.translator import Translator, enumerate_lines
     from regard.experiment import RunConfig
 
-    config = read_config(RunConfig, folder / "lstm.toml")
-    lines = (folder / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]
+    config = read_config(RunConfig, directory / "lstm.toml")
+    lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]
     translator = Translator(model, prepare_data(config.data).text, config.generation)
 
     def search() -> int:
@@ -181,14 +181,14 @@ def searching(folder: Path, model: Any) -> Callable[[], int]:
     return search
 
 
-def aligning(folder: Path) -> Callable[[], int]:
+def aligning(directory: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, TrainingSetup
     from regard.alignment.registry import DEFAULT_ALIGNER, default_config
     from regard.alignment.word_aligner import train_both
     from regard.data.dataset import PreparedData
 
-    corpus = Corpus.from_prepared(PreparedData.open(folder / "prepared")).subset(0, ALIGNED)
+    corpus = Corpus.from_prepared(PreparedData.open(directory / "prepared")).subset(0, ALIGNED)
 
     def align() -> int:
         train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1))
@@ -197,16 +197,16 @@ def aligning(folder: Path) -> Callable[[], int]:
     return align
 
 
-def work(folder: Path) -> None:
+def work(directory: Path) -> None:
     """Read a task and its seconds from each line of standard input; print tokens per second."""
-    train, model = training(folder, "lstm")
+    train, model = training(directory, "lstm")
     for _ in range(WARM_UP):
         train()
     tasks = {
         "lstm": train,
-        "transformer": training(folder, "transformer")[0],
-        "search": searching(folder, model),
-        "align": aligning(folder),
+        "transformer": training(directory, "transformer")[0],
+        "search": searching(directory, model),
+        "align": aligning(directory),
     }
     for task in tasks.values():
         task()
@@ -219,9 +219,9 @@ def work(folder: Path) -> None:
         print(tokens / (time.monotonic() - begun), flush=True)
 
 
-def measure(args: argparse.Namespace, folder: Path) -> dict[int, dict[str, dict[str, list[float]]]]:
+def measure(args: argparse.Namespace, directory: Path) -> dict[int, dict[str, dict[str, list[float]]]]:
     """Return tokens per second of every round, by load, task and policy."""
-    workers = {policy: Worker(policy, folder) for policy in args.policies}
+    workers = {policy: Worker(policy, directory) for policy in args.policies}
     found: dict[int, dict[str, dict[str, list[float]]]] = {
         count: {task: {policy: [] for policy in workers} for task in args.tasks} for count in args.busy
     }
@@ -279,9 +279,9 @@ def main() -> None:
         return
     load = os.getloadavg()
     print(f"{num_available_cpus()} processors; load before: {load[0]:.2f} {load[1]:.2f} {load[2]:.2f}")
-    with tempfile.TemporaryDirectory() as folder:
-        prepared(Path(folder))
-        found = measure(args, Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        prepared(Path(directory))
+        found = measure(args, Path(directory))
     record = {"processors": num_available_cpus(), "load": load, "rates": found, **report(found)}
     if args.json is not None:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

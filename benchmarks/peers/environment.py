@@ -32,16 +32,16 @@ def interpreter(peer: str, cache: Path) -> Path:
     """
     requirements = Path(__file__).with_name(f"{peer}.txt")
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = cache / f"{peer}-py{sys.version_info.major}{sys.version_info.minor}-{digest}"
-    python, finished = folder / "bin" / "python", folder / "finished"
+    directory = cache / f"{peer}-py{sys.version_info.major}{sys.version_info.minor}-{digest}"
+    python, finished = directory / "bin" / "python", directory / "finished"
     if finished.exists():
         return python
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.parent.mkdir(parents=True, exist_ok=True)
     pins = [line.strip() for line in requirements.read_text(encoding="utf-8").splitlines()]
     torch = next(pin for pin in pins if pin.startswith("torch=="))
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run(peer, [sys.executable, "-m", "venv", folder])
+    _run(peer, [sys.executable, "-m", "venv", directory])
     _run(peer, [*install, "--constraint", requirements, torch])
     _run(peer, [*install, "--no-deps", "--requirement", requirements])
     finished.touch()

@@ -21,11 +21,11 @@ from multi30k import Batch, Multi30k
 __all__: list[str] = []
 
 
-def exported(folder: Path, precision: str) -> Path:
+def exported(directory: Path, precision: str) -> Path:
     """Return the directory of the exported model, which is created if necessary."""
-    out = folder / f"ctranslate2-{precision}"
+    out = directory / f"ctranslate2-{precision}"
     if not out.exists():
-        words = ["export", "ctranslate2", str(folder), "-o", str(out), "--quantization", precision]
+        words = ["export", "ctranslate2", str(directory), "-o", str(out), "--quantization", precision]
         done = subprocess.run(
             [sys.executable, "-m", "regard", *words], capture_output=True, text=True, check=False
         )

@@ -41,7 +41,7 @@ from eole.trainer import build_trainer  # noqa: E402
 from eole.utils.optimizers import Optimizer  # noqa: E402
 
 
-def configuration(args: argparse.Namespace, folder: Path) -> Any:
+def configuration(args: argparse.Namespace, directory: Path) -> Any:
     """Return the configuration of the toolkit: its defaults except for the options set here."""
     sizes = TRANSFORMER
     model = {
@@ -53,7 +53,7 @@ def configuration(args: argparse.Namespace, folder: Path) -> Any:
         },
     }  # fmt: skip
     training = {
-        "model_path": str(folder), "param_init_method": "xavier_uniform", "optim": "adam",
+        "model_path": str(directory), "param_init_method": "xavier_uniform", "optim": "adam",
         "adam_beta2": sizes.beta2, "learning_rate": args.rate, "max_grad_norm": args.clip,
         "normalization": "tokens", "batch_size": 64, "dropout": [args.dropout], "attention_dropout": [0.0],
         "label_smoothing": sizes.label_smoothing, "world_size": 1, "gpu_ranks": [],

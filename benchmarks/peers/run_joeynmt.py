@@ -112,11 +112,11 @@ def transformer(dropout: float) -> dict[str, Any]:
     return {"initializer": "xavier_uniform", "encoder": side, "decoder": side}
 
 
-def configuration(args: argparse.Namespace, folder: Path) -> Any:
+def configuration(args: argparse.Namespace, directory: Path) -> Any:
     """Return the configuration of the toolkit: its defaults except for the options set here."""
     dropout = args.dropout if args.mode == "train" else 0.0
     settings = {
-        "name": "multi30k", "model_dir": str(folder), "use_cuda": False, "random_seed": args.seed,
+        "name": "multi30k", "model_dir": str(directory), "use_cuda": False, "random_seed": args.seed,
         "data": {"special_symbols": {
             "pad_id": JOEY_PAD, "unk_id": JOEY_UNK, "bos_id": BOS, "eos_id": EOS,
             "pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK],
@@ -153,20 +153,20 @@ def model_of(config: Any, data: Multi30k) -> Model:
 def train(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = args.model or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        config = configuration(args, folder)
+        directory = args.model or Path(scratch)
+        directory.mkdir(parents=True, exist_ok=True)
+        config = configuration(args, directory)
         model = model_of(config, data)
         if args.kind == "transformer":
             model.loss_function = ("crossentropy", TRANSFORMER.label_smoothing)
         manager = TrainManager(
-            rank=0, model=model, model_dir=folder, device=CPU, n_gpu=0, num_workers=0,
+            rank=0, model=model, model_dir=directory, device=CPU, n_gpu=0, num_workers=0,
             autocast=config.autocast, seed=args.seed, train_args=config.train, dev_args=config.test,
         )  # fmt: skip
         raw_batches = list(data.train_batches(args.warmup + args.updates))
         batches = Clocked([tensors(batch) for batch in raw_batches], args.warmup)
         manager.train_and_validate(Neutral(batches), Neutral(Clocked([])))
-        (folder / f"{len(raw_batches)}.ckpt").rename(folder / "model.ckpt")
+        (directory / f"{len(raw_batches)}.ckpt").rename(directory / "model.ckpt")
 
     model.loss_function = ("crossentropy", 0.0)
     model.eval()
