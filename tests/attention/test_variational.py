@@ -303,8 +303,9 @@ def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
 
 def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
+    assert made.linear_readout
     fast = made(batch(), mean_log_probs=True)
-    made.attention.attends_to_single_positions = False
+    made.linear_readout = False
     slow = made(batch(), mean_log_probs=True)
     for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
         torch.testing.assert_close(a, b)
