@@ -306,7 +306,7 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
 
-def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path) -> None:
+def test_only_an_export_is_overwritten_and_only_on_request(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     other = tmp_path / "export"
     export_ctranslate2(directory, other)

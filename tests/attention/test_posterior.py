@@ -154,12 +154,12 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
         torch.testing.assert_close(state.attention.posterior, joint / joint.sum(-1, keepdim=True))
 
 
-@pytest.mark.parametrize("passes", ["prior", "posterior"])
+@pytest.mark.parametrize("state_attention", ["prior", "posterior"])
 @pytest.mark.parametrize("beyond", BEYOND)
-def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) -> None:
+def test_top_k_covering_the_sentence_gives_the_exact_likelihood(state_attention, beyond) -> None:
     batch = _batch()
     exact, found = (
-        _model(state_attention=passes, **settings)(batch).log_likelihood.sum(1)
+        _model(state_attention=state_attention, **settings)(batch).log_likelihood.sum(1)
         for settings in ({"top_k": 0}, {"top_k": 3, "tail": beyond})
     )
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
@@ -257,7 +257,7 @@ def test_forced_decoding_score_equals_search_score() -> None:
         assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
 
 
-def test_forward_coupling_requires_exact_inference() -> None:
+def test_hard_monotonic_coupling_requires_exact_inference() -> None:
     for more in (
         {"top_k": 0},
         {"posterior_weight": 1.0},
