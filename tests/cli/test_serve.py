@@ -31,10 +31,10 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--set", "windw=3"], "window"),
+        (["--set", "batch_windw=3"], "batch_window"),
         (["--port", "70000"], "port"),
-        (["--set", "batch=0"], "batch"),
-        (["--set", "queue=10"], "queue"),
+        (["--set", "batch_size=0"], "batch_size: .*greater than or equal to 1"),
+        (["--set", "max_queued_sentences=10"], "expected max_queued_sentences >= max_sentences"),
     ],
 )
 def test_invalid_settings_are_reported(tmp_path, arguments, message):
