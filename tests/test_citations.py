@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("src", "tests", "docs", "recipes", "benchmarks")
+DIRECTORIES = ("src", "tests", "docs", "recipes", "benchmarks")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def locators(text: str) -> Iterator[tuple[str, str]]:
 
 def files() -> list[Path]:
     """Return the files in which citations are checked."""
-    found = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()]
+    found = [path for name in DIRECTORIES for path in (ROOT / name).rglob("*") if path.is_file()]
     own = Path(__file__)
     kinds = (".py", ".md", ".toml")
     return [

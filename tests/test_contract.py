@@ -44,8 +44,8 @@ CONFIGS = [
     ),
     *(CoverageAttentionConfig(normalizer=name) for name in ("softmax", "entmax15", "sparsemax")),
     *(
-        PosteriorAttentionConfig(state_attention=passes, coupling=coupling, top_k=contexts, tail="drop")
-        for passes, coupling, contexts in (
+        PosteriorAttentionConfig(state_attention=state_attention, coupling=coupling, top_k=top_k, tail="drop")
+        for state_attention, coupling, top_k in (
             ("prior", "none", 2),
             ("posterior", "none", 2),
             ("posterior", "proximity", 3),
@@ -56,7 +56,7 @@ CONFIGS = [
     PosteriorAttentionConfig(coupling="hard_monotonic", top_k=0, posterior_weight=1.0),
     PosteriorAttentionConfig(state_attention="prior", top_k=1),
     PosteriorAttentionConfig(coupling="monotonic", top_k=2),
-    *(VariationalAttentionConfig(top_k=contexts) for contexts in (2, 7)),
+    *(VariationalAttentionConfig(top_k=top_k) for top_k in (2, 7)),
     *(
         LocalAttentionConfig(variant=variant, window_size=window, normalizer=name)
         for variant, window, name in (
@@ -94,7 +94,7 @@ def memory() -> Memory:
     return Memory(states, mask, upper=FERTILITY)
 
 
-def queries() -> torch.Tensor:
+def random_queries() -> torch.Tensor:
     return torch.randn(BATCH, STEPS, QUERY, dtype=torch.float64)
 
 
@@ -103,12 +103,12 @@ def likelihood(contexts: torch.Tensor, t: int) -> torch.Tensor:
     return torch.log_softmax(contexts.sum(-1) + t, dim=-1)
 
 
-def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
+def step_by_step(mechanism: Attention, memory: Memory, random_queries: torch.Tensor):
     """Return the readings of all queries, computed one time step at a time."""
     state = mechanism.start(memory)
     readings = []
-    for t in range(queries.shape[1]):
-        readings.append(mechanism.read(queries[:, t], memory, state))
+    for t in range(random_queries.shape[1]):
+        readings.append(mechanism.read(random_queries[:, t], memory, state))
         state = readings[-1].update(likelihood(readings[-1].contexts, t))
     return stack_steps(readings, state)
 
@@ -131,7 +131,7 @@ def test_shapes_follow_the_contract(config) -> None:
         BATCH,
         WIDTH,
     )
-    reading = mechanism.read(queries()[:, 0], prepared, state)
+    reading = mechanism.read(random_queries()[:, 0], prepared, state)
     count = reading.contexts.shape[1]
     assert reading.contexts.shape == (BATCH, count, WIDTH)
     assert reading.log_weights.shape == reading.log_policy.shape == (BATCH, count)
@@ -141,7 +141,7 @@ def test_shapes_follow_the_contract(config) -> None:
 @every
 def test_masked_positions_get_zero(config) -> None:
     mechanism, unprepared = build(config), memory()
-    reading = step_by_step(mechanism, mechanism.prepare(unprepared), queries())
+    reading = step_by_step(mechanism, mechanism.prepare(unprepared), random_queries())
     hidden = ~unprepared.mask[:, None, None].expand_as(reading.weights)
     assert (reading.weights[hidden] == 0).all()
 
@@ -150,7 +150,7 @@ def test_masked_positions_get_zero(config) -> None:
 def test_mechanism_without_update_has_one_context_and_keeps_it(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
-    reading = mechanism.read(queries()[:, 0], prepared, mechanism.start(prepared))
+    reading = mechanism.read(random_queries()[:, 0], prepared, mechanism.start(prepared))
     if not mechanism.observes_tokens:
         assert reading.contexts.shape[1] == 1
         torch.testing.assert_close(reading.update(torch.zeros(BATCH, 1)).context, reading.contexts[:, 0])
@@ -159,11 +159,11 @@ def test_mechanism_without_update_has_one_context_and_keeps_it(config) -> None:
 
 @every
 def test_read_all_equals_single_steps_in_value_and_gradient(config) -> None:
-    mechanism, unprepared, asked = build(config), memory(), queries()
+    mechanism, unprepared, queries = build(config), memory(), random_queries()
     results = []
     for run in (
-        lambda m: step_by_step(mechanism, m, asked),
-        lambda m: mechanism.read_all(asked, m, mechanism.start(m), likelihood),
+        lambda m: step_by_step(mechanism, m, queries),
+        lambda m: mechanism.read_all(queries, m, mechanism.start(m), likelihood),
     ):
         mechanism.zero_grad()
         states = unprepared.states.clone().requires_grad_()
@@ -181,8 +181,8 @@ def test_read_all_equals_single_steps_in_value_and_gradient(config) -> None:
 
 @every
 def test_batch_equals_single(config) -> None:
-    mechanism, unprepared, asked = build(config), memory(), queries()
-    together = step_by_step(mechanism, mechanism.prepare(unprepared), asked)
+    mechanism, unprepared, queries = build(config), memory(), random_queries()
+    together = step_by_step(mechanism, mechanism.prepare(unprepared), queries)
     for i in range(BATCH):
         length = int(unprepared.mask[i].sum())
         alone = Memory(
@@ -190,7 +190,7 @@ def test_batch_equals_single(config) -> None:
             unprepared.mask[i : i + 1, :length],
             upper=FERTILITY[i : i + 1, :length],
         )
-        reading = step_by_step(mechanism, mechanism.prepare(alone), asked[i : i + 1])
+        reading = step_by_step(mechanism, mechanism.prepare(alone), queries[i : i + 1])
         # In a batch, a short sentence has extra contexts with a log-weight of -inf, which are not compared.
         read, own = (one.isfinite() for one in (together.log_weights[i], reading.log_weights[0]))
         torch.testing.assert_close(together.log_weights[i][read], reading.log_weights[0][own])
@@ -200,12 +200,12 @@ def test_batch_equals_single(config) -> None:
 
 @every
 def test_select_commutes_with_read(config) -> None:
-    mechanism, asked = build(config), queries()
+    mechanism, queries = build(config), random_queries()
     prepared = mechanism.prepare(memory())
-    state = mechanism.read(asked[:, 0], prepared, mechanism.start(prepared)).state
+    state = mechanism.read(queries[:, 0], prepared, mechanism.start(prepared)).state
     order = torch.tensor([2, 0, 0, 1])
-    after = mechanism.read(asked[:, 1], prepared, state).select(order)
-    before = mechanism.read(asked[order, 1], prepared.select(order), state.select(order))
+    after = mechanism.read(queries[:, 1], prepared, state).select(order)
+    before = mechanism.read(queries[order, 1], prepared.select(order), state.select(order))
     for a, b in zip(tensors(after), tensors(before), strict=True):
         torch.testing.assert_close(a, b)
     torch.testing.assert_close(after.state.context, before.state.context)
@@ -213,18 +213,18 @@ def test_select_commutes_with_read(config) -> None:
 
 @every
 def test_inference_mode_equals_training_mode(config) -> None:
-    mechanism, asked = build(config), queries()
+    mechanism, queries = build(config), random_queries()
     order, again = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 3, 1, 1, 2])
     rows, unprepared = order[again], memory()
     prepared = mechanism.prepare(unprepared)
-    expected = mechanism.read(asked[rows, 0], prepared.select(rows), mechanism.start(prepared).select(rows))
+    expected = mechanism.read(queries[rows, 0], prepared.select(rows), mechanism.start(prepared).select(rows))
     mechanism = mechanism.float()
     assert unprepared.upper is not None
     single = Memory(unprepared.states.float(), unprepared.mask, upper=unprepared.upper.float())
     with torch.inference_mode():
         prepared = mechanism.prepare(single)
         state = mechanism.start(prepared).select(order).select(again)
-        found = mechanism.read(asked[rows, 0].float(), prepared.select(order).select(again), state)
+        found = mechanism.read(queries[rows, 0].float(), prepared.select(order).select(again), state)
     for a, b in zip(tensors(found), tensors(expected), strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
 
@@ -244,10 +244,10 @@ def test_select_of_memory_indexes_all_its_tensors() -> None:
 
 @every
 def test_loaded_state_dict_gives_same_contexts(config) -> None:
-    mechanism, asked = build(config), queries()
+    mechanism, queries = build(config), random_queries()
     other = build(config, seed=9)
     other.load_state_dict(mechanism.state_dict())
     unprepared = memory()
-    first = step_by_step(mechanism, mechanism.prepare(unprepared), asked)
-    second = step_by_step(other, other.prepare(unprepared), asked)
+    first = step_by_step(mechanism, mechanism.prepare(unprepared), queries)
+    second = step_by_step(other, other.prepare(unprepared), queries)
     assert torch.equal(first.contexts, second.contexts)

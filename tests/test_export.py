@@ -71,7 +71,7 @@ def run_config(**model: Any) -> RunConfig:
     return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "generation": SEARCH})
 
 
-def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
+def save(directory: Path, config: RunConfig, steps: int = 60) -> Path:
     """Train a model to sort the words, write its directory as training does, and return it."""
     directory.mkdir()
     text = ONE_TEXT if getattr(config.model, "tie_embeddings", None) == "all" else TEXT
@@ -80,7 +80,7 @@ def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
     rng = random.Random(1)
     model = build_model(config.model, SIZE, SIZE)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(updates):
+    for _ in range(steps):
         rows = [[rng.randrange(5, SIZE) for _ in range(rng.randint(1, 8))] for _ in range(16)]
         batch = collate(rows, [[*sorted(row), EOS] for row in rows], list(range(16)))
         optimizer.zero_grad()
@@ -275,7 +275,7 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
     ],
 )
 def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:
-    directory = save(tmp_path / "model", run_config(**model), updates=0)
+    directory = save(tmp_path / "model", run_config(**model), steps=0)
     with pytest.raises(ConfigError, match=named):
         export_ctranslate2(directory, tmp_path / "export")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -306,7 +306,7 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
 
-def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path) -> None:
+def test_only_an_export_is_overwritten_and_only_on_request(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     other = tmp_path / "export"
     export_ctranslate2(directory, other)

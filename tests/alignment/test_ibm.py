@@ -139,7 +139,7 @@ def test_prepared_data_trains_the_same_model(tmp_path):
     for name, side in (("s", 0), ("t", 1)):
         (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in pairs))
     files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "folder")})
+    config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "data")})
     ways = [
         passes(train_ibm1, corpus, IBM1Config())[1]
         for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare_data(config)))

@@ -91,7 +91,7 @@ def test_symmetrization_methods_are_nested(pair):
         ("grow-diag-final", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5), (0, 4)}),
     ],
 )
-def test_worked_example(method, wanted):
+def test_links_of_a_worked_example(method, wanted):
     forward = [0, 1, 3, 3, 0, -1]  # the source word of each target word
     backward = [0, -1, 5, 3]  # the target word of each source word
     assert symmetrized(forward, backward, method) == wanted

@@ -134,8 +134,8 @@ def test_reinforce_gradient_is_unbiased() -> None:
     weight = mechanism.query_proj.second.weight
 
     def scores() -> torch.Tensor:
-        asked, offered = mechanism.query_proj(query), mechanism.key_proj(states)
-        return (asked @ offered.transpose(1, 2) * mechanism.scale)[0, 0]
+        projected, keys = mechanism.query_proj(query), mechanism.key_proj(states)
+        return (projected @ keys.transpose(1, 2) * mechanism.scale)[0, 0]
 
     p = torch.sigmoid(scores())
     expected = sum(

@@ -17,7 +17,7 @@ from regard.functional import entmax15, softmax, sparsemax
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
 
-MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
+NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)
 variants = pytest.mark.parametrize("variant", ["monotonic", "predictive"])
 
@@ -34,15 +34,15 @@ def memory(states: torch.Tensor | None = None) -> Memory:
     return Memory(given, torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1))
 
 
-def queries(steps: int = 5) -> torch.Tensor:
+def random_queries(steps: int = 5) -> torch.Tensor:
     return torch.randn(3, steps, 4, dtype=torch.float64)
 
 
-def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torch.Tensor:
+def weights_of(mechanism: Attention, given: Memory, queries: torch.Tensor) -> torch.Tensor:
     """Return the weights [B, T, S], computed one step at a time."""
     prepared = mechanism.prepare(given)
     state, found = mechanism.start(prepared), []
-    for query in asked.unbind(1):
+    for query in queries.unbind(1):
         reading = mechanism.read(query, prepared, state)
         state = reading.state
         found.append(reading.weights[:, 0])
@@ -50,16 +50,16 @@ def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torc
 
 
 @variants
-@pytest.mark.parametrize("map", MAPS)
-def test_weights_match_the_printed_formula(variant, map) -> None:
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_weights_match_the_printed_formula(variant, normalizer) -> None:
     """Luong et al. (2015), Eq. 9 and 10, with scores inside the window only and sigma = D / 2."""
     window = 2
-    mechanism = build(variant, window_size=window, normalizer=map, score_function="bilinear")
-    given, asked = memory(), queries()
-    found = weights_of(mechanism, given, asked)
+    mechanism = build(variant, window_size=window, normalizer=normalizer, score_function="bilinear")
+    given, queries = memory(), random_queries()
+    found = weights_of(mechanism, given, queries)
     for row, length in enumerate(LENGTHS):
-        for t in range(asked.shape[1]):
-            query = asked[row, t]
+        for t in range(queries.shape[1]):
+            query = queries[row, t]
             middle = float(t)
             if mechanism.position_weight is not None and mechanism.position_vector is not None:
                 inner = mechanism.position_vector @ torch.tanh(mechanism.position_weight.t() @ query)
@@ -67,7 +67,7 @@ def test_weights_match_the_printed_formula(variant, map) -> None:
             inside = [s for s in range(length) if middle - window <= s <= middle + window] or [length - 1]
             scores = torch.stack([query @ mechanism.scorer.weight @ given.states[row, s] for s in inside])
             expected = torch.zeros(6, dtype=torch.float64)
-            expected[inside] = MAPS[map](scores)
+            expected[inside] = NORMALIZERS[normalizer](scores)
             if variant == "predictive":
                 distance = torch.arange(6) - middle
                 expected = expected * torch.exp(-(distance**2) / (2 * (window / 2) ** 2))
@@ -75,14 +75,14 @@ def test_weights_match_the_printed_formula(variant, map) -> None:
 
 
 def test_window_past_the_sentence_stays_on_the_last_word() -> None:
-    found = weights_of(build("monotonic", window_size=1), memory(), queries(9))
+    found = weights_of(build("monotonic", window_size=1), memory(), random_queries(9))
     for row, length in enumerate(LENGTHS):
         beyond = found[row, length + 1 :]
         assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
 
 
 def test_window_crossing_the_end_excludes_padding() -> None:
-    found = weights_of(build("monotonic", window_size=1), memory(), queries(3))[
+    found = weights_of(build("monotonic", window_size=1), memory(), random_queries(3))[
         1, 2
     ]  # positions 1 to 3, length 3
     assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
@@ -90,42 +90,42 @@ def test_window_crossing_the_end_excludes_padding() -> None:
 
 @variants
 def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant) -> None:
-    mechanism, asked = build(variant, window_size=3), queries(4)
-    found = weights_of(mechanism, memory(), asked)[2, :, 0]
+    mechanism, queries = build(variant, window_size=3), random_queries(4)
+    found = weights_of(mechanism, memory(), queries)[2, :, 0]
     expected = torch.ones(4, dtype=torch.float64)
     if mechanism.position_weight is not None and mechanism.position_vector is not None:
-        place = torch.sigmoid(torch.tanh(asked[2] @ mechanism.position_weight) @ mechanism.position_vector)
+        place = torch.sigmoid(torch.tanh(queries[2] @ mechanism.position_weight) @ mechanism.position_vector)
         expected = torch.exp(-(place**2) / (2 * 1.5**2))
     torch.testing.assert_close(found, expected)
 
 
 def test_window_covering_the_sentence_gives_soft_attention() -> None:
-    local, given, asked = build("monotonic", window_size=20), memory(), queries()
+    local, given, queries = build("monotonic", window_size=20), memory(), random_queries()
     soft = build_attention(SoftAttentionConfig(), 4, 3).double()
     soft.load_state_dict({"scorer.weight": local.scorer.weight})
-    torch.testing.assert_close(weights_of(local, given, asked), weights_of(soft, given, asked))
+    torch.testing.assert_close(weights_of(local, given, queries), weights_of(soft, given, queries))
 
 
 def test_each_row_has_its_own_window_position() -> None:
-    mechanism, given, asked = build("monotonic", window_size=1), memory(), queries()
+    mechanism, given, queries = build("monotonic", window_size=1), memory(), random_queries()
     prepared = mechanism.prepare(given)
     first = mechanism.start(prepared)
     state = LocalState(first.weights, first.context, torch.tensor([4, 1, 0]))
-    found = mechanism.read(asked[:, 0], prepared, state).weights[:, 0]
+    found = mechanism.read(queries[:, 0], prepared, state).weights[:, 0]
     assert [row.nonzero().flatten().tolist() for row in found] == [[3, 4, 5], [0, 1, 2], [0]]
 
 
 def test_autocast_does_not_move_the_window() -> None:
     mechanism = build("predictive", window_size=2).float()
-    states, asked = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
+    states, queries = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
     given = mechanism.prepare(Memory(states, torch.ones(1, 90, dtype=torch.bool)))
     assert mechanism.position_vector is not None
     # The projection is the only matrix multiplication in half precision.
-    hidden = torch.tanh(asked.bfloat16() @ mechanism.position_weight.bfloat16())
+    hidden = torch.tanh(queries.bfloat16() @ mechanism.position_weight.bfloat16())
     expected = (90 * torch.sigmoid(hidden.float() @ mechanism.position_vector)).detach()
     with torch.autocast("cpu", torch.bfloat16):
         prepared = mechanism.prepare(Memory(states, given.mask))
-        weights = mechanism.read_all(asked, prepared, mechanism.start(prepared)).weights[0, :, 0]
+        weights = mechanism.read_all(queries, prepared, mechanism.start(prepared)).weights[0, :, 0]
     for found, middle in zip(weights, expected[0], strict=True):
         places = found.nonzero().flatten()
         assert places.min() == math.ceil(middle - 2) and places.max() == math.floor(middle + 2)
@@ -135,13 +135,13 @@ def test_gradcheck() -> None:
     mechanism = build("predictive", window_size=4)
     goal = torch.randn(3, 2, 6, dtype=torch.float64)
 
-    def loss(asked: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        return (weights_of(mechanism, memory(states), asked) * goal).sum()
+    def loss(queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        return (weights_of(mechanism, memory(states), queries) * goal).sum()
 
-    asked = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
+    queries = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
     states = torch.randn(3, 6, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(loss, (asked, states), eps=1e-7)
-    loss(asked, states).backward()
+    assert torch.autograd.gradcheck(loss, (queries, states), eps=1e-7)
+    loss(queries, states).backward()
     for parameter in mechanism.parameters():
         assert parameter.grad is not None and (parameter.grad != 0).any()
 

@@ -19,7 +19,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
 
 SOURCE, TARGET = 9, 8
-BEYOND = ["mean", "renormalize", "drop"]
+TAILS = ["mean", "renormalize", "drop"]
 
 
 def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
@@ -154,13 +154,13 @@ def test_tail_positions_share_their_mean_context(coupling) -> None:
         torch.testing.assert_close(state.attention.posterior, joint / joint.sum(-1, keepdim=True))
 
 
-@pytest.mark.parametrize("passes", ["prior", "posterior"])
-@pytest.mark.parametrize("beyond", BEYOND)
-def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) -> None:
+@pytest.mark.parametrize("state_attention", ["prior", "posterior"])
+@pytest.mark.parametrize("tail", TAILS)
+def test_top_k_covering_the_sentence_gives_the_exact_likelihood(state_attention, tail) -> None:
     batch = _batch()
     exact, found = (
-        _model(state_attention=passes, **settings)(batch).log_likelihood.sum(1)
-        for settings in ({"top_k": 0}, {"top_k": 3, "tail": beyond})
+        _model(state_attention=state_attention, **settings)(batch).log_likelihood.sum(1)
+        for settings in ({"top_k": 0}, {"top_k": 3, "tail": tail})
     )
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
 
@@ -212,9 +212,9 @@ def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
     torch.testing.assert_close(after.context, expected)
 
 
-@pytest.mark.parametrize("beyond", BEYOND)
-def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
-    model, batch = _model(state_attention="prior", top_k=1, tail=beyond), _batch()
+@pytest.mark.parametrize("tail", TAILS)
+def test_parallel_prior_joint_equals_single_steps(tail) -> None:
+    model, batch = _model(state_attention="prior", top_k=1, tail=tail), _batch()
     attention, (memory,) = _attention(model), model.begin(batch.source)[0]
     queries = torch.randn(3, 4, 6, dtype=torch.double)
 
@@ -231,11 +231,11 @@ def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
         torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
-@pytest.mark.parametrize("contexts", [6, 1, 0])
-@pytest.mark.parametrize("beyond", BEYOND)
+@pytest.mark.parametrize("top_k", [6, 1, 0])
+@pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize("coupling", ["none", "monotonic"])
-def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond) -> None:
-    settings = {"coupling": coupling, "top_k": contexts, "tail": beyond}
+def test_large_top_k_and_one_word_sentence_are_finite(coupling, top_k, tail) -> None:
+    settings = {"coupling": coupling, "top_k": top_k, "tail": tail}
     model, batch = _model(**settings, feed="attentional"), _batch()
     found = model(batch)
     assert found.log_likelihood.isfinite().all()
@@ -257,7 +257,7 @@ def test_forced_decoding_score_equals_search_score() -> None:
         assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
 
 
-def test_forward_coupling_requires_exact_inference() -> None:
+def test_hard_monotonic_coupling_requires_exact_inference() -> None:
     for more in (
         {"top_k": 0},
         {"posterior_weight": 1.0},

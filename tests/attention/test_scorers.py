@@ -16,14 +16,14 @@ def test_dot_matches_luong_et_al_2015_equation_8() -> None:
     torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(states)), expected)
 
 
-def test_general_matches_luong_et_al_2015_equation_8() -> None:
+def test_bilinear_matches_luong_et_al_2015_equation_8() -> None:
     scorer = build_scorer("bilinear", 4, 6).double()
     assert isinstance(scorer, BilinearScorer)
     expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
     torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(STATES)), expected)
 
 
-def test_scaled_general_divides_by_square_root_of_query_size() -> None:
+def test_scaled_bilinear_divides_by_square_root_of_query_size() -> None:
     plain, scaled = (build_scorer(kind, 4, 6).double() for kind in ("bilinear", "scaled_bilinear"))
     scaled.load_state_dict(plain.state_dict())
     expected = plain(QUERIES, plain.compute_keys(STATES)) / 2

@@ -250,10 +250,10 @@ def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> No
     torch.testing.assert_close(found.log_weights.exp(), found.cross_attentions[0][:, :, 0])
 
 
-@pytest.mark.parametrize("contexts", [0, 2, 9])
+@pytest.mark.parametrize("top_k", [0, 2, 9])
 @pytest.mark.parametrize("training", [False, True])
-def test_loss_is_batch_invariant(contexts, training) -> None:
-    made = model(top_k=contexts).train(training)
+def test_loss_is_batch_invariant(top_k, training) -> None:
+    made = model(top_k=top_k).train(training)
     together = made(batch())
     objective = get_objective("bound" if training else "marginal")
     alone = [made(batch([row])) for row in range(3)]
@@ -272,9 +272,9 @@ def test_top_k_weights_are_renormalized_and_exact_for_short_sentences() -> None:
     torch.testing.assert_close(two.cross_attentions, every.cross_attentions)
 
 
-@pytest.mark.parametrize("contexts", [0, 2])
-def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
-    made, data = model(top_k=contexts).eval(), batch()
+@pytest.mark.parametrize("top_k", [0, 2])
+def test_teacher_forcing_equals_stepwise_decoding(top_k) -> None:
+    made, data = model(top_k=top_k).eval(), batch()
     assert data.target is not None
     expected = made(data)
     memories, state = made.begin(data.source)
@@ -288,9 +288,9 @@ def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
         state = made.update(prediction, torch.arange(3), tokens)
 
 
-@pytest.mark.parametrize("contexts", [0, 2])
-def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
-    made = model(top_k=contexts).float().eval()
+@pytest.mark.parametrize("top_k", [0, 2])
+def test_beam_search_marginalizes_and_is_batch_invariant(top_k) -> None:
+    made = model(top_k=top_k).float().eval()
     settings = GenerationConfig(beam_size=3, length_penalty=0.0, max_length_offset=4)
     together = beam_search(made, batch().source, settings)
     for row, sentence in enumerate(SOURCES):
@@ -303,8 +303,9 @@ def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
 
 def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
+    assert made.linear_readout
     fast = made(batch(), mean_log_probs=True)
-    made.attention.attends_to_single_positions = False
+    made.linear_readout = False
     slow = made(batch(), mean_log_probs=True)
     for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
         torch.testing.assert_close(a, b)

@@ -385,7 +385,7 @@ def test_importing_the_command_is_fast():
     [
         ("a|-1 b|x", r"log:1: 'b\|x' does not have the form TOKEN\|LOG-PROBABILITY"),
         ("a|nan", "log:1: 'a|nan' does not"),
-        ("a|-1000", "mean log-probability is -1000"),
+        ("a|-1000", "perplexity cannot be computed: the mean log-probability is -1000"),
         ("", "contains no tokens"),
     ],
 )

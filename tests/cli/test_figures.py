@@ -105,8 +105,8 @@ def test_unknown_figure_is_rejected_with_the_valid_names(tmp_path) -> None:
 
 def test_directory_that_cannot_be_created_is_reported(tmp_path) -> None:
     (tmp_path / "file").write_text("")
-    result = run("simplex", "-o", tmp_path / "file" / "folder")
-    assert isinstance(result.exception, DataError) and "folder" in str(result.exception)
+    result = run("simplex", "-o", tmp_path / "file" / "charts")
+    assert isinstance(result.exception, DataError) and "charts" in str(result.exception)
 
 
 def write_file(path, content):

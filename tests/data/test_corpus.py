@@ -147,7 +147,9 @@ def test_inconsistent_settings_are_rejected():
     data = {"train": [FILES], "valid": FILES}
     with pytest.raises(ConfigError, match="joint"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
-    with pytest.raises(ConfigError, match="same value"):
+    with pytest.raises(
+        ConfigError, match="requires the same value for source_vocab_size and target_vocab_size"
+    ):
         from_dict(DataConfig, {**data, "shared_vocab": True, "source_vocab_size": 5})
     with pytest.raises(ConfigError, match="language"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "moses", "language": "German"}})

@@ -90,16 +90,16 @@ def test_new_sampling_weight_reuses_the_prepared_data(data):
     assert len(again.split("train").epoch_rows(0, 0)) == 180
 
 
-def test_tag_precedes_every_source_sentence_of_its_corpus(tmp_path, data):
+def test_source_prefix_precedes_every_sentence_of_its_corpus(tmp_path, data):
     corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), source_prefix="<bt>")]
     prepared = prepare_data(configure(data, train=corpora, source_vocab_size=4, **both("bpe")))
     split, vocabulary = prepared.split("train"), prepared.text.source.vocabulary
-    tag = vocabulary.to_ids(["<bt>"])[0]
-    assert tag != UNK
-    assert [int(split.example(row)[0][0]) == tag for row in (0, 59, 60, 64)] == [False, False, True, True]
+    prefix = vocabulary.to_ids(["<bt>"])[0]
+    assert prefix != UNK
+    assert [int(split.example(row)[0][0]) == prefix for row in (0, 59, 60, 64)] == [False, False, True, True]
     expected = prepared.text.source.encode("<bt> " + sentences(5, 3)[0][0])
     assert split.example(60)[0].tolist() == expected
-    assert PreparedData.open(prepared.directory).text.source.encode("<bt> Der Hund.")[0] == tag
+    assert PreparedData.open(prepared.directory).text.source.encode("<bt> Der Hund.")[0] == prefix
 
 
 def test_shared_vocabulary_covers_both_sides(data):

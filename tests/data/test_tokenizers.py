@@ -306,7 +306,7 @@ def test_damaged_files_are_reported(tmp_path, name, config, content):
         load_tokenizer(config, tmp_path, "source")
 
 
-def test_tag_is_one_token_with_every_tokenizer(tokenizer):
+def test_source_prefix_is_one_token_with_every_tokenizer(tokenizer):
     counts = Counter(tokenizer.encode("Zwei Männer"))
     side = TextSide(tokenizer, Vocabulary.build(counts, required_tokens=["<2de>"]), ("<2de>",))
     tokens = side.tokenize("<2de> Zwei Männer")

@@ -28,7 +28,7 @@ def test_order_of_counting_does_not_matter(counts, random):
     assert Vocabulary.build(counts) == Vocabulary.build(dict(shuffled))
 
 
-def test_size_and_min_count_remove_rare_tokens():
+def test_max_size_and_min_frequency_remove_rare_tokens():
     counts = {"a": 3, "b": 2, "c": 1}
     assert Vocabulary.build(counts, max_size=1).tokens[5:] == ("a",)
     assert Vocabulary.build(counts, min_frequency=2).tokens[5:] == ("a", "b")

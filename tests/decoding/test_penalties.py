@@ -19,16 +19,21 @@ from regard.decoding.sampling import sample
 from regard.errors import ConfigError
 
 
-def config(weight: float = 0.7, floor: float = 0.1, rescore_only: bool = True, **options) -> GenerationConfig:
-    penalty = {"weight": weight, "epsilon": floor, "rescore_only": rescore_only}
+def config(
+    weight: float = 0.7, epsilon: float = 0.1, rescore_only: bool = True, **options
+) -> GenerationConfig:
+    penalty = {"weight": weight, "epsilon": epsilon, "rescore_only": rescore_only}
     limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
     return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
 
 
-def penalty(hypothesis, words: int, weight: float = 0.7, floor: float = 0.1) -> float:
-    """Return the coverage penalty of Wu et al. (2016), Eq. 14, with a floor, for `words` source tokens."""
+def penalty(hypothesis, words: int, weight: float = 0.7, epsilon: float = 0.1) -> float:
+    """Return the coverage penalty of Wu et al. (2016), Eq. 14, for `words` source tokens.
+
+    Coverage below `epsilon` counts as `epsilon`.
+    """
     received = hypothesis.attention[-1].mean(axis=1).sum(axis=0)[:words]
-    return weight * sum(math.log(max(floor, min(1.0, float(a)))) for a in received)
+    return weight * sum(math.log(max(epsilon, min(1.0, float(a)))) for a in received)
 
 
 def tokens_and_scores(results):

@@ -34,7 +34,7 @@ num_threads = 1
 device = "cpu"
 [data]
 cache_dir = "{data}"
-min_frequency = {min_count}
+min_frequency = {min_frequency}
 train = [{{ source = "corpus/train.de", target = "corpus/train.en" }}]
 valid = {{ source = "corpus/valid.de", target = "corpus/valid.en" }}
 {more}
@@ -194,7 +194,7 @@ def write_inputs(root: Path) -> None:
     """Write the inputs that no command creates: config files and a table of inflections."""
     for name, more in CONFIGS.items():
         data = "prepared" if name in ("lstm", "guided") else f"prepared-{name}"
-        text = CONFIG.format(data=data, min_count=1 if name != "lstm" else 2, more=more)
+        text = CONFIG.format(data=data, min_frequency=1 if name != "lstm" else 2, more=more)
         (root / f"{name}.toml").write_text(text, encoding="utf-8")
     (root / "pretrain.toml").write_text(PRETRAIN, encoding="utf-8")
     (root / "table.tsv").write_text(TABLE, encoding="utf-8")

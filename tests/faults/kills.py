@@ -1,11 +1,11 @@
 """Kill one training run many times and compare its result with that of an undisturbed run.
 
-    python tests/faults/kills.py [--kills 200] [--seed 1]
+    python -m tests.faults.kills [--kills 200] [--seed 1]
 
 Both runs train the same tiny recurrent model. One of them is killed (SIGKILL, the whole process group) a
 random time after it has begun to train, and started again, until it was killed the given number of times. Its
-weights must then be identical, bit for bit, and its record must hold the same losses. Exit status 1 if they
-differ.
+weights must then be identical, bit for bit, and its record must contain the same losses. The exit status is 1
+if they differ.
 """
 
 import argparse
@@ -34,16 +34,16 @@ def _line_count(record: Path) -> int:
     return record.read_bytes().count(b"\n") if record.exists() else 0
 
 
-def kill_once(arguments: str, folder: Path, delay: float) -> bool:
+def kill_once(arguments: str, directory: Path, delay: float) -> bool:
     """Start training, wait until it has recorded a further step and then `delay` seconds, and kill it.
 
     Returns:
         Whether the process was still running when it was killed.
     """
-    record = folder / "killed" / "record.jsonl"
+    record = directory / "killed" / "record.jsonl"
     before = _line_count(record)
     process = subprocess.Popen(
-        _command(arguments), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        _command(arguments), cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
     while process.poll() is None and _line_count(record) <= before:
@@ -69,13 +69,13 @@ def main() -> int:
     options = parser.parse_args()
     moments = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        directory = Path(name)
         subprocess.run(
-            _command("phrasebook corpus --num-train 60 --num-valid 8 --num-test 6"), cwd=folder, check=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            _command("phrasebook corpus --num-train 60 --num-valid 8 --num-test 6"),
+            cwd=directory, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        config = CONFIG.format(data="prepared", min_count=1, more="") + CONFIGS["lstm"]
-        (folder / "run.toml").write_text(config)
+        config = CONFIG.format(data="prepared", min_frequency=1, more="") + CONFIGS["lstm"]
+        (directory / "run.toml").write_text(config)
         steps = STEPS_PER_KILL * options.kills
         settings = (
             f"training.max_epochs=0 training.max_steps={steps} training.logging.every_steps=1 "
@@ -84,24 +84,24 @@ def main() -> int:
         kills = 0
         while kills < options.kills:
             arguments = f"train run.toml --output-dir killed {settings}"
-            if not kill_once(arguments, folder, moments.uniform(0.0, 0.1)):
+            if not kill_once(arguments, directory, moments.uniform(0.0, 0.1)):
                 break
             kills += 1
             if kills % 20 == 0:
                 print(
-                    f"{kills} kills, {_line_count(folder / 'killed' / 'record.jsonl')} lines recorded",
+                    f"{kills} kills, {_line_count(directory / 'killed' / 'record.jsonl')} lines recorded",
                     flush=True,
                 )
         for run in ("killed", "whole"):
             subprocess.run(
-                _command(f"train run.toml --output-dir {run} {settings}"), cwd=folder, check=True,
+                _command(f"train run.toml --output-dir {run} {settings}"), cwd=directory, check=True,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         digests = [
-            hashlib.sha256((folder / run / "model.safetensors").read_bytes()).hexdigest()
+            hashlib.sha256((directory / run / "model.safetensors").read_bytes()).hexdigest()
             for run in ("killed", "whole")
         ]
-        losses = [_losses(folder / run / "record.jsonl") for run in ("killed", "whole")]
+        losses = [_losses(directory / run / "record.jsonl") for run in ("killed", "whole")]
     same = digests[0] == digests[1] and losses[0] == losses[1]
     print(
         f"{kills} kills in a run of {steps} steps, {len(losses[1])} losses: "

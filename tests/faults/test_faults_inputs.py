@@ -32,11 +32,11 @@ def careless(monkeypatch, tmp_path):
     def register(name, work):
         app.command(name)(lambda: work(file.read_bytes()))
 
-    def refuse(content):
+    def reject(content):
         if content != b"12 words":
             raise DataError("file: altered")
 
-    register("strict", refuse)
+    register("strict", reject)
     register("raises", lambda content: content.decode("ascii").index("12 words"))
     register("lets", lambda content: print(content))
     register("waits", lambda content: time.sleep(0 if content == b"12 words" else 30))

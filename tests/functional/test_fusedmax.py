@@ -120,6 +120,6 @@ def test_very_low_score_does_not_change_other_weights(version) -> None:
 
 @pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
 def test_invalid_strength_raises(strength) -> None:
-    for refuse in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
+    for call in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
         with pytest.raises(ValueError, match="at least 0"):
-            refuse()
+            call()

@@ -104,7 +104,7 @@ def test_noncontiguous_tensors_give_the_same_result(name) -> None:
 
 
 @bounded
-def test_any_dim(name) -> None:
+def test_any_dim_is_equivalent_to_the_last(name) -> None:
     scores, upper = torch.randn(3, 4, 5), torch.rand(4, 1) + 0.4
     mask = torch.rand(3, 4, 5) < 2.0
     for dim in (0, 1, 2, -2, -3):

@@ -22,7 +22,7 @@ from regard.training.serialization import read_tensors
 from regard.training.weights import MODEL_FILE
 
 
-def settings(directory: Path, kind: str, updates: int, **more: Any) -> PretrainConfig:
+def settings(directory: Path, kind: str, max_steps: int, **more: Any) -> PretrainConfig:
     """Return the settings of a small pre-training run; write its text first, if necessary."""
     text = directory / "text"
     if not text.exists():
@@ -38,7 +38,7 @@ def settings(directory: Path, kind: str, updates: int, **more: Any) -> PretrainC
                 "batch_size": 10,
                 "optimizer": {"learning_rate": 0.01},
                 "lr_scheduler": {"kind": "constant"},
-                "max_steps": updates,
+                "max_steps": max_steps,
                 "logging": {"every_steps": 1},
             },
         },

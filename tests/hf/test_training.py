@@ -30,11 +30,11 @@ from regard.training.weights import load_weights
 SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}
 
 
-def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any) -> RunConfig:
+def run_config(directory: Path, model: dict[str, Any], max_steps: int, **more: Any) -> RunConfig:
     """Return the config of a small run; write its text first."""
     for side, lines in (("de", [*tiny.TEXT[:2], tiny.TEXT[4]]), ("en", [*tiny.TEXT[2:4], tiny.TEXT[5]])):
-        (model_dir / side).write_text("\n".join(lines * 4) + "\n")
-    text = {"source": str(model_dir / "de"), "target": str(model_dir / "en")}
+        (directory / side).write_text("\n".join(lines * 4) + "\n")
+    text = {"source": str(directory / "de"), "target": str(directory / "en")}
     names = {"source": model.get("encoder_path"), "target": model.get("decoder_path")}
     found = {side: model.get("path", name) for side, name in names.items()}
     cut = {f"{side}_tokenizer": {"kind": "pretrained", "path": one} for side, one in found.items() if one}
@@ -42,11 +42,11 @@ def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any
         "batch_size": 4,
         "optimizer": {"learning_rate": 0.01},
         "lr_scheduler": {"kind": "constant"},
-        "max_steps": updates,
+        "max_steps": max_steps,
         "validation": {"every_steps": 100},
         "checkpoint": {"every_steps": 1},
     }
-    data = {"cache_dir": str(model_dir / "prepared"), "train": [text], "valid": text, **cut}
+    data = {"cache_dir": str(directory / "prepared"), "train": [text], "valid": text, **cut}
     whole = {"device": "cpu", "data": data, "model": model, "training": training, **more}
     return from_dict(RunConfig, whole)
 
@@ -121,10 +121,10 @@ def test_run_interrupted_while_layers_are_frozen_ends_identically(
     model_dir: ModelDir, tmp_path: Path
 ) -> None:
     model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
-    finetune = {"freeze_steps": 2, "unfreeze_every": 2, "lr_factor": 0.1}
+    fine_tuning = {"freeze_steps": 2, "unfreeze_every": 2, "lr_factor": 0.1}
     for name, stops in (("once", (7,)), ("twice", (3, 7))):
         for stop in stops:
-            train(run_config(tmp_path, model, stop, fine_tuning=finetune), tmp_path / name)
+            train(run_config(tmp_path, model, stop, fine_tuning=fine_tuning), tmp_path / name)
     state = "training/state-00000007.safetensors"
     once, twice = (read_tensors(tmp_path / name / state)[0] for name in ("once", "twice"))
     assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)

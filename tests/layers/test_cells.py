@@ -79,7 +79,7 @@ def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
     torch.testing.assert_close(mine, its)
 
 
-def test_reversed_layer_equals_forward_layer_on_reversed_input() -> None:
+def test_backward_layer_equals_forward_layer_on_reversed_input() -> None:
     layer = RecurrentLayer("lstm", 4, 6, "backward").double()
     forward = RecurrentLayer("lstm", 4, 6, "forward").double()
     forward.load_state_dict(layer.state_dict())

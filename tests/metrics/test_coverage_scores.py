@@ -51,7 +51,7 @@ def appendix():
 @pytest.mark.parametrize(
     ("reference", "output", "sigma"), [("a b", "a a", 2), ("a b", "a a a", 6), ("a a b", "a a a", 3)]
 )
-def test_worked_examples(reference, output, sigma):
+def test_sigma_of_worked_examples(reference, output, sigma):
     assert repetition_sigma(output.split(), reference.split()) == sigma
 
 

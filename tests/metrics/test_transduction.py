@@ -24,7 +24,7 @@ words = st.text(st.sampled_from("abßä "), max_size=7)
         ("", "", 0),
     ],
 )
-def test_textbook_distances(first, second, distance):
+def test_edit_distance_of_textbook_examples(first, second, distance):
     assert edit_distance(first, second) == distance
 
 

@@ -122,7 +122,7 @@ def test_scale_gradient_scales_only_the_gradient() -> None:
     torch.testing.assert_close(x.grad, 0.25 * 2 * x.detach())
 
 
-def test_shared_gradient_scales_only_the_encoder_gradient() -> None:
+def test_scale_encoder_gradient_scales_only_the_encoder_gradient() -> None:
     plain, shared = (build(conv(scale_encoder_gradient=shared)) for shared in (False, True))
     data = batch()
     outcomes = [model(data).log_likelihood for model in (plain, shared)]
@@ -161,7 +161,7 @@ def test_tied_embeddings_share_one_parameter() -> None:
     assert model.output is None
 
 
-def test_default_scorer_is_the_dot_product_of_the_paper() -> None:
+def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
     config = conv(
         layer_attention=(
             SoftAttentionConfig(normalizer="sparsemax"),

@@ -63,7 +63,7 @@ def test_scores_use_the_key_stack_and_contexts_the_value_stack() -> None:
         torch.testing.assert_close(reading.contexts, reading.weights @ first.states)
 
 
-def test_longest_is_the_number_of_positions() -> None:
+def test_max_length_is_the_number_of_positions() -> None:
     assert build(LSTMS["convolutional encoder"]).max_length == 9
     assert build(LSTMS["luong"]).max_length is None
 

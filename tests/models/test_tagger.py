@@ -24,13 +24,13 @@ from regard.training.weights import load_weights
 SMALL = TaggerConfig(embedding_size=64, hidden_size=32)
 
 
-def settings(epochs=3, updates=0):
+def settings(epochs=3, max_steps=0):
     return TrainingConfig(
         batch_size=8,
         optimizer=AdamConfig(learning_rate=0.02),
         lr_scheduler=ConstantConfig(),
         max_epochs=epochs,
-        max_steps=updates,
+        max_steps=max_steps,
     )
 
 
@@ -113,8 +113,8 @@ def test_accuracy_on_the_phrasebook_is_above_90_percent(trained_dir):
 def test_resumed_run_reaches_the_same_weights(trained_dir, tmp_path):
     train, valid = tagged("train", 600), tagged("valid", 100)
     # The first call stops after 100 steps. The second one resumes without this limit.
-    for updates in (100, 0):
-        train_predictor(tmp_path / "p", train, valid, SMALL, settings(updates=updates))
+    for max_steps in (100, 0):
+        train_predictor(tmp_path / "p", train, valid, SMALL, settings(max_steps=max_steps))
     one, other = (load_weights(state_files(directory)[0]) for directory in (trained_dir, tmp_path / "p"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

@@ -177,7 +177,7 @@ def test_bfloat16_approximates_float32() -> None:
     torch.testing.assert_close(stored, exact, rtol=0.05, atol=0.1)
 
 
-def test_attention_and_attentions_are_mutually_exclusive() -> None:
+def test_attention_and_layer_attention_are_mutually_exclusive() -> None:
     each = (SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax"))
     with pytest.raises(ValidationError, match="attention and layer_attention are both set"):
         transformer(attention=SoftAttentionConfig(normalizer="sparsemax"), layer_attention=each)
@@ -213,7 +213,7 @@ def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
         model(short)
 
 
-def test_longest_is_the_number_of_learned_positions() -> None:
+def test_max_length_is_the_number_of_learned_positions() -> None:
     assert build(transformer(position_encoding=LearnedPositionConfig(max_length=9))).max_length == 9
     assert build(transformer()).max_length is None
 

@@ -23,7 +23,7 @@ from regard.tour.runner import Tour, TrainingInterruptedError
 from regard.tour.systems import SYSTEMS
 from regard.training.trainer import TrainingResult
 
-CHOSEN = [stop for stop in SYSTEMS if stop.name in ("word", "none", "constrained")]
+CHOSEN = [system for system in SYSTEMS if system.name in ("word", "none", "constrained")]
 
 
 def no_progress(items, name, total):
@@ -43,7 +43,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Tour:
 
 @pytest.fixture(scope="module")
 def costs(tour: Tour):
-    return {stop: tour.train(stop, nullcontext) for stop in CHOSEN}
+    return {system: tour.train(system, nullcontext) for system in CHOSEN}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,13 @@ def figures(tour: Tour, costs):
     return write_report(tour, costs, no_progress)
 
 
-def test_stops_and_recipes_correspond_and_share_their_data() -> None:
+def test_systems_and_recipes_correspond_and_share_their_data() -> None:
     found = {path.stem: read_config(RunConfig, path) for path in recipes_dir("tour").glob("*.toml")}
-    assert found.keys() == {stop.name for stop in SYSTEMS}
+    assert found.keys() == {system.name for system in SYSTEMS}
     data = {name: dataclasses.replace(config.data, fertility=None) for name, config in found.items()}
     assert all(one == data["soft"] for one in data.values())
     assert {name for name, config in found.items() if config.model.kind == "phrase"} == {
-        stop.name for stop in SYSTEMS if stop.aligner
+        system.name for system in SYSTEMS if system.aligner
     }
 
 
@@ -68,7 +68,7 @@ def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> N
     assert none.megabytes == pytest.approx(4 * none.num_parameters / 1e6, rel=0.01)  # float32
     assert all(one.sentences_per_second > 0 and one.training_seconds for one in costs.values())
     monkeypatch.setattr(runner, "_measure", None)
-    assert {stop: tour.train(stop, nullcontext) for stop in CHOSEN} == costs
+    assert {system: tour.train(system, nullcontext) for system in CHOSEN} == costs
 
 
 def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
@@ -76,7 +76,7 @@ def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
     assert load_config(tour.model_dir(CHOSEN[0])).training.max_epochs != 1
 
 
-def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -> None:
+def test_alignment_error_of_first_system_equals_ibm_model_1(tour: Tour, figures) -> None:
     aligner = WordAligner.load(tour.output_dir / "aligners" / "ibm1")
     pairs = zip(
         *(tour.corpus_path("test", end).read_text().splitlines() for end in ("de", "en")), strict=True
@@ -84,18 +84,18 @@ def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -
     cut = [(source.split(), target.split()) for source, target in pairs]
     links = list(aligner.align(Corpus.from_tokens(cut, aligner.words, allow_empty=True)))
     wanted = 100 * alignment_score(links, list(read_gold_links(tour.corpus_path("test", "talp")))).aer
-    words, none, constrained = (stop["scores"]["aer"] for stop in figures["stops"])
+    words, none, constrained = (system["scores"]["aer"] for system in figures["stops"])
     assert words["value"] == pytest.approx(wanted)
     assert none is None and constrained["value"] != words["value"]
 
 
-def test_page_has_every_stop_with_its_cost(tour: Tour, figures, costs) -> None:
+def test_page_has_every_system_with_its_cost(tour: Tour, figures, costs) -> None:
     text = (tour.output_dir / "tour.html").read_text(encoding="utf-8")
     data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert data is not None
     report = json.loads(data[1])
-    assert [system["name"] for system in report["systems"]] == [stop.label for stop in CHOSEN]
-    assert all(stop.citation in note for stop, note in zip(CHOSEN, report["notes"], strict=False))
+    assert [system["name"] for system in report["systems"]] == [system.label for system in CHOSEN]
+    assert all(system.citation in note for system, note in zip(CHOSEN, report["notes"], strict=False))
     columns = dict(report["columns"])
     assert columns["MB"] == [f"{one.megabytes:.1f}" for one in costs.values()]
     assert columns["FLOPs"][0] == "–" and float(columns["FLOPs"][1]) > 0
@@ -123,18 +123,18 @@ def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
 
 def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(runner, "CORPUS_SIZES", {**tour.sizes})
-    monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model_dir(stop)))
+    monkeypatch.setattr(Tour, "config", lambda self, system: load_config(self.model_dir(system)))
     monkeypatch.setattr(report, "write_report", None)  # fails if anything is translated again
-    names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
+    names, kept = ",".join(system.name for system in CHOSEN), tmp_path / "figures.json"
     options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
     assert json.loads(kept.read_text()) == figures
-    for stop in figures["stops"]:
-        row = next(line for line in result.stdout.splitlines() if line.startswith(stop["label"]))
-        assert f"{stop['scores']['bleu']['value']:.1f}" in row
+    for system in figures["stops"]:
+        row = next(line for line in result.stdout.splitlines() if line.startswith(system["label"]))
+        assert f"{system['scores']['bleu']['value']:.1f}" in row
 
 
-def test_unknown_stop_is_rejected_by_name() -> None:
+def test_unknown_system_is_rejected_by_name() -> None:
     result = CliRunner().invoke(app, ["tour", "--systems", "soft,steam"])
     assert isinstance(result.exception, UsageError) and "steam" in str(result.exception)

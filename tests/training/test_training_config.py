@@ -27,7 +27,7 @@ def test_run_without_a_stopping_criterion_is_rejected() -> None:
         from_dict(TrainingConfig, {"max_epochs": 0})
 
 
-def test_halving_requires_validation_per_epoch() -> None:
+def test_exponential_decay_requires_validation_per_epoch() -> None:
     with pytest.raises(ConfigError, match="remove validation"):
         from_dict(TrainingConfig, {"lr_scheduler": {"kind": "exponential"}, "validation": {"every_steps": 5}})
 

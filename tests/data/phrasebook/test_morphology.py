@@ -105,7 +105,7 @@ def test_weak_participles_have_ge_only_before_a_stressed_stem(infinitive, partic
     assert de.conjugate([infinitive]).participle == participle
 
 
-def test_english_spelling_rules():
+def test_english_endings_follow_the_spelling_rules():
     assert [en.plural(noun) for noun in ("cat", "box", "lady", "boy", "watch", "glass")] == [
         "cats",
         "boxes",

@@ -37,13 +37,13 @@ BPE = {"kind": "bpe", "num_merges": 300}
 SENTENCEPIECE = {"kind": "sentencepiece", "vocab_size": 500}
 
 
-@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("shared_vocab", [False, True])
 @pytest.mark.parametrize("tokenizer", [{"kind": "words"}, BPE, SENTENCEPIECE], ids=lambda one: one["kind"])
 def test_swapped_text_is_logged_and_correct_text_is_not(
-    corpus: Path, tmp_path: Path, caplog, tokenizer: dict, joint: bool
+    corpus: Path, tmp_path: Path, caplog, tokenizer: dict, shared_vocab: bool
 ) -> None:
     kinds = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
-    prepared = _prepared(corpus, tmp_path / "prepared", **kinds, shared_vocab=joint)
+    prepared = _prepared(corpus, tmp_path / "prepared", **kinds, shared_vocab=shared_vocab)
     assert is_swapped(prepared, "valid") and not is_swapped(prepared, "test")
     with caplog.at_level(logging.WARNING):
         warn_if_swapped(prepared)

@@ -1,4 +1,4 @@
-"""Tests of the default of `forbid_unknown`: <unk> is forbidden if subword tokens can spell every word."""
+"""Tests of the default of `suppress_unk`: <unk> is forbidden if subword tokens can spell every word."""
 
 import pytest
 

@@ -19,7 +19,7 @@ LINKS = ["0-0 1p0 2-1", "6-0", "1-2", ""]
 
 @pytest.fixture
 def made(tmp_path: Path):
-    """Return a function that prepares two corpora, the second with a tag, and reads their links."""
+    """Return a function that prepares two corpora, the second with a source prefix, and reads their links."""
 
     def make(links: list[str], sink: bool = False) -> GuidedSplit:
         text = {"1.s": SOURCE[:2], "1.t": TARGET[:2], "2.s": SOURCE[2:], "2.t": TARGET[2:]}
@@ -52,7 +52,7 @@ def test_links_follow_their_rows_in_any_order(made) -> None:
     assert batch.links.shape == (3, 4, 3)
     assert batch.links[0].sum() == 0
     found = batch.links[1].nonzero().tolist()
-    assert found == [[2, 2]]  # token 1 of `b a` is at position 2, after the tag
+    assert found == [[2, 2]]  # token 1 of `b a` is at position 2, after the source prefix
     assert torch.equal(batch.links[2, :3], split.batch([0]).links[0])
     assert batch.to("cpu").links is not None
 

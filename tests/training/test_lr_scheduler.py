@@ -64,7 +64,7 @@ def test_restored_state_resumes_exactly(config) -> None:
         assert resumed.factor(7) == uninterrupted.factor(7)
 
 
-def test_halving_supports_warmup() -> None:
+def test_exponential_decay_supports_warmup() -> None:
     schedule = build_lr_scheduler(ExponentialConfig(start_epoch=1, warmup_steps=4))
     assert [schedule.factor(step) for step in (1, 2, 4, 5)] == [0.25, 0.5, 1, 1]
     schedule.on_epoch_end(1, None)

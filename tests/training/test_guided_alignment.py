@@ -181,7 +181,7 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     prepared = prepare_data(config.data)
     found = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
     expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
-    assert (found.pairs[:, 0] > 0).all()  # the tag has no links
+    assert (found.pairs[:, 0] > 0).all()  # the source prefix has no links
     pairs = [
         {(row, *link) for row in range(300) for link in own.links_of_row(row)} for own in (found, expected)
     ]
