@@ -23,11 +23,12 @@ from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.decoding.translator import Translator, enumerate_lines
-from regard.experiment import RunConfig, load_model, train
+from regard.experiment import load_model, train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
+from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision
 from regard.training.distributed import init_process_group

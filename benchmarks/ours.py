@@ -132,7 +132,7 @@ def save_model(model: Compared, data: Multi30k, directory: Path) -> None:
     from regard.data.corpus import CorpusConfig, DataConfig
     from regard.data.text import TextProcessor, TextSide
     from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-    from regard.experiment import RunConfig, write_config
+    from regard.run_config import RunConfig, write_config
     from regard.training.fertility import save_text_processing
 
     directory.mkdir(parents=True, exist_ok=True)

@@ -114,7 +114,7 @@ def prepared(directory: Path) -> None:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.data.phrasebook import write_splits
-    from regard.experiment import RunConfig
+    from regard.run_config import RunConfig
 
     write_splits(directory / "corpus", PAIRS, seed=1)
     path = directory / "lstm.toml"
@@ -131,8 +131,8 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
 
     from regard.config import read_config
     from regard.data.dataset import prepare_data
-    from regard.experiment import RunConfig
     from regard.models.registry import build_for_text
+    from regard.run_config import RunConfig
     from regard.training.checkpoint import TrainingState
     from regard.training.device import pick_device
     from regard.training.distributed import SINGLE_PROCESS
@@ -168,7 +168,7 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.decoding.translator import Translator, enumerate_lines
-    from regard.experiment import RunConfig
+    from regard.run_config import RunConfig
 
     config = read_config(RunConfig, directory / "lstm.toml")
     lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]

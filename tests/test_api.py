@@ -18,10 +18,10 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.report.heatmap import plot_attention
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

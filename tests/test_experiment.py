@@ -19,7 +19,8 @@ from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
-from regard.experiment import RunConfig, load_config, load_model, read_run_config, train
+from regard.experiment import load_model, train
+from regard.run_config import RunConfig, load_config, read_run_config
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
 from regard.training.serialization import read_array, read_tensors

@@ -21,8 +21,9 @@ from regard.decoding.config import GenerationConfig
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import LineResult, Translator, enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_model
+from regard.experiment import load_model
 from regard.models import build_model
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import MODEL_FILE, load_weights, named_weights
 

@@ -15,8 +15,8 @@ from regard.config import apply_override, dump_toml, from_dict, parse_toml, read
 from regard.config_reference import reference
 from regard.data.links import parse_gold_links, parse_links
 from regard.errors import ConfigError, DataError, RegardError
-from regard.experiment import RunConfig
 from regard.pretrain import PretrainConfig
+from regard.run_config import RunConfig
 from regard.server.config import ServeConfig
 
 PAIR = {"source": "s", "target": "t"}

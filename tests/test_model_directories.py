@@ -11,7 +11,8 @@ from regard.averaging import average_models
 from regard.config import from_dict
 from regard.data.locking import directory_lock
 from regard.errors import CheckpointError
-from regard.experiment import RunConfig, load_model, train, write_config
+from regard.experiment import load_model, train
+from regard.run_config import RunConfig, write_config
 
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:

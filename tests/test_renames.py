@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import config_classes, from_dict
 from regard.errors import CheckpointError, ConfigError
-from regard.experiment import RunConfig, load_config
 from regard.renames import FLAGS, KEYS, VALUES, new_flag, new_key, new_value
+from regard.run_config import RunConfig, load_config
 
 PAIR = {"source": "a", "target": "b"}
 DATA = {"train": [PAIR], "valid": PAIR}

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from regard.api.model import load
     from regard.cpu_threads import configure_threads
     from regard.decoding.translator import Translator
-    from regard.experiment import RunConfig, load_config, load_model, train
+    from regard.experiment import load_model, train
+    from regard.run_config import RunConfig, load_config
 
 __all__ = [
     "RunConfig",
@@ -29,12 +30,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "RunConfig": "regard.experiment",
+    "RunConfig": "regard.run_config",
     "Translator": "regard.decoding.translator",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "load": "regard.api.model",
-    "load_config": "regard.experiment",
+    "load_config": "regard.run_config",
     "load_model": "regard.experiment",
     "train": "regard.experiment",
 }

@@ -21,7 +21,7 @@ import pydantic
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RenamedOptionError
 from regard.renames import new_key, new_value
 
 __all__ = [
@@ -132,6 +132,7 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     Raises:
         ConfigError: if a key or value is wrong. The message has one line per error, with the path of the key,
             its value and the expected value.
+        RenamedOptionError: if a key or value is wrong because it has an old name.
     """
     try:
         # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
@@ -141,7 +142,9 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     try:
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{origin}: {line}" for line in _format_errors(cls, error))) from None
+        problems = list(_format_errors(cls, error))
+        raised = RenamedOptionError if any(problem.renamed for problem in problems) else ConfigError
+        raise raised("\n".join(f"{origin}: {problem.message}" for problem in problems)) from None
 
 
 def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
@@ -256,7 +259,15 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
+@dataclasses.dataclass(frozen=True)
+class _Problem:
+    """A wrong key or value, and whether it is the old name of another one."""
+
+    message: str
+    renamed: bool = False
+
+
+def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[_Problem]:
     """Yield one message per error that pydantic found."""
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
@@ -265,16 +276,15 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             renamed = new_key([*names, path[-1]], known)
             if renamed is not None:
-                yield f"unknown key {shown!r}: it is now called {renamed}"
+                yield _Problem(f"unknown key {shown!r}: it is now called {renamed}", True)
                 continue
             # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
-            yield f"unknown key {shown!r}" + (
-                f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
-            )
+            nearest = f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
+            yield _Problem(f"unknown key {shown!r}{nearest}")
         elif problem["type"] in ("missing", "missing_argument"):
-            yield f"key {shown!r} is required"
+            yield _Problem(f"key {shown!r} is required")
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
@@ -286,7 +296,8 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
             key = "kind" if problem["type"] == "kind" else names[-1] if names else ""
             renamed = new_value(key, value.get("kind") if isinstance(value, dict) else value)
             hint = f"; {key} = {renamed!r} is the new name of this value" if renamed is not None else ""
-            yield f"{shown}: {message}; got {_truncated_repr(value)}{hint}" if shown else message
+            text = f"{shown}: {message}; got {_truncated_repr(value)}{hint}" if shown else message
+            yield _Problem(text, renamed is not None)
 
 
 def _truncated_repr(value: Any) -> str:

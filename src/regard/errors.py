@@ -31,6 +31,10 @@ class ConfigError(UsageError):
     """A configuration is invalid: an unknown key, a value of the wrong type, or options that conflict."""
 
 
+class RenamedOptionError(ConfigError):
+    """A configuration has options or values under names of an older version."""
+
+
 class DeviceError(UsageError):
     """A requested device is not available."""
 

@@ -5,57 +5,43 @@ tokenizers and vocabularies, and `model.safetensors` holds the best weights (see
 `regard.training.checkpoint`).
 """
 
-import dataclasses
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import torch
 
 from regard.config import (
-    TaggedUnion,
     apply_override,
-    configclass,
-    dump_toml,
     from_dict,
-    option,
-    read_config,
     to_dict,
 )
-from regard.data.checksums import checked_file
-from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.files import file_digest
 from regard.data.guided_alignment import GuidedSplit
-from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.data.hf import is_hf_directory
 from regard.data.locking import directory_lock
 from regard.data.pretokenization import ProgressCallback
 from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
-from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.hf_directory import hf_run_sections, load_hf_text, warn_ignored_settings
+from regard.hf_directory import load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
-from regard.models.lstm_config import RnnConfig
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
-from regard.models.registry import PRETRAINED, ModelConfig, build_for_text, copy_pretrained_configs
+from regard.models.registry import PRETRAINED, build_for_text, copy_pretrained_configs
+from regard.run_config import CONFIG_FILE, RunConfig, load_config, write_config
 from regard.smt.config import PhraseConfig
 from regard.training.checkpoint import state_files
-from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import ProcessGroup, init_process_group
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
-from regard.training.fine_tuning import FineTuningConfig
-from regard.training.guided_alignment import GuidedAlignmentConfig
 from regard.training.guided_links import load_guided_links
 from regard.training.length_check import check_max_lengths
 from regard.training.phrase_training import has_phrase_run, run_phrase_training
 from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
-from regard.training.sequence_loss import SequenceLossConfig
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.translation_metric import TranslationMetric
@@ -67,98 +53,15 @@ from regard.training.weights import (
     load_weights,
     weights_file,
 )
-from regard.version import __version__
 
 __all__ = [
-    "CONFIG_FILE",
     "LoadedModel",
-    "RunConfig",
     "find_model_dir",
-    "load_config",
     "load_model",
-    "read_run_config",
     "train",
-    "write_config",
 ]
 
 _log = logging.getLogger(__name__)
-
-CONFIG_FILE = "config.toml"
-VERSION_MARKER = "# Written by regard "
-"""Start of the first line of a config file; the version follows."""
-END_MARKER = "# end of config\n"
-"""Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
-defaults for the missing options."""
-
-
-@configclass
-class RunConfig:
-    """All settings of a run: data, model, training and search."""
-
-    output_dir: str | None = option(
-        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
-    )
-    seed: int = option(
-        default=1,
-        help="Random seed of the initial weights, the order of the data and dropout.",
-        ge=0,
-        le=2**32 - 1,
-    )
-    device: str = option(
-        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
-    )
-    num_threads: int = option(
-        default=0,
-        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
-        ge=0,
-        le=1_024,
-    )
-    data: DataConfig = option(help="Training and validation data.")
-    model: Annotated[ModelConfig | PhraseConfig, TaggedUnion("rnn")] = option(
-        default=RnnConfig, help="Architecture and size of the model."
-    )
-    training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
-    guided_alignment: GuidedAlignmentConfig | None = option(
-        default=None,
-        help="Supervision of attention by word alignments (Chen et al., 2016). Default: no supervision.",
-    )
-    sequence_loss: SequenceLossConfig | None = option(
-        default=None,
-        help="Sequence-level training with sentence BLEU (Wu et al., 2018). Default: token-level loss only.",
-    )
-    fine_tuning: FineTuningConfig | None = option(
-        default=None,
-        help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
-    )
-    generation: GenerationConfig = option(
-        default=GenerationConfig, help="Default search settings for translation."
-    )
-
-    def with_alignment(self) -> "RunConfig":
-        """Return the config in which word alignments come from the supervised attention.
-
-        A layer or heads given in `generation.alignment` take precedence.
-        """
-        own, taught = self.generation.alignment, self.guided_alignment
-        if taught is None or own.layer is not None:
-            return self
-        found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
-        return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
-
-    def __post_init__(self) -> None:
-        """Check that the sections of the config are compatible."""
-        if isinstance(self.model, PhraseConfig):
-            if self.data.fertility or self.guided_alignment or self.sequence_loss:
-                raise ValueError(
-                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no "
-                    "attention; remove these sections"
-                )
-            return
-        attention = self.model.attention
-        # Pointer attention advances at `step` actions, which only the tokenizer `actions` produces.
-        wanted = getattr(attention, "target_tokenizer", None)
-        if wanted is not None and self.data.target_tokenizer.kind != wanted:
-            raise ValueError(f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}")
 
 
 @dataclass(frozen=True)
@@ -271,55 +174,6 @@ def _build_trainer(
     )
 
 
-def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
-    """Read the config of a run; directories that are not set are named after the file.
-
-    Args:
-        path: The TOML file. For `NAME.toml` the default directories are `runs/NAME` and `prepared/NAME`.
-        overrides: Overrides of the form `a.b.c=value`.
-
-    Raises:
-        ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
-    """
-    config, name = read_config(RunConfig, path, overrides), Path(path).stem
-    data = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
-    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=data)
-
-
-def load_config(model_dir: Path | str) -> RunConfig:
-    """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
-
-    Raises:
-        CheckpointError: if the directory or its config is missing or unreadable; names the file.
-    """
-    model_dir = Path(model_dir)
-    if not model_dir.is_dir():
-        raise CheckpointError(missing_directory_message(model_dir))
-    if is_hf_directory(model_dir):
-        return RunConfig(**hf_run_sections(model_dir))
-    path = model_dir / CONFIG_FILE
-    if (model_dir / HF_CONFIG).is_file() and not path.exists():
-        read_hf_config(model_dir)  # raises an error that explains why this is not a usable Hugging Face model
-    try:
-        if not read_bytes(checked_file(model_dir, CONFIG_FILE)).decode().endswith(END_MARKER):
-            raise CheckpointError(f"{path}: truncated: the file does not end with {END_MARKER.strip()!r}")
-        return read_config(RunConfig, path)
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
-    except ConfigError as error:
-        written_by = _written_by(path)
-        if written_by != __version__ and "it is now called" in str(error):
-            raise CheckpointError(
-                f"{model_dir}: the model was trained with regard {written_by}, whose options and weights "
-                f"had other names than in version {__version__}. Train it again with this version."
-            ) from None
-        raise CheckpointError(
-            f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
-        ) from None
-
-
 def load_model(
     model_dir: Path | str,
     device: str = "auto",
@@ -405,29 +259,6 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
 def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
     return bool(state_files(model_dir)) or (model_dir / MODEL_FILE).exists() or has_phrase_run(model_dir)
-
-
-def _written_by(path: Path) -> str:
-    """Return the version that wrote a config, from its first line.
-
-    Versions up to 0.1 did not write this line.
-    """
-    with open(path, encoding="utf-8", errors="replace") as file:
-        first = file.readline(200)
-    return (
-        first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
-    )
-
-
-def write_config(config: RunConfig, model_dir: Path) -> None:
-    """Write the config into a model directory, after a line with the version of regard.
-
-    Raises:
-        DataError: if the file cannot be written.
-    """
-    write_atomic(
-        model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode()
-    )
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:

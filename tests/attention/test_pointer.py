@@ -9,9 +9,9 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
-from regard.experiment import RunConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
+from regard.run_config import RunConfig
 
 STEP = 5
 

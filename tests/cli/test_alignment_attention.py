@@ -15,9 +15,9 @@ from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.decoding.config import AlignmentConfig
 from regard.errors import UsageError
-from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.models import build_model
 from regard.report.word_maps import quantize
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.server.engine import load_engines
 from regard.server.jobs import SearchSettings, SentenceJob
 from regard.training.resume import write_weights

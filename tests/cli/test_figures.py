@@ -17,10 +17,10 @@ from regard.cli.figures import figures
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
-from regard.experiment import CONFIG_FILE, END_MARKER, load_config
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig
 from regard.report.picture import render_png
+from regard.run_config import CONFIG_FILE, END_MARKER, load_config
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

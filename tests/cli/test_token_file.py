@@ -18,8 +18,8 @@ from regard.data.tokenizers.bpe import BytePairTokenizer
 from regard.data.tokenizers.words import WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
-from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.models import build_model
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

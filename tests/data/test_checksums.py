@@ -17,7 +17,7 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
-from regard.experiment import load_config
+from regard.run_config import load_config
 
 
 @pytest.fixture

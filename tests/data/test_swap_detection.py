@@ -10,7 +10,8 @@ from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.phrasebook import write_splits
 from regard.data.swap_detection import is_swapped, warn_if_swapped
-from regard.experiment import RunConfig, train
+from regard.experiment import train
+from regard.run_config import RunConfig
 
 
 @pytest.fixture(scope="module")

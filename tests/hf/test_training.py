@@ -20,9 +20,10 @@ import regard
 from regard.averaging import average_models
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import RunConfig, load_model, train, write_config
+from regard.experiment import load_model, train
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer import TransformerModel
+from regard.run_config import RunConfig, write_config
 from regard.training.fine_tuning import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights

@@ -8,10 +8,10 @@ import pytest
 from regard.config import read_config, to_dict
 from regard.data.directories import recipes_dir
 from regard.errors import ConfigError, DataError, UsageError
-from regard.experiment import RunConfig
 from regard.reproduce.experiment_text import ExperimentText, write_text
 from regard.reproduce.plan import TableJob, merge_options, plan
 from regard.reproduce.registry import TABLES
+from regard.run_config import RunConfig
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 

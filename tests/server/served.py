@@ -15,8 +15,8 @@ from regard.data.punctuation import TextFormat
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.experiment import CONFIG_FILE, END_MARKER, RunConfig
 from regard.models import build_model
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.engine import ModelServer, load_engines

@@ -19,7 +19,8 @@ from regard.data.vocabulary import UNK
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import RunConfig, load_config, load_model, train
+from regard.experiment import load_model, train
+from regard.run_config import RunConfig, load_config
 from regard.server.engine import load_engines
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.config import PhraseConfig

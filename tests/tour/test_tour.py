@@ -15,8 +15,8 @@ from regard.config import read_config
 from regard.data.directories import recipes_dir
 from regard.data.links import read_gold_links
 from regard.errors import UsageError
-from regard.experiment import RunConfig, load_config
 from regard.metrics.alignment import alignment_score
+from regard.run_config import RunConfig, load_config
 from regard.tour import report, runner
 from regard.tour.report import load_report, write_report
 from regard.tour.runner import Tour, TrainingInterruptedError

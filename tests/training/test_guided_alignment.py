@@ -14,8 +14,9 @@ from regard.data.dataset import prepare_data
 from regard.data.guided_alignment import SplitLinks
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.experiment import RunConfig, load_model, train
+from regard.experiment import load_model, train
 from regard.models.base import ForwardOutput
+from regard.run_config import RunConfig
 from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
 from regard.training.guided_links import load_guided_links
 

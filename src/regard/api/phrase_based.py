@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regard.decoding.config import GenerationConfig
     from regard.decoding.phrase_translator import PhraseTranslator
     from regard.decoding.translator import Translator
-    from regard.experiment import RunConfig
+    from regard.run_config import RunConfig
     from regard.smt.model import PhraseModel
 
 __all__ = [
@@ -112,7 +112,7 @@ def load_phrase_model(directories: Sequence[Path]) -> "tuple[PhraseModel, RunCon
         CheckpointError: if the directory is damaged.
     """
     from regard.config import to_dict
-    from regard.experiment import load_config
+    from regard.run_config import load_config
     from regard.smt.config import PhraseConfig
     from regard.smt.model import PHRASE_DIR, load_phrases, read_file_checksums
     from regard.training.resume import compare_checksums, file_checksums

@@ -46,7 +46,7 @@ def config(
     from regard.config import dump_toml
     from regard.config_reference import reference, render_text, render_toml, select_tables
     from regard.errors import ConfigError
-    from regard.experiment import RunConfig, read_run_config
+    from regard.run_config import RunConfig, read_run_config
 
     if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):
         typer.echo(dump_toml(read_run_config(Path(what), overrides or [])), nl=False)

@@ -18,7 +18,7 @@ def check_not_exported(directories: Sequence[Path]) -> None:
     Raises:
         UsageError: If a directory contains one; the message names the first.
     """
-    from regard.experiment import CONFIG_FILE
+    from regard.run_config import CONFIG_FILE
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
     for directory in directories:

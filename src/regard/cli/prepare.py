@@ -28,7 +28,7 @@ def prepare(
     from regard.cli.progress import preparation_progress
     from regard.data.dataset import prepare_data
     from regard.data.swap_detection import warn_if_swapped
-    from regard.experiment import read_run_config
+    from regard.run_config import read_run_config
 
     settings = read_run_config(config, overrides or [])
     with preparation_progress() as progress:

@@ -245,7 +245,7 @@ class _TestSet:
 def _config_corpus(model: Path) -> "CorpusConfig":
     """Return the test text in the configuration of a model, or else its validation text."""
     from regard.data.hf import is_hf_directory
-    from regard.experiment import load_config
+    from regard.run_config import load_config
 
     if not model.is_dir():
         raise UsageError(

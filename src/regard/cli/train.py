@@ -49,8 +49,8 @@ def train_command(
 
     from regard.cli.output import write_json
     from regard.cli.progress import preparation_progress
-    from regard.experiment import read_run_config
     from regard.experiment import train as run
+    from regard.run_config import read_run_config
     from regard.training.distributed import process_rank
 
     changes = list(overrides or [])

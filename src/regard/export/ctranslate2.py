@@ -21,12 +21,13 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.experiment import LoadedModel, RunConfig, load_model, write_config
+from regard.experiment import LoadedModel, load_model
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.run_config import RunConfig, write_config
 from regard.training.fertility import save_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor

@@ -27,8 +27,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
 from regard.decoding.translator import InputLine, LineResult, Translation, log_warnings
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
-from regard.experiment import load_config
 from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.run_config import load_config
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE
 

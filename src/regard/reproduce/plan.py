@@ -27,9 +27,9 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.data.whitespace import split_whitespace
 from regard.decoding.config import GenerationBatchConfig
 from regard.errors import DataError, UsageError
-from regard.experiment import RunConfig
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.tables import Row, Table
+from regard.run_config import RunConfig
 
 __all__ = ["SIZES", "RowJob", "TableJob", "merge_options", "plan"]
 

@@ -20,9 +20,9 @@ from regard.data.dataset import prepare_data
 from regard.data.partial import remove_leftovers
 from regard.data.tokenizer_factory import ActionsConfig
 from regard.errors import RegardError
-from regard.experiment import RunConfig
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import TableJob
+from regard.run_config import RunConfig
 from regard.training.fertility import add_fertilities
 
 __all__ = ["JobsFailedError", "run_jobs", "threads_per_job"]

@@ -31,7 +31,7 @@ from regard.smt.model import PhraseModel
 from regard.training.device import release_unused_memory
 
 if TYPE_CHECKING:
-    from regard.experiment import RunConfig
+    from regard.run_config import RunConfig
 
 __all__ = ["ModelServer", "load_engines"]
 

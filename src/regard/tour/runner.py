@@ -30,7 +30,8 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import Translator, enumerate_lines
 from regard.errors import DataError
-from regard.experiment import MODEL_FILE, RunConfig, train
+from regard.experiment import MODEL_FILE, train
+from regard.run_config import RunConfig
 from regard.smt.model import PHRASE_DIR
 from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics

@@ -1,0 +1,179 @@
+"""The description of a run: its configuration, and the file in which a model directory stores it."""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from regard.config import (
+    TaggedUnion,
+    configclass,
+    dump_toml,
+    option,
+    read_config,
+)
+from regard.data.checksums import checked_file
+from regard.data.corpus import DataConfig
+from regard.data.files import read_bytes, write_atomic
+from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.decoding.config import GenerationConfig
+from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
+from regard.hf_directory import hf_run_sections
+from regard.models.lstm_config import RnnConfig
+from regard.models.registry import ModelConfig
+from regard.smt.config import PhraseConfig
+from regard.training.config import TrainingConfig
+from regard.training.fine_tuning import FineTuningConfig
+from regard.training.guided_alignment import GuidedAlignmentConfig
+from regard.training.sequence_loss import SequenceLossConfig
+from regard.version import __version__
+
+__all__ = ["CONFIG_FILE", "END_MARKER", "RunConfig", "load_config", "read_run_config", "write_config"]
+
+CONFIG_FILE = "config.toml"
+VERSION_MARKER = "# Written by regard "
+"""Start of the first line of a config file; the version follows."""
+END_MARKER = "# end of config\n"
+"""Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
+defaults for the missing options."""
+
+
+@configclass
+class RunConfig:
+    """All settings of a run: data, model, training and search."""
+
+    output_dir: str | None = option(
+        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
+    )
+    seed: int = option(
+        default=1,
+        help="Random seed of the initial weights, the order of the data and dropout.",
+        ge=0,
+        le=2**32 - 1,
+    )
+    device: str = option(
+        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
+    )
+    num_threads: int = option(
+        default=0,
+        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
+        ge=0,
+        le=1_024,
+    )
+    data: DataConfig = option(help="Training and validation data.")
+    model: Annotated[ModelConfig | PhraseConfig, TaggedUnion("rnn")] = option(
+        default=RnnConfig, help="Architecture and size of the model."
+    )
+    training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
+    guided_alignment: GuidedAlignmentConfig | None = option(
+        default=None,
+        help="Supervision of attention by word alignments (Chen et al., 2016). Default: no supervision.",
+    )
+    sequence_loss: SequenceLossConfig | None = option(
+        default=None,
+        help="Sequence-level training with sentence BLEU (Wu et al., 2018). Default: token-level loss only.",
+    )
+    fine_tuning: FineTuningConfig | None = option(
+        default=None,
+        help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
+    )
+    generation: GenerationConfig = option(
+        default=GenerationConfig, help="Default search settings for translation."
+    )
+
+    def with_alignment(self) -> "RunConfig":
+        """Return the config in which word alignments come from the supervised attention.
+
+        A layer or heads given in `generation.alignment` take precedence.
+        """
+        own, taught = self.generation.alignment, self.guided_alignment
+        if taught is None or own.layer is not None:
+            return self
+        found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
+        return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
+
+    def __post_init__(self) -> None:
+        """Check that the sections of the config are compatible."""
+        if isinstance(self.model, PhraseConfig):
+            if self.data.fertility or self.guided_alignment or self.sequence_loss:
+                raise ValueError(
+                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no "
+                    "attention; remove these sections"
+                )
+            return
+        attention = self.model.attention
+        # Pointer attention advances at `step` actions, which only the tokenizer `actions` produces.
+        wanted = getattr(attention, "target_tokenizer", None)
+        if wanted is not None and self.data.target_tokenizer.kind != wanted:
+            raise ValueError(f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}")
+
+
+def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
+    """Read the config of a run; directories that are not set are named after the file.
+
+    Args:
+        path: The TOML file. For `NAME.toml` the default directories are `runs/NAME` and `prepared/NAME`.
+        overrides: Overrides of the form `a.b.c=value`.
+
+    Raises:
+        ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
+    """
+    config, name = read_config(RunConfig, path, overrides), Path(path).stem
+    data = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
+    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=data)
+
+
+def load_config(model_dir: Path | str) -> RunConfig:
+    """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
+
+    Raises:
+        CheckpointError: if the directory or its config is missing or unreadable; names the file.
+    """
+    model_dir = Path(model_dir)
+    if not model_dir.is_dir():
+        raise CheckpointError(missing_directory_message(model_dir))
+    if is_hf_directory(model_dir):
+        return RunConfig(**hf_run_sections(model_dir))
+    path = model_dir / CONFIG_FILE
+    if (model_dir / HF_CONFIG).is_file() and not path.exists():
+        read_hf_config(model_dir)  # raises an error that explains why this is not a usable Hugging Face model
+    try:
+        if not read_bytes(checked_file(model_dir, CONFIG_FILE)).decode().endswith(END_MARKER):
+            raise CheckpointError(f"{path}: truncated: the file does not end with {END_MARKER.strip()!r}")
+        return read_config(RunConfig, path)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
+    except RenamedOptionError:
+        raise CheckpointError(
+            f"{model_dir}: the model was trained with regard {_written_by(path)}, whose options and weights had "
+            f"other names than in version {__version__}. Train it again with this version."
+        ) from None
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
+        ) from None
+
+
+def _written_by(path: Path) -> str:
+    """Return the version that wrote a config, from its first line.
+
+    Versions up to 0.1 did not write this line.
+    """
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first = file.readline(200)
+    return (
+        first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
+    )
+
+
+def write_config(config: RunConfig, model_dir: Path) -> None:
+    """Write the config into a model directory, after a line with the version of regard.
+
+    Raises:
+        DataError: if the file cannot be written.
+    """
+    write_atomic(
+        model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode()
+    )
