@@ -22,7 +22,8 @@ from regard.data.corpus import read_lines
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.lines import enumerate_lines
+from regard.decoding.translator import Translator
 from regard.experiment import load_model, train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel

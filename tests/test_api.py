@@ -106,7 +106,7 @@ def test_result_equals_output_of_translator(model):
 
 def numbered(*texts):
     """Return the texts as numbered lines."""
-    from regard.decoding.translator import enumerate_lines
+    from regard.decoding.lines import enumerate_lines
 
     return enumerate_lines(texts)
 

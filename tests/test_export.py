@@ -18,8 +18,9 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.config import GenerationConfig
+from regard.decoding.lines import LineResult, enumerate_lines
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import LineResult, Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.models import build_model

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from regard import RunConfig, Translator, load_model, train
 from regard.config import from_dict
-from regard.decoding.translator import InputLine
+from regard.decoding.lines import InputLine
 from regard.report import terminal_map
 
 CYRILLIC = dict(

@@ -147,8 +147,8 @@ def load_config(model_dir: Path | str) -> RunConfig:
         raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
     except RenamedOptionError:
         raise CheckpointError(
-            f"{model_dir}: the model was trained with regard {_written_by(path)}, whose options and weights had "
-            f"other names than in version {__version__}. Train it again with this version."
+            f"{model_dir}: the model was trained with regard {_written_by(path)}, whose options and weights "
+            f"had other names than in version {__version__}. Train it again with this version."
         ) from None
     except ConfigError as error:
         raise CheckpointError(

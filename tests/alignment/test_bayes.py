@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from regard.alignment.base import AlignerState, TrainingSetup
-from regard.alignment.bayes import BayesAligner, BayesConfig, LinkStatistics, Sampler, train_bayes
+from regard.alignment.bayes import BayesAligner, LinkStatistics, train_bayes
 from regard.alignment.bayes_kernels import MAX_JUMP, NUM_FERTILITIES
 from regard.alignment.bayes_layout import build_layout
+from regard.alignment.bayes_sampler import BayesConfig, Sampler
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.symmetrize import symmetrize

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.bayes import BayesConfig
+from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
 from regard.alignment.ibm3 import IBM3Config

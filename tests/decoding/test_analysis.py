@@ -14,8 +14,9 @@ from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.decoding.forced import predict_tokens
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.metrics.attention import attention_statistics, summarize
 
 PRIOR = {"kind": "posterior", "state_attention": "prior"}

@@ -13,6 +13,7 @@ from regard.data.links import parse_gold_links, parse_links
 from regard.data.vocabulary import EOS
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import AlignmentConfig, GenerationBatchConfig, GenerationConfig
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.linking import (
     WordIndices,
     attention_links,
@@ -21,7 +22,7 @@ from regard.decoding.linking import (
     selection_links,
 )
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_links

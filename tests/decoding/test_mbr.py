@@ -12,8 +12,9 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.config import GenerationConfig, SamplingConfig
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.mbr import MbrConfig, expected_utilities, rank_candidates
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import UsageError
 
 CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]

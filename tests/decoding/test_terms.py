@@ -24,8 +24,9 @@ from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.constrained import TermConstraints, WordBoundaries, contains_term
 from regard.decoding.forced import force_decode
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import DataError, RegardError, UsageError
 
 VOCAB_SIZE = 12

@@ -13,10 +13,11 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.blocks import length_sorted_batches
 from regard.decoding.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.decoding.lines import InputLine, enumerate_lines
 from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.replace_unk import replace_unk_tokens
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import InputLine, Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.models.registry import build_model
 from regard.models.transformer_config import TransformerConfig
@@ -154,7 +155,7 @@ def test_results_have_tokens_scores_attention_and_links(build):
 
 def test_links_sum_attention_over_subword_tokens():
     from regard.decoding.hypothesis import Hypothesis
-    from regard.decoding.translator import Translation
+    from regard.decoding.lines import Translation
 
     weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
     hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))

@@ -22,7 +22,8 @@ from regard.api.loading import search_settings
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.translator import LineResult, Translator, enumerate_lines
+from regard.decoding.lines import LineResult, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import CheckpointError
 from regard.experiment import load_model
 

@@ -13,7 +13,8 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationConfig
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.lines import enumerate_lines
+from regard.decoding.translator import Translator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model

@@ -16,8 +16,8 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.phrasebook import write_splits
 from regard.data.vocabulary import UNK
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.phrase_translator import PhraseTranslator
-from regard.decoding.translator import enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model, train
 from regard.run_config import RunConfig, load_config

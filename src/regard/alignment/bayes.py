@@ -11,10 +11,9 @@ from their posterior. Their prior is the fertility distribution of the whole tex
 that rare words behave like the others.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -22,22 +21,24 @@ from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
-    SamplerState,
     best_links_of_marginals,
     estimate_marginals,
-    gibbs_pass,
     recount_links,
-    sample_initial_links,
 )
 from regard.alignment.bayes_layout import TextLayout, build_layout
-from regard.alignment.bayes_likelihood import log_likelihood
+from regard.alignment.bayes_sampler import (
+    BayesConfig,
+    Sampler,
+    add_fertility_prior,
+    fertility_ratio_table,
+    normalize_counts,
+)
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import run_parallel, split_evenly
-from regard.config import configclass, option
 from regard.cpu_threads import num_available_cpus
 from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
 
-__all__ = ["BayesAligner", "BayesConfig", "LinkStatistics", "Sampler", "train_bayes"]
+__all__ = ["BayesAligner", "LinkStatistics", "train_bayes"]
 
 MAX_MARGINAL_CELLS = 1 << 22
 """Maximum number of cells whose marginals are in memory at once, unless one pair has more."""
@@ -46,60 +47,6 @@ BURN_IN_PASSES, SAMPLE_PASSES = 8, 8
 STAGES = ("ibm1", "hmm", "fertility")
 LIKELIHOOD_INTERVAL = 10
 """The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass and at the end of each stage."""
-
-
-@configclass
-class BayesConfig:
-    """The Bayesian HMM with fertilities."""
-
-    kind: Literal["bayes"] = option(
-        default="bayes", help="The aligner: a Bayesian HMM with fertilities, trained by Gibbs sampling."
-    )
-    effort: float = option(
-        default=1.0,
-        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities.",
-        gt=0,
-        le=1e4,
-    )
-    num_chains: int = option(
-        default=4, help="Number of independent samplers, whose distributions are averaged.", ge=1, le=4_096
-    )
-    num_samples: int = option(
-        default=4, help="Number of final passes whose distributions are averaged.", ge=1, le=10_000
-    )
-    alpha: float = option(
-        default=0.0003,
-        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer "
-        "translations per word.",
-        gt=0,
-        le=1e6,
-    )
-    null_alpha: float = option(
-        default=0.0003,
-        help="Concentration of the Dirichlet prior on translations of the null word.",
-        gt=0,
-        le=1e6,
-    )
-    jump_alpha: float = option(
-        default=0.5, help="Concentration of the Dirichlet prior on jumps.", gt=0, le=1e6
-    )
-    fertility_alpha: float = option(
-        default=1.0,
-        help="Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text.",
-        gt=0,
-        le=1e6,
-    )
-    null_probability: float = option(
-        default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1
-    )
-
-    def passes(self, pairs: int) -> tuple[int, int, int]:
-        """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
-
-        Larger texts need fewer passes, as in Östling & Tiedemann (2016).
-        """
-        most = max(2, round(self.effort * 5000 / math.sqrt(max(1, pairs))))
-        return max(2, most // 4), max(1, most // 4), most
 
 
 class LinkStatistics(NamedTuple):
@@ -165,15 +112,15 @@ class LinkStatistics(NamedTuple):
         rows = keys // max(1, targets)
         nulls = np.bincount(target[~linked], minlength=targets)
         unknown = np.zeros((1, NUM_FERTILITIES), dtype=np.float32)
-        fertilities = _with_prior(np.vstack([fertilities, unknown]), config.fertility_alpha)
+        fertilities = add_fertility_prior(np.vstack([fertilities, unknown]), config.fertility_alpha)
         return cls(
             starts=np.searchsorted(rows, np.arange(words + 1)),
             columns=(keys - rows * targets).astype(np.int32),
             values=values.astype(np.float32),
             totals=np.bincount(source[linked], minlength=words).astype(np.float32),
             nulls=np.append(nulls, nulls.sum()).astype(np.float32),
-            jumps=_normalize(steps + config.jump_alpha),
-            ratios=_ratios(fertilities),
+            jumps=normalize_counts(steps + config.jump_alpha),
+            ratios=fertility_ratio_table(fertilities),
         )
 
 
@@ -290,91 +237,6 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: TrainingSetup) -> 
     return BayesAligner(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
 
 
-class Sampler:
-    """A Gibbs sampler of the links of a text.
-
-    Attributes:
-        state: The state of the sampler.
-    """
-
-    def __init__(
-        self,
-        layout: TextLayout,
-        slots: int,
-        sizes: tuple[int, int],
-        config: BayesConfig,
-        seed: np.random.SeedSequence,
-    ) -> None:
-        """Initialize the links at random.
-
-        Args:
-            layout: The text.
-            slots: Number of slots of the layout.
-            sizes: Number of source words and of target words.
-            config: The configuration.
-            seed: Seed of the sampler's random generator.
-        """
-        words, targets = sizes
-        # Jumps range from -(length + 1) to length + 1: the positions before and after the sentence count too.
-        # Ones: the first stage (Model 1) ignores jumps and fertilities.
-        jumps = np.ones(2 * int(layout.source_lengths.max(initial=0)) + 5, dtype=np.float32)
-        self._layout, self._config = layout, config
-        self._random = np.random.Generator(np.random.PCG64(seed))
-        self.state = SamplerState(
-            links=np.empty(int(layout.offsets[-1]), dtype=np.int32),
-            counts=np.zeros(slots, dtype=np.float32),
-            totals=np.zeros(words, dtype=np.float32),
-            nulls=np.zeros(targets + 1, dtype=np.float32),
-            jumps=jumps,
-            reversed_jumps=jumps.copy(),
-            fertility_ratios=np.ones((words, NUM_FERTILITIES), dtype=np.float32),
-            jump_counts=np.zeros(2 * MAX_JUMP + 1),
-            fertility_counts=np.zeros((words, NUM_FERTILITIES), dtype=np.float32),
-            random=self._random.integers(0, 2**64, 1, dtype=np.uint64),
-        )
-        sample_initial_links(layout, self.state, config.null_probability)
-
-    def step(self, stage: str, with_likelihood: bool = False) -> np.ndarray:
-        """Run one pass over the text.
-
-        Returns:
-            The number of changed links, of null links and of target words, and the log-likelihood, which is
-            NaN unless `with_likelihood`.
-        """
-        self.update_parameters(stage)
-        moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
-        priors = self._config.alpha, self._config.null_alpha
-        value = log_likelihood(self._layout, self.state, *priors) if with_likelihood else math.nan
-        return np.array([moved, self.state.nulls[-1], len(self.state.links), value], dtype=np.float64)
-
-    def update_parameters(self, stage: str) -> None:
-        """Set the jumps to their mean and sample the fertilities, given the links of the last pass."""
-        chain = self.state
-        if stage != "ibm1":
-            half = len(chain.jumps) // 2
-            distances = np.clip(np.arange(-half, half + 1), -MAX_JUMP, MAX_JUMP)
-            chain.jumps[:] = _normalize(chain.jump_counts + self._config.jump_alpha)[MAX_JUMP + distances]
-            chain.reversed_jumps[:] = chain.jumps[::-1]
-        if stage == "fertility":
-            counts = _with_prior(chain.fertility_counts, self._config.fertility_alpha)
-            # Normalized gamma variables are a Dirichlet sample; only ratios are needed, so no normalization.
-            chain.fertility_ratios[:] = _ratios(self._random.standard_gamma(counts, dtype=np.float32))
-        chain.jump_counts[:] = 0
-        chain.fertility_counts[:] = 0
-
-    def marginals(self, first: int, last: int) -> np.ndarray:
-        """Return the summed link distributions of sentences `first` to `last` over the final passes."""
-        cells = self._layout.cells
-        marginals = np.zeros(int(cells[last] - cells[first]), dtype=np.float32)
-        self._sweep(first, last, self._config.num_samples, marginals)
-        return marginals
-
-    def _sweep(self, first: int, last: int, passes: int, marginals: np.ndarray) -> int:
-        config = self._config
-        priors = config.alpha, config.null_alpha, config.null_probability
-        return gibbs_pass(first, last, self._layout, self.state, *priors, passes, marginals)
-
-
 def _best_links(
     layout: TextLayout,
     samplers: Sequence[Sampler],
@@ -425,22 +287,3 @@ def _layout_without_slots(corpus: Corpus) -> TextLayout:
     cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
     sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
     return TextLayout(*sides, target.offsets, cells, np.zeros(0, dtype=np.uint32))
-
-
-def _normalize(counts: np.ndarray) -> np.ndarray:
-    return (counts / counts.sum()).astype(np.float32)
-
-
-def _with_prior(fertilities: np.ndarray, alpha: float) -> np.ndarray:
-    """Add `alpha` words with the fertility distribution of the whole text to each row of counts."""
-    # Half a word per fertility, so that none has probability 0 in a short text.
-    shared = fertilities.sum(axis=0, dtype=np.float64) + 0.5
-    return fertilities + (alpha * shared / shared.sum()).astype(np.float32)
-
-
-def _ratios(weights: np.ndarray) -> np.ndarray:
-    """Return F(c + 1) / F(c) of the weights F; more than 6 links are practically excluded."""
-    floor = np.float32(1e-30)
-    ratios = np.full_like(weights, 1e-10)
-    ratios[:, :-2] = np.minimum((weights[:, 1:-1] + floor) / (weights[:, :-2] + floor), np.float32(1e6))
-    return ratios

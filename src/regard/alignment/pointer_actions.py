@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.bayes import BayesConfig
+from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig
 from regard.alignment.word_aligner import train_both

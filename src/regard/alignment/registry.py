@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_type_hints
 
 from regard.alignment.base import Aligner, TrainingSetup
-from regard.alignment.bayes import BayesAligner, BayesConfig, train_bayes
+from regard.alignment.bayes import BayesAligner, train_bayes
+from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
 from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2

@@ -26,11 +26,12 @@ from regard.api.results import AttentionOutput, scored_result, translation_resul
 from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.decoding.config import GenerationConfig, SamplingConfig
+from regard.decoding.lines import InputLine
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import InputLine, Translator
+from regard.decoding.translator import Translator
 from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel

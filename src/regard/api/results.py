@@ -11,9 +11,9 @@ from regard.data.vocabulary import EOS
 from regard.decoding.analysis import tokens_to_words
 from regard.decoding.beam import eval_mode
 from regard.decoding.config import GenerationConfig
+from regard.decoding.lines import LineResult, Translation
 from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.scoring import LineScore
-from regard.decoding.translator import LineResult, Translation
 from regard.models.base import TranslationModel
 
 __all__ = ["AttentionOutput", "scored_result", "translation_result"]

@@ -13,8 +13,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.cli.output import Output
     from regard.data.links import Links
+    from regard.decoding.lines import LineResult
     from regard.decoding.phrase_translator import PhraseTranslator
-    from regard.decoding.translator import LineResult, Translator
+    from regard.decoding.translator import Translator
     from regard.report.errors import SentenceErrors
 
 __all__ = ["ErrorOptions", "analyze_errors"]
@@ -96,7 +97,7 @@ def _translate(
     translator: "Translator | PhraseTranslator", pairs: Sequence[tuple[str, str]]
 ) -> "Iterator[LineResult]":
     """Yield the translation results of all lines that are not too long."""
-    from regard.decoding.translator import enumerate_lines
+    from regard.decoding.lines import enumerate_lines
 
     lines = enumerate_lines(source for source, _ in pairs)
     for result in track(translator.translate(lines), "translate", len(pairs)):

@@ -64,7 +64,7 @@ class _System:
         Raises:
             DataError: If all lines are too long.
         """
-        from regard.decoding.translator import enumerate_lines
+        from regard.decoding.lines import enumerate_lines
 
         if isinstance(self.model, list):
             return self.model, []

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from regard.decoding.translator import LineResult
+    from regard.decoding.lines import LineResult
     from regard.experiment import LoadedModel
 
 __all__ = ["quickstart"]
@@ -110,7 +110,8 @@ def quickstart(
 def _translate(loaded: "LoadedModel", source: Path, output: Path) -> "list[LineResult]":
     from regard.cli.output import open_output
     from regard.data.corpus import read_lines
-    from regard.decoding.translator import Translator, enumerate_lines
+    from regard.decoding.lines import enumerate_lines
+    from regard.decoding.translator import Translator
 
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
     results = list(translator.translate(enumerate_lines(read_lines(source))))

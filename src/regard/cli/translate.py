@@ -14,7 +14,7 @@ from regard.cli.word_fertility import parse_word_fertilities, report_missing_wor
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.translator import LineResult
+    from regard.decoding.lines import LineResult
 
 __all__ = ["translate"]
 
@@ -266,8 +266,9 @@ def translate(
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig
     from regard.decoding.distributed import translate_distributed
+    from regard.decoding.lines import enumerate_lines
     from regard.decoding.mbr import MbrConfig
-    from regard.decoding.translator import Translator, enumerate_lines
+    from regard.decoding.translator import Translator
     from regard.decoding.user_fertilities import check_fertility_support
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group

@@ -7,7 +7,8 @@ from regard.cli.progress import print_message
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.translator import LineResult, Translator
+    from regard.decoding.lines import LineResult
+    from regard.decoding.translator import Translator
 
 __all__ = ["parse_word_fertilities", "report_missing_words", "report_unknown_tokens"]
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from regard.decoding.blocks import read_blocks
 from regard.decoding.config import GenerationConfig
-from regard.decoding.translator import InputLine, LineResult, log_warnings
+from regard.decoding.lines import InputLine, LineResult, log_warnings
 
 __all__ = ["BlockTranslator", "translate_distributed"]
 

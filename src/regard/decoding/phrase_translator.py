@@ -18,7 +18,7 @@ from regard.data.vocabulary import UNK
 from regard.decoding.blocks import length_error, read_blocks
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.translator import InputLine, LineResult, Translation, log_warnings
+from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 

@@ -15,8 +15,9 @@ from itertools import product
 
 from regard.decoding.blocks import read_blocks
 from regard.decoding.config import GenerationConfig
+from regard.decoding.lines import InputLine, enumerate_lines
 from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.translator import InputLine, Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import RegardError
 from regard.metrics.translation import BleuTokenizer, bleu
 

@@ -24,8 +24,8 @@ from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
 from regard.decoding.penalties import length_penalty
-from regard.decoding.translator import InputLine, LineResult, Translation, log_warnings
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
 from regard.run_config import load_config

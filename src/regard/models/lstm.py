@@ -7,18 +7,17 @@ context is an input of the recurrence, and y_t is predicted from s_t alone.
 """
 
 import dataclasses
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from regard.attention.base import AttentionStep, Memory, Reference, State, stack_steps
+from regard.attention.base import AttentionStep, Memory, Reference, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
-from regard.layers.cells import CELLS, CellState
+from regard.layers.cells import CELLS
 from regard.layers.dropout import dropout
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
@@ -34,6 +33,7 @@ from regard.models.base import (
 )
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import RnnConfig, check_lstm
+from regard.models.lstm_state import LstmState, LstmStep, PendingLstmState, PreparedDecoder
 from regard.models.output import (
     predict,
     scatter_real_tokens,
@@ -43,38 +43,10 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.readout import ReadoutMemory, SourceReadout
-from regard.models.recurrent import OpenDecoder, RecurrentDecoder, RecurrentEncoder, StateInit
+from regard.models.recurrent import RecurrentDecoder, RecurrentEncoder, StateInit
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
-
-
-@dataclass(frozen=True)
-class LstmState(BatchedState):
-    """The state of the decoder after a step: its layers, the attention state, and the next input feed."""
-
-    layers: tuple[CellState, ...]
-    attention: State
-    input_feed: Tensor
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """The weights of the decoder, prepared for the steps of one forward pass."""
-
-    layers: OpenDecoder
-    combine: StepLinear | None
-    source_readout: SourceReadout | None = None  # for a linear output layer with source positions as contexts
-
-
-@dataclass(frozen=True)
-class _Step:
-    """The results of one step before its token is known."""
-
-    layers: tuple[CellState, ...]
-    top: Float[Tensor, "B D"]
-    attention_step: AttentionStep
-    outputs: Float[Tensor, "B C D"] | None  # the output layer's input for each context, where needed
 
 
 class LstmModel(TranslationModel):
@@ -196,13 +168,13 @@ class LstmModel(TranslationModel):
 
     # --- one step -------------------------------------------------------------------------------------
 
-    def _open(self) -> _Opened:
-        return _Opened(
+    def _open(self) -> PreparedDecoder:
+        return PreparedDecoder(
             self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine)
         )
 
     def _attentional(
-        self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
+        self, opened: PreparedDecoder, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
     ) -> Float[Tensor, "B K Q"]:
         """Return tanh(W [context; s_t]) (or without tanh) for each context, with dropout."""
         assert opened.combine is not None
@@ -217,12 +189,12 @@ class LstmModel(TranslationModel):
 
     def _advance(
         self,
-        opened: _Opened,
+        opened: PreparedDecoder,
         tokens: Int[Tensor, "B"],
         gates: Float[Tensor, "B G"],
         memory: Memory,
         state: LstmState,
-    ) -> _Step:
+    ) -> LstmStep:
         """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
         # Some mechanisms depend on the previous token.
         attention_state = self.attention.advance(state.attention, tokens)
@@ -241,9 +213,11 @@ class LstmModel(TranslationModel):
                 contexts = contexts[:, attention_step.positions.shape[1] :]
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
-        return _Step(layers, top, attention_step, outputs)
+        return LstmStep(layers, top, attention_step, outputs)
 
-    def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
+    def _finish(
+        self, opened: PreparedDecoder, step: LstmStep, log_likelihood: Float[Tensor, "B K"] | None
+    ) -> LstmState:
         """Return the state after the token is known."""
         attention = step.attention_step.state
         if log_likelihood is not None:
@@ -267,7 +241,9 @@ class LstmModel(TranslationModel):
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
         # With one context, `update` needs the output layer's input again for input feeding.
-        pending = _PendingState(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
+        pending = PendingLstmState(
+            step.layers, step.top, None if step.outputs is None else step.outputs[:, 0]
+        )
         eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
         source_mixture = None
         if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
@@ -290,10 +266,10 @@ class LstmModel(TranslationModel):
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state.select(rows)
-        assert isinstance(pending, _PendingState)
+        assert isinstance(pending, PendingLstmState)
         attention_step = prediction.attention_steps[0].select(rows)
         output = None if pending.output is None else pending.output.unsqueeze(1)
-        step = _Step(pending.layers, pending.top, attention_step, output)
+        step = LstmStep(pending.layers, pending.top, attention_step, output)
         log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
         return self._finish(self._open(), step, log_likelihoods)
 
@@ -379,7 +355,12 @@ class LstmModel(TranslationModel):
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
-        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, mean_log_probs: bool
+        self,
+        opened: PreparedDecoder,
+        step: LstmStep,
+        targets: Int[Tensor, "B T"],
+        t: int,
+        mean_log_probs: bool,
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
         scored: list[tuple[Tensor, Tensor]] = []
@@ -422,15 +403,6 @@ class LstmModel(TranslationModel):
         if isinstance(self.encoder, ConvEncoder):
             return _matrix_entries(self.encoder.keys) + _matrix_entries(self.encoder.values)
         return _matrix_entries(self.encoder)
-
-
-@dataclass(frozen=True)
-class _PendingState(BatchedState):
-    """The state of the decoder before it is updated with the token of a step."""
-
-    layers: tuple[CellState, ...]
-    top: Float[Tensor, "B D"]
-    output: Float[Tensor, "B D"] | None
 
 
 def _matrix_entries(part: nn.Module | Tensor) -> int:

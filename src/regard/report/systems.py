@@ -17,9 +17,10 @@ from regard.data.vocabulary import UNK
 from regard.data.whitespace import split_whitespace
 from regard.decoding.analysis import force_decode_lines, tokens_to_words
 from regard.decoding.config import AlignmentConfig
+from regard.decoding.lines import LineResult, Translation, enumerate_lines
 from regard.decoding.linking import LayerAttention, attention_map, select_heads
 from regard.decoding.phrase_translator import PhraseTranslator
-from regard.decoding.translator import LineResult, Translation, Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.report.errors import ReceivedAttention, SentenceErrors, received_attention

@@ -19,8 +19,9 @@ from regard.data.links import check_links, read_gold_links
 from regard.data.whitespace import split_whitespace
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationConfig
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.metrics.alignment import aer_from_counts, count_links

@@ -19,9 +19,10 @@ from regard.api.phrase_based import (
 )
 from regard.data.text import TextProcessor
 from regard.decoding.config import GenerationConfig
+from regard.decoding.lines import InputLine
 from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
-from regard.decoding.translator import InputLine, Translator
+from regard.decoding.translator import Translator
 from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel

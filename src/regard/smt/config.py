@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from regard.alignment.bayes import BayesConfig
+from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.registry import AlignerConfig
 from regard.config import configclass, option
 from regard.smt.extraction import MAX_PHRASE_LENGTH

@@ -27,8 +27,9 @@ from regard.data.partial import remove_leftovers
 from regard.data.phrasebook import write_splits
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
+from regard.decoding.lines import enumerate_lines
 from regard.decoding.phrase_translator import PhraseTranslator
-from regard.decoding.translator import Translator, enumerate_lines
+from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.experiment import MODEL_FILE, train
 from regard.run_config import RunConfig

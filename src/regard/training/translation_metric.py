@@ -32,7 +32,8 @@ class TranslationMetric:
 
     def __call__(self, model: TranslationModel) -> float:
         """Translate the validation split and return the score, from 0 to 100."""
-        from regard.decoding.translator import Translator, enumerate_lines
+        from regard.decoding.lines import enumerate_lines
+        from regard.decoding.translator import Translator
         from regard.metrics.transduction import accuracy
         from regard.metrics.translation import bleu
 
