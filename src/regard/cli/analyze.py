@@ -7,6 +7,18 @@ import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
 from regard.cli.command import Command
+from regard.cli.common_options import (
+    BatchSizeOption,
+    BeamSizeOption,
+    CoveragePenaltyOption,
+    DeviceOption,
+    GoldLinksOption,
+    LengthPenaltyOption,
+    NumThreadsOption,
+    PrecisionOption,
+    ReferenceOption,
+    SourceOption,
+)
 
 __all__ = ["analyze"]
 
@@ -16,10 +28,6 @@ analyze = typer.Typer(
     no_args_is_help=True,
 )
 
-SourceOption = Annotated[Path, typer.Option(help="Source text, plain or gzip.", show_default=False)]
-ReferenceOption = Annotated[
-    Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
-]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -43,22 +51,6 @@ LowercaseOption = Annotated[
     bool,
     typer.Option("--lowercase", help="Ignore case in scores, repetitions and word links."),
 ]
-BeamSizeOption = Annotated[
-    int | None,
-    typer.Option(help="Beam size. 1 is greedy search. Default: that of the model.", show_default=False),
-]
-LengthPenaltyOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Alpha of the length penalty. 0 disables it. Default: that of the model.", show_default=False
-    ),
-]
-CoveragePenaltyOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Beta of the coverage penalty. 0 disables it. Default: that of the model.", show_default=False
-    ),
-]
 FiguresOption = Annotated[
     Path | None,
     typer.Option(
@@ -70,23 +62,6 @@ NamesOption = Annotated[
     str | None,
     typer.Option(
         help="Display names of the systems, separated by commas. Default: the names of the directories.",
-        show_default=False,
-    ),
-]
-BatchSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Maximum number of sentences in a batch. Default: that of the model.", show_default=False
-    ),
-]
-PrecisionOption = Annotated[str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")]
-DeviceOption = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
-NumThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of CPU threads. Default: all available processors.",
-        min=1,
-        max=1_024,
         show_default=False,
     ),
 ]
@@ -171,13 +146,7 @@ def attention(
     reference: ReferenceOption,
     output: OutputOption = None,
     json_file: JsonOption = None,
-    gold_links: Annotated[
-        Path | None,
-        typer.Option(
-            help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
-            show_default=False,
-        ),
-    ] = None,
+    gold_links: GoldLinksOption = None,
     figures_dir: FiguresOption = None,
     line: Annotated[
         list[int] | None,

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.common_options import (
+    BatchSizeOption,
+    BeamSizeOption,
+    CoveragePenaltyOption,
+    DeviceOption,
+    GoldLinksOption,
+    LengthPenaltyOption,
+    NumThreadsOption,
+    PrecisionOption,
+)
 from regard.cli.linker import Linker
 from regard.cli.progress import print_message, track
 from regard.errors import DataError, UsageError
@@ -76,13 +86,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    gold_links: Annotated[
-        Path | None,
-        typer.Option(
-            help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
-            show_default=False,
-        ),
-    ] = None,
+    gold_links: GoldLinksOption = None,
     attention_maps: Annotated[
         str,
         typer.Option(
@@ -106,23 +110,13 @@ def report(
     meteor: Annotated[
         bool, typer.Option(help="Whether to compute METEOR if it is installed (English references only).")
     ] = True,
-    beam_size: Annotated[
-        int | None,
-        typer.Option(help="Beam size. 1 is greedy search.", show_default=False),
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="Alpha of the length penalty. 0 disables it.", show_default=False)
-    ] = None,
-    coverage_penalty: Annotated[
-        float | None,
-        typer.Option(help="Beta of the coverage penalty. 0 disables it.", show_default=False),
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    beam_size: BeamSizeOption = None,
+    length_penalty: LengthPenaltyOption = None,
+    coverage_penalty: CoveragePenaltyOption = None,
+    batch_size: BatchSizeOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 

@@ -9,6 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.common_options import (
+    BatchSizeOption,
+    DeviceOption,
+    NumThreadsOption,
+    PrecisionOption,
+)
 
 __all__ = ["score"]
 
@@ -72,9 +78,7 @@ def score(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)
-    ] = None,
+    batch_size: BatchSizeOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,11 +88,9 @@ def score(
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Score given translations by forced decoding.
 

@@ -7,6 +7,10 @@ from typing import Annotated
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.common_options import (
+    DeviceOption,
+    PrecisionOption,
+)
 from regard.errors import UsageError
 
 __all__ = ["serve"]
@@ -55,10 +59,8 @@ def serve(
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
     num_threads: Annotated[
         int | None,
         typer.Option(

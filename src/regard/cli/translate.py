@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.common_options import (
+    BatchSizeOption,
+    BeamSizeOption,
+    CoveragePenaltyOption,
+    DeviceOption,
+    NumThreadsOption,
+    PrecisionOption,
+)
 from regard.cli.translation_writer import TranslationWriter
 from regard.cli.word_fertility import parse_word_fertilities, report_missing_words, report_unknown_tokens
 from regard.errors import UsageError
@@ -38,7 +46,7 @@ def translate(
             "punctuation is separated from words if the training text is tokenized.",
         ),
     ] = False,
-    beam_size: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
+    beam_size: BeamSizeOption = None,
     num_return: Annotated[
         int,
         typer.Option(
@@ -159,9 +167,7 @@ def translate(
             "of the transformers library."
         ),
     ] = None,
-    coverage_penalty: Annotated[
-        float | None, typer.Option(help="Beta of the coverage penalty. 0 disables it.")
-    ] = None,
+    coverage_penalty: CoveragePenaltyOption = None,
     coverage_epsilon: Annotated[
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
@@ -198,7 +204,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    batch_size: BatchSizeOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -208,11 +214,9 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
     engine: Annotated[
         str,
         typer.Option(

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.common_options import (
+    BatchSizeOption,
+    BeamSizeOption,
+    DeviceOption,
+    NumThreadsOption,
+    PrecisionOption,
+)
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +49,7 @@ def tune(
         float | None,
         typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
-    beam_size: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
+    beam_size: BeamSizeOption = None,
     tokenize: Annotated[
         str,
         typer.Option(
@@ -54,12 +61,10 @@ def tune(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    num_threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
+    batch_size: BatchSizeOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
