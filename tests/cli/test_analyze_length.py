@@ -147,7 +147,7 @@ def test_figure_is_written_as_a_file(models, files):
     result = run_analysis(models, files, "--figures-dir", files / "new", "--bucket-width", 3)
     assert "wrote " in result.stderr
     (path,) = (files / "new").iterdir()
-    assert path.name == "by-length.svg"
+    assert path.name == "length.svg"
     texts = {text.text for text in ET.fromstring(path.read_text(encoding="utf-8")).iter(f"{SVG}text")}
     assert {"soft", "hard", "BLEU", "0-3", "19+", "sentences"} <= texts
 
@@ -157,7 +157,7 @@ def test_overlong_lines_count_as_empty_translations(models, files):
     result = run_analysis(models[:1], files, "--json", files / "figures.json")
     found = json.loads((files / "figures.json").read_text(encoding="utf-8"))
     system = found["systems"]["soft"]
-    assert system["refused"] == [1] and system["translations"][0] == ""
+    assert system["too_long"] == [1] and system["translations"][0] == ""
     assert [bucket["sentences"] for bucket in found["buckets"]] == [5, 0, 0, 0, 0, 0, 1]
     assert "soft: 1 of 6 lines are too long" in result.stderr
     write(files / "in.txt", ["a " * 2000] * 6)

@@ -36,7 +36,7 @@ def test_malformed_input_files_are_reported(tmp_path):
     ]
     for text in texts:
         path.write_text(text)
-        for name in ("attention", "by-length"):
+        for name in ("attention", "length"):
             result = run(name, "--input", path, "-o", tmp_path / "out")
             assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     lines = [digits, deep, "{}", '{"line": "x"}', '{"line": 1, "source": 3, "target": [], "weights": []}']

@@ -125,7 +125,7 @@ def test_missing_name_lists_the_figures_and_their_inputs() -> None:
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head[0] == "figure" and {len(row) for row in rows} == {3}
     names = [row[0] for row in rows]
-    assert names[0] == "simplex" and {"translations", "attention", "by-length", "training"} <= set(names)
+    assert names[0] == "simplex" and {"translations", "attention", "length", "training"} <= set(names)
     assert "--input" in str(run("--input", "a.json").exception)
 
 
@@ -205,19 +205,17 @@ def test_scores_by_length_combine_several_files(tmp_path) -> None:
         write_file(tmp_path / f"{name}.json", analysis_result(name, value))
         for name, value in (("a", 20.0), ("b", 30.0))
     ]
-    result = run("by-length", "--input", files[0], "--input", files[1], "-o", tmp_path, "--table")
+    result = run("length", "--input", files[0], "--input", files[1], "-o", tmp_path, "--table")
     assert result.stdout.splitlines() == [
         "system\tmetric\t1-10\t11+\tall",
         "a\tBLEU\t20.00\t\t20.00",
         "b\tBLEU\t30.00\t\t30.00",
     ]
-    assert "sentences" in texts(tmp_path / "by-length.svg")
+    assert "sentences" in texts(tmp_path / "length.svg")
     other = write_file(tmp_path / "other.json", analysis_result("c", sentences=6))
-    assert run("by-length", "--input", files[0], "--input", other, "-o", tmp_path).exit_code == 0
-    assert "sentences" not in texts(tmp_path / "by-length.svg")
-    assert "twice" in str(
-        run("by-length", "--input", files[0], "--input", files[0], "-o", tmp_path).exception
-    )
+    assert run("length", "--input", files[0], "--input", other, "-o", tmp_path).exit_code == 0
+    assert "sentences" not in texts(tmp_path / "length.svg")
+    assert "twice" in str(run("length", "--input", files[0], "--input", files[0], "-o", tmp_path).exception)
 
 
 def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
@@ -228,7 +226,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
         {"row": "not run", "metrics": {}},
     ]
     path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
-    result = run("by-length", "--input", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
+    result = run("length", "--input", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
     assert result.stdout.splitlines()[1:] == [
         "soft (TSA)\tBLEU\t20.00\t20.00\t",
         "hard (THA)\tBLEU\t20.00\t\t",
@@ -237,7 +235,7 @@ def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
     assert numbers["lengths"] == ["1-10", "11-20"] and numbers["sentences"] is None
     cell |= {"sentences": 1, "interval": None}
     path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
-    run("by-length", "--input", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
+    run("length", "--input", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
     assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["sentences"] == [1, 1]
 
 
@@ -276,7 +274,7 @@ def test_history_has_one_row_per_word_and_white_cells_for_zero(tmp_path) -> None
     assert texts(tmp_path / "history-1.svg").count("<läuft>") == 2
 
 
-@pytest.mark.parametrize("name", ["attention", "by-length", "translations", "history"])
+@pytest.mark.parametrize("name", ["attention", "length", "translations", "history"])
 @pytest.mark.parametrize("content", ["no JSON", "[1]", "{}", '{"rows": [1]}', '{"models": 3}'])
 def test_invalid_input_files_are_reported(tmp_path, name, content) -> None:
     path = write_file(tmp_path / "wrong.json", content)
@@ -286,7 +284,7 @@ def test_invalid_input_files_are_reported(tmp_path, name, content) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["attention", "by-length", "translations", "difference", "history", "self-attention", "training"]
+    "name", ["attention", "length", "translations", "difference", "history", "self-attention", "training"]
 )
 def test_missing_input_option_is_reported(tmp_path, name) -> None:
     result = run(name, "-o", tmp_path)

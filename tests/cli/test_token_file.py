@@ -108,13 +108,13 @@ def test_scores_of_saved_tokens_equal_those_of_translate(
         assert (given == "nan") == (expected == "")
         if expected:
             assert float(given) == pytest.approx(float(expected), abs=2e-4)
-    count = json.loads(summary.read_text())["resegmented"]
+    count = json.loads(summary.read_text())["retokenized"]
     assert count > 0
     assert f"{count} lines were tokenized differently" in found.stderr
     from_text = run(*arguments)
     differing = sum(a != b for a, b in zip(from_text.stdout.split(), found.stdout.split(), strict=True))
     assert 0 < differing <= count
-    assert "resegmented" not in json.loads(summary.read_text())
+    assert "retokenized" not in json.loads(summary.read_text())
 
 
 def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:

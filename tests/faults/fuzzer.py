@@ -189,6 +189,9 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
             wanted = {target.name: _invoke(target.line.split()) for target in TARGETS}
             for target in TARGETS:
                 assert not wanted[target.name][1], f"{target.line}: {wanted[target.name][1]}"
+                # Otherwise every case of the target would test the same usage error.
+                ended = CliRunner().invoke(app, target.line.split())
+                assert ended.exit_code == 0, f"{target.line}: {ended.output}{ended.exception}"
             with limited(memory_limit):
                 for case in range(cases or 1000):
                     rng = random.Random(f"{seed} {case}")

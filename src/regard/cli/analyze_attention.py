@@ -112,7 +112,7 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
             write_table(file, rows)
         record = {
             "models": {
-                name: {"folder": str(directory), **results[name].to_dict()}
+                name: {"directory": str(directory), **results[name].to_dict()}
                 for name, directory in zip(names, inputs.models, strict=True)
             },
             "source": str(inputs.source),

@@ -119,7 +119,7 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
             "systems": {
                 system.name: {
                     "path": str(system.path),
-                    "refused": translated[system.name][1],
+                    "too_long": translated[system.name][1],
                     **{metric: one.record() for metric, one in scores[system.name].items()},
                     "translations": translated[system.name][0],
                 }
@@ -135,7 +135,7 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         }
         write_json(inputs.json_file, results)
     if options.figures_dir is not None:
-        write_images(options.figures_dir, {"by-length.svg": plot_by_length(scores, buckets)})
+        write_images(options.figures_dir, {"length.svg": plot_by_length(scores, buckets)})
     for name, (_, too_long) in translated.items():
         if too_long:
             print_message(

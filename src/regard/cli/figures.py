@@ -63,7 +63,7 @@ _FIGURES = {
         "files of `regard analyze attention --json`",
         ("result_figures", "attention_statistics_figure"),
     ),
-    "by-length": _FigureKind(
+    "length": _FigureKind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
         ("result_figures", "length_figure"),

@@ -123,13 +123,13 @@ def score(
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, text)
     results: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
-    resegmented = 0
+    retokenized = 0
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
         linked = None if links_output is None else files.enter_context(open_output(links_output))
         for result in score_lines(loaded, text, given, search):
             found = result.hypothesis
-            resegmented += result.retokenized
+            retokenized += result.retokenized
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
@@ -153,10 +153,10 @@ def score(
         shown = "perplexity " + ("above e^700" if mean <= -700 else f"{results['perplexity']:.4f}")
     print(f"{results['sentences']} sentences, {results['tokens']} tokens, {shown}", file=sys.stderr)
     if tokens_from is not None:
-        results["resegmented"] = resegmented
-    if resegmented:
+        results["retokenized"] = retokenized
+    if retokenized:
         print(
-            f"{resegmented} lines were tokenized differently when they were generated: their scores would "
+            f"{retokenized} lines were tokenized differently when they were generated: their scores would "
             "differ without --tokens-from",
             file=sys.stderr,
         )

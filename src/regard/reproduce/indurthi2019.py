@@ -41,7 +41,7 @@ INDURTHI2019_FIGURE2 = Table(
         Row("hard, from soft", "hard-soft", init_from="soft"),  # not in the paper
     ),
     text_kind="raw",
-    plot_command="--json FILE, then regard figures by-length --input FILE",
+    plot_command="--json FILE, then regard figures length --input FILE",
 )
 
 INDURTHI2019_TABLES = (INDURTHI2019_TABLE1, INDURTHI2019_FIGURE2)

@@ -71,7 +71,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
     from regard.report.length_charts import plot_length_groups
 
     if not inputs.files:
-        raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--input)")
+        raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
     for path in inputs.files:
@@ -118,7 +118,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             for name, scores in systems.items()
         },
     }
-    return PlottedFigure({"by-length.svg": plot_length_groups(systems, labels, counts)}, rows, values)
+    return PlottedFigure({"length.svg": plot_length_groups(systems, labels, counts)}, rows, values)
 
 
 def _from_analysis(
