@@ -306,7 +306,7 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     (engine,) = load_engines([directory / "model"])
     assert engine.properties["kind"] == "phrase" and engine.properties["parameters"] > 0
     line = (directory / "test.de").read_text().splitlines()[0]
-    (answer,) = engine.process_batch(SearchSettings(nbest=2), [SentenceJob(line)])
+    (answer,) = engine.process_batch(SearchSettings(num_return=2), [SentenceJob(line)])
     assert isinstance(answer, dict)
     assert answer["translations"][0]["text"] == regard.load(directory / "model").translate(line).text
     assert answer["translations"][0]["attention"] and answer["translations"][0]["alignment"]
