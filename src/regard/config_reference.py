@@ -275,10 +275,13 @@ def _note(option: Option, table: OptionTable) -> str:
 
 
 def _helps(option: Option) -> str:
-    texts = dict.fromkeys(option.help.values())
-    if len(texts) == 1:
-        return next(iter(texts))
-    return " ".join(f"{kind}: {text}" for kind, text in option.help.items())
+    """Return the description of an option; kinds that have the same one are listed together before it."""
+    kinds: dict[str, list[str]] = {}
+    for kind, text in option.help.items():
+        kinds.setdefault(text, []).append(kind)
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return " ".join(f"{', '.join(sharing)}: {text}" for text, sharing in kinds.items())
 
 
 def _heading(table: OptionTable) -> list[str]:

@@ -68,7 +68,6 @@ KEYS: dict[str, dict[str, str]] = {
         "sentences": "max_sentences",
         "words": "max_words",
         "beam": "max_beam_size",
-        "model1_iterations": "ibm1_iterations",
         "chains": "num_chains",
         "samples": "num_samples",
         "null": "null_probability (of ibm1: null_word)",
@@ -111,7 +110,6 @@ KEYS: dict[str, dict[str, str]] = {
     "feed_forward": {"width": "ffn_size"},
     "position_encoding": {"length": "max_length"},
     "aligner": {
-        "model1_iterations": "ibm1_iterations",
         "chains": "num_chains",
         "samples": "num_samples",
         "null": "null_probability (of ibm1: null_word)",

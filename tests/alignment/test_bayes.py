@@ -78,11 +78,11 @@ def collapsed_weight(links, rows, config, targets):
             pairs[word, int(token)] += 1
             totals[word] += 1
     log = totals[-1] * math.log(config.null_probability)
-    for (word, _), count in pairs.items():
-        alpha = config.null_alpha if word < 0 else config.alpha
+    for count in pairs.values():
+        alpha = config.alpha
         log += math.lgamma(count + alpha) - math.lgamma(alpha)
-    for word, count in totals.items():
-        total = targets * (config.null_alpha if word < 0 else config.alpha)
+    for count in totals.values():
+        total = targets * config.alpha
         log -= math.lgamma(count + total) - math.lgamma(total)
     return math.exp(log)
 
@@ -90,7 +90,7 @@ def collapsed_weight(links, rows, config, targets):
 def test_reported_log_likelihood_is_that_of_target_words_given_links():
     corpus = corpus_of([*TINY, ("a a b", "x z x"), ("b", "y")])
     layout, slots = build_layout(corpus, threads=1)
-    config = BayesConfig(alpha=0.3, null_alpha=0.5)
+    config = BayesConfig(alpha=0.3)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(2))
     for _ in range(3):
         judged = sampler.step("ibm1", with_likelihood=True)[3]
@@ -103,8 +103,7 @@ def test_reported_log_likelihood_is_that_of_target_words_given_links():
         pairs, words = Counter(linked), Counter(word for word, _ in linked)
         expected = 0.0
         for word, target in linked:
-            alpha = config.null_alpha if word < 0 else config.alpha
-            expected += math.log((pairs[word, target] + alpha) / (words[word] + 3 * alpha))
+            expected += math.log((pairs[word, target] + config.alpha) / (words[word] + 3 * config.alpha))
         assert judged == pytest.approx(expected, rel=1e-5)
     assert math.isnan(sampler.step("ibm1")[3])
 
@@ -114,7 +113,7 @@ def test_reported_log_likelihood_is_that_of_target_words_given_links():
 def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
     corpus = corpus_of(TINY)
     layout, slots = build_layout(corpus, threads=1)
-    config = BayesConfig(alpha=0.3, null_alpha=0.5, null_probability=0.4, num_samples=1)
+    config = BayesConfig(alpha=0.3, null_probability=0.4, num_samples=1)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(5))
     jumps, ratios = np.ones(2 * MAX_JUMP + 1), np.ones((2, NUM_FERTILITIES))
     if with_jumps:
@@ -149,7 +148,7 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
         jumps=jumps,
         ratios=ratios,
     )
-    config = BayesConfig(alpha=0.4, null_alpha=0.3, null_probability=0.5, num_chains=4000, num_samples=4)
+    config = BayesConfig(alpha=0.4, null_probability=0.5, num_chains=4000, num_samples=4)
     numbered = corpus_of([("a a b", "x y z")])
     # The third source word and the second target word are not in the vocabulary.
     source, target = np.array([0, 1, -1], dtype=np.int32), np.array([0, -1, 2], dtype=np.int32)
@@ -164,7 +163,7 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
         for place, token in zip(path, target, strict=True):
             if place < 0:
                 seen = 1 if token >= 0 else 0
-                weight *= config.null_probability * (seen + config.null_alpha) / (2 + 3 * config.null_alpha)
+                weight *= config.null_probability * (seen + config.alpha) / (2 + 3 * config.alpha)
             else:
                 word = source[place]
                 seen, among = counts.get((word, token), 0), (3, 4, 0)[word]

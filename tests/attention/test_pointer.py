@@ -4,16 +4,17 @@ import pytest
 import torch
 
 from regard.attention import Memory
+from regard.attention.pointer import STEP_TOKEN as STEP
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.vocabulary import BOS, EOS
+from regard.data.tokenizers import actions
+from regard.data.tokenizers.actions import ActionsTokenizer
+from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
 from regard.run_config import RunConfig
-
-STEP = 5
 
 
 @pytest.fixture
@@ -72,4 +73,9 @@ def test_pointer_attention_requires_the_actions_tokenizer() -> None:
     with pytest.raises(ConfigError, match="'actions'"):
         from_dict(RunConfig, run)
     run["data"]["target_tokenizer"] = {"kind": "actions"}
-    assert from_dict(RunConfig, run).model.attention == PointerAttentionConfig(step=STEP)
+    assert from_dict(RunConfig, run).model.attention == PointerAttentionConfig()
+
+
+def test_step_token_is_the_id_that_the_actions_tokenizer_assigns() -> None:
+    vocabulary = Vocabulary.build({"a": 2}, required_tokens=ActionsTokenizer.required_tokens)
+    assert vocabulary.to_ids([actions.STEP]) == [STEP]

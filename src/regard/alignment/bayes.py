@@ -27,6 +27,8 @@ from regard.alignment.bayes_kernels import (
 )
 from regard.alignment.bayes_layout import TextLayout, build_layout
 from regard.alignment.bayes_sampler import (
+    FERTILITY_ALPHA,
+    JUMP_ALPHA,
     BayesConfig,
     Sampler,
     add_fertility_prior,
@@ -112,14 +114,14 @@ class LinkStatistics(NamedTuple):
         rows = keys // max(1, targets)
         nulls = np.bincount(target[~linked], minlength=targets)
         unknown = np.zeros((1, NUM_FERTILITIES), dtype=np.float32)
-        fertilities = add_fertility_prior(np.vstack([fertilities, unknown]), config.fertility_alpha)
+        fertilities = add_fertility_prior(np.vstack([fertilities, unknown]), FERTILITY_ALPHA)
         return cls(
             starts=np.searchsorted(rows, np.arange(words + 1)),
             columns=(keys - rows * targets).astype(np.int32),
             values=values.astype(np.float32),
             totals=np.bincount(source[linked], minlength=words).astype(np.float32),
             nulls=np.append(nulls, nulls.sum()).astype(np.float32),
-            jumps=normalize_counts(steps + config.jump_alpha),
+            jumps=normalize_counts(steps + JUMP_ALPHA),
             ratios=fertility_ratio_table(fertilities),
         )
 
@@ -179,7 +181,6 @@ class BayesAligner:
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)
             settings = (
                 config.alpha,
-                config.null_alpha,
                 config.null_probability,
                 config.num_chains,
                 BURN_IN_PASSES,

@@ -153,7 +153,7 @@ def _change_link(i, change, word, slot, fertility, twin, factors, chain, sums):
 
 
 @njit(nogil=True, cache=True)
-def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marginals):
+def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
 
     Args:
@@ -161,8 +161,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
         last: The end of the range (exclusive).
         layout: The text.
         chain: The state of the sampler, modified in place.
-        alpha: Concentration of the Dirichlet prior on a source word's translations.
-        null_alpha: Concentration for the null word.
+        alpha: Concentration of the Dirichlet prior on the translations of a source word or the null word.
         null: Prior weight of null links.
         passes: Number of passes over each sentence before the next one is processed.
         marginals: float32, one value per cell of these sentences. The link distributions are added to it. If
@@ -175,8 +174,8 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
     for row in range(first, last):
         longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
     targets = len(chain.nulls) - 1
-    sums, null_sum = np.float32(alpha * targets), np.float32(null_alpha * targets)
-    alpha, null_alpha, null, one = np.float32(alpha), np.float32(null_alpha), np.float32(null), np.float32(1)
+    sums = np.float32(alpha * targets)
+    alpha, null, one = np.float32(alpha), np.float32(null), np.float32(1)
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
     fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
     nexts, seen = np.empty(widest, np.int32), np.full(len(chain.totals), -1, dtype=np.int32)
@@ -221,7 +220,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null_alpha, null, passes, marg
                 # Views in which index i is the jump from a_before to i, and from i to a_after.
                 forth, back = jumps[middle - before :], backs[middle - nexts[j] :]
                 total = _link_weights(m, slots, chain.counts, alpha, factors, forth, back, weights)
-                none = null * (nulls[token] + null_alpha) / (nulls[-1] + null_sum)
+                none = null * (nulls[token] + alpha) / (nulls[-1] + sums)
                 none *= jumps[middle + nexts[j] - before]
                 new = _sample_position(m, old, total, none, weights, chain.random)
                 if gather:
@@ -325,9 +324,7 @@ def _probability(learned, word, token, alpha):
 
 
 @njit(nogil=True, cache=True)
-def estimate_marginals(
-    first, last, layout, learned, alpha, null_alpha, null, num_restarts, burn_in, passes, marginals
-):
+def estimate_marginals(first, last, layout, learned, alpha, null, num_restarts, burn_in, passes, marginals):
     """Estimate the link distributions of sentences `first` to `last` of a new text, with fixed statistics.
 
     A sentence's random seed depends only on its words, so its links do not depend on the other sentences.
@@ -338,7 +335,6 @@ def estimate_marginals(
         layout: The text; slots are not needed.
         learned: The statistics of training (`regard.alignment.bayes.LinkStatistics`).
         alpha: As in `gibbs_pass`.
-        null_alpha: As in `gibbs_pass`.
         null: As in `gibbs_pass`.
         num_restarts: Number of restarts.
         burn_in: Number of burn-in passes per restart.
@@ -362,7 +358,7 @@ def estimate_marginals(
         for j in range(n):
             token = target[j]
             count = learned.nulls[token] if token >= 0 else np.float32(0)
-            nulls[j] = null * (count + null_alpha) / (learned.nulls[-1] + null_alpha * targets)
+            nulls[j] = null * (count + alpha) / (learned.nulls[-1] + alpha * targets)
             # An FNV-style hash of the target tokens is the seed of the sentence.
             random[0] = random[0] * np.uint64(0x100000001B3) + np.uint64(token + 1)
             for i in range(m):

@@ -7,7 +7,7 @@ __all__ = ["log_likelihood"]
 
 
 @njit(nogil=True, cache=True)
-def log_likelihood(layout, chain, alpha, null_alpha):
+def log_likelihood(layout, chain, alpha):
     """Return the sum of log p(f_j | the word it is linked to), with the counts of all links, in nats."""
     targets = len(chain.nulls) - 1
     total = 0.0
@@ -17,7 +17,7 @@ def log_likelihood(layout, chain, alpha, null_alpha):
             i = chain.links[layout.offsets[row] + j]
             if i < 0:
                 count = chain.nulls[layout.target[layout.target_starts[row] + j]]
-                total += np.log((count + null_alpha) / (chain.nulls[-1] + null_alpha * targets))
+                total += np.log((count + alpha) / (chain.nulls[-1] + alpha * targets))
                 continue
             # Word pairs that co-occur only once share slot 0, which has no count: the count is 1.
             count = max(np.float32(1), chain.counts[layout.slots[layout.cells[row] + j * m + i]])

@@ -16,7 +16,20 @@ from regard.alignment.bayes_layout import TextLayout
 from regard.alignment.bayes_likelihood import log_likelihood
 from regard.config import configclass, option
 
-__all__ = ["BayesConfig", "Sampler", "add_fertility_prior", "fertility_ratio_table", "normalize_counts"]
+__all__ = [
+    "FERTILITY_ALPHA",
+    "JUMP_ALPHA",
+    "BayesConfig",
+    "Sampler",
+    "add_fertility_prior",
+    "fertility_ratio_table",
+    "normalize_counts",
+]
+
+JUMP_ALPHA = 0.5
+"""Concentration of the Dirichlet prior on jumps."""
+FERTILITY_ALPHA = 1.0
+"""Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
 
 
 @configclass
@@ -40,23 +53,8 @@ class BayesConfig:
     )
     alpha: float = option(
         default=0.0003,
-        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer "
-        "translations per word.",
-        gt=0,
-        le=1e6,
-    )
-    null_alpha: float = option(
-        default=0.0003,
-        help="Concentration of the Dirichlet prior on translations of the null word.",
-        gt=0,
-        le=1e6,
-    )
-    jump_alpha: float = option(
-        default=0.5, help="Concentration of the Dirichlet prior on jumps.", gt=0, le=1e6
-    )
-    fertility_alpha: float = option(
-        default=1.0,
-        help="Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text.",
+        help="Concentration of the Dirichlet prior on translations of each word, the null word included; "
+        "smaller values prefer fewer translations per word.",
         gt=0,
         le=1e6,
     )
@@ -126,8 +124,7 @@ class Sampler:
         """
         self.update_parameters(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
-        priors = self._config.alpha, self._config.null_alpha
-        value = log_likelihood(self._layout, self.state, *priors) if with_likelihood else math.nan
+        value = log_likelihood(self._layout, self.state, self._config.alpha) if with_likelihood else math.nan
         return np.array([moved, self.state.nulls[-1], len(self.state.links), value], dtype=np.float64)
 
     def update_parameters(self, stage: str) -> None:
@@ -136,12 +133,10 @@ class Sampler:
         if stage != "ibm1":
             half = len(chain.jumps) // 2
             distances = np.clip(np.arange(-half, half + 1), -MAX_JUMP, MAX_JUMP)
-            chain.jumps[:] = normalize_counts(chain.jump_counts + self._config.jump_alpha)[
-                MAX_JUMP + distances
-            ]
+            chain.jumps[:] = normalize_counts(chain.jump_counts + JUMP_ALPHA)[MAX_JUMP + distances]
             chain.reversed_jumps[:] = chain.jumps[::-1]
         if stage == "fertility":
-            counts = add_fertility_prior(chain.fertility_counts, self._config.fertility_alpha)
+            counts = add_fertility_prior(chain.fertility_counts, FERTILITY_ALPHA)
             # Normalized gamma variables are a Dirichlet sample; only ratios are needed, so no normalization.
             chain.fertility_ratios[:] = fertility_ratio_table(
                 self._random.standard_gamma(counts, dtype=np.float32)
@@ -158,7 +153,7 @@ class Sampler:
 
     def _sweep(self, first: int, last: int, passes: int, marginals: np.ndarray) -> int:
         config = self._config
-        priors = config.alpha, config.null_alpha, config.null_probability
+        priors = config.alpha, config.null_probability
         return gibbs_pass(first, last, self._layout, self.state, *priors, passes, marginals)
 
 

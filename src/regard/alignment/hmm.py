@@ -29,6 +29,9 @@ __all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
 
 Decoding = Literal["posterior", "viterbi"]
 
+IBM1_ITERATIONS = 5
+"""Number of passes with Model 1 before the HMM."""
+
 
 @configclass
 class HMMConfig:
@@ -36,9 +39,6 @@ class HMMConfig:
 
     kind: Literal["hmm"] = option(default="hmm", help="The aligner: a hidden Markov model.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
-    ibm1_iterations: int = option(
-        default=5, help="Number of passes with Model 1 before the HMM.", ge=0, le=10_000
-    )
     null_probability: float = option(
         default=0.2, help="Probability that a target word has no source word.", gt=0, lt=1
     )
@@ -131,9 +131,7 @@ def check_jumps(jumps: np.ndarray) -> None:
 def train_hmm(corpus: Corpus, config: HMMConfig, setting: TrainingSetup) -> HMMAligner:
     """Train the HMM, after Model 1."""
     table = TranslationTable.of(corpus, setting.num_threads)
-    if config.ibm1_iterations:
-        first = IBM1Config(iterations=config.ibm1_iterations, alpha=config.alpha)
-        train_ibm1(corpus, first, setting, table)
+    train_ibm1(corpus, IBM1Config(iterations=IBM1_ITERATIONS, alpha=config.alpha), setting, table)
     model = HMMAligner(table, np.ones((2, NUM_JUMPS)), config)
     trainer = EMTrainer(corpus, table, setting)
     words = int(corpus.target.lengths.sum())

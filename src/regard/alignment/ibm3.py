@@ -35,6 +35,9 @@ from regard.data.checks import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 
+FERTILITY_ALPHA = 1.0
+"""Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
+
 
 @configclass
 class IBM3Config:
@@ -52,12 +55,6 @@ class IBM3Config:
         lt=1,
     )
     smoothing: float = option(default=0.2, help="Interpolation weight of the uniform distortion.", gt=0, le=1)
-    fertility_alpha: float = option(
-        default=1.0,
-        help="Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text.",
-        gt=0,
-        le=1e6,
-    )
     alpha: float = option(
         default=0.01,
         help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
@@ -159,7 +156,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     totals, distances = (
         setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads))
     )
-    fertilities = _smoothed(totals, config.fertility_alpha)
+    fertilities = _smoothed(totals, FERTILITY_ALPHA)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
     trainer = EMTrainer(corpus, model.table, setting)
     for number in range(1, config.iterations + 1):
@@ -174,7 +171,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
             return sums
 
         sums = trainer.step(count, config.alpha)
-        model.fertilities = _smoothed(setting.reduce(totals), config.fertility_alpha)
+        model.fertilities = _smoothed(setting.reduce(totals), FERTILITY_ALPHA)
         model.distortions = sums[2:]
         metrics = {"null": sums[1] / max(1, targets)}
         setting.report(IterationStats("ibm3", number, config.iterations, float(sums[0]), targets, metrics))

@@ -17,7 +17,10 @@ from regard.attention.base import Attention, AttentionStep, Memory, Reference, S
 from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 
-__all__ = ["PointerAttention", "PointerAttentionConfig", "PointerState"]
+__all__ = ["STEP_TOKEN", "PointerAttention", "PointerAttentionConfig", "PointerState"]
+
+STEP_TOKEN = 5
+"""Token id of the step action: the first id after the special tokens. The tokenizer `actions` assigns it."""
 
 
 @configclass
@@ -29,12 +32,6 @@ class PointerAttentionConfig:
     kind: Literal["pointer"] = option(
         default="pointer",
         help="Attention mechanism: a pointer advanced by the target's steps; requires tokenizer `actions`.",
-    )
-    step: int = option(
-        default=5,
-        help="Token id of the step action. Default: 5, the first id that the tokenizer `actions` assigns.",
-        ge=0,
-        le=10_000,
     )
 
 
@@ -53,7 +50,7 @@ class PointerAttention(Attention):
     """Hard monotonic attention; it has no parameters.
 
     Args:
-        config: The id of the step action.
+        config: The configuration; it has no options.
         query_size: Width of the decoder state; not used.
         memory_size: Width of the memory's states; not used.
     """
@@ -61,9 +58,8 @@ class PointerAttention(Attention):
     needs_advance = True
 
     def __init__(self, config: PointerAttentionConfig, query_size: int, memory_size: int) -> None:
-        """Keep the id of the step action; there are no parameters."""
+        """Create the mechanism; there are no parameters."""
         super().__init__()
-        self.step_token = config.step
 
     def start(self, memory: Memory, target: Reference | None = None) -> PointerState:
         """Return the initial state, with the pointer at position 0."""
@@ -75,7 +71,7 @@ class PointerAttention(Attention):
         """Advance the pointer if the previous token was a step."""
         assert isinstance(state, PointerState)
         # The position may exceed the sentence; `read` clips it to the last token.
-        return replace(state, position=state.position + (tokens == self.step_token))
+        return replace(state, position=state.position + (tokens == STEP_TOKEN))
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend to the source position of the pointer, for one time step."""
