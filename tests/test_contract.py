@@ -15,7 +15,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
-from regard.attention.registry import ATTENTION_CLASSES
+from regard.attention.registry import ATTENTION
 from regard.attention.variational import VariationalAttentionConfig
 from toys import TwoContexts
 
@@ -119,7 +119,7 @@ def tensors(reading):
 
 
 def test_every_registered_mechanism_is_tested() -> None:
-    assert {type(config) for config in CONFIGS} - {str, tuple} == set(ATTENTION_CLASSES)
+    assert {type(config) for config in CONFIGS} - {str, tuple} == set(ATTENTION.config_classes())
 
 
 @every

@@ -25,6 +25,7 @@ from regard.errors import ConfigError, RenamedOptionError
 from regard.renames import new_key, new_value
 
 __all__ = [
+    "ConfigUnion",
     "TaggedUnion",
     "apply_override",
     "config_classes",
@@ -32,6 +33,7 @@ __all__ = [
     "dump_toml",
     "dump_value",
     "from_dict",
+    "is_configclass",
     "option",
     "parse_toml",
     "read_config",
@@ -64,14 +66,31 @@ def configclass(cls: type[C]) -> type[C]:
     return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
 
 
-@dataclasses.dataclass(frozen=True)
-class TaggedUnion:
-    """Annotation of a union of configurations that selects a member by its field `kind`.
+def is_configclass(cls: Any) -> bool:
+    """Return whether `cls` is a configuration class."""
+    return isinstance(cls, type) and pydantic.dataclasses.is_pydantic_dataclass(cls)
 
-    Used as `Annotated[OakConfig | ElmConfig, TaggedUnion("oak")]`.
+
+class ConfigUnion:
+    """Annotation of a field whose table may be of several kinds, selected by the key `kind`.
 
     Attributes:
         default: The kind of a table without the key `kind`. A table may thus set its other keys only.
+    """
+
+    default: str
+
+    def config_classes(self) -> Iterator[type[Any]]:
+        """Yield the configuration classes that are not listed in the annotated type itself."""
+        yield from ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedUnion(ConfigUnion):
+    """Annotation of a closed union of configurations that selects a member by its field `kind`.
+
+    Used as `Annotated[OakConfig | ElmConfig, TaggedUnion("oak")]`. Unions that plugins extend are registries
+    (`regard.registry`).
     """
 
     default: str
@@ -227,6 +246,8 @@ def config_classes(hint: Any) -> Iterator[type[Any]]:
     """Yield the configuration classes in a type hint."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         yield hint
+    if isinstance(hint, ConfigUnion):
+        yield from hint.config_classes()
     for argument in typing.get_args(hint):
         yield from config_classes(argument)
 
@@ -316,7 +337,7 @@ def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]
         found = [
             member
             for current in classes
-            for field, hint in typing.get_type_hints(current).items()
+            for field, hint in typing.get_type_hints(current, include_extras=True).items()
             if field == part
             for member in config_classes(hint)
         ]

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.config import TaggedUnion, config_classes, dump_value, to_dict
+from regard.config import ConfigUnion, config_classes, dump_value, to_dict
 from regard.errors import ConfigError
+from regard.registry import NamedRegistry
 
 __all__ = ["Option", "OptionTable", "reference", "render_text", "render_toml", "select_tables"]
 
@@ -198,7 +199,7 @@ def _field(cls: type[Any], name: str) -> Any:
 def _default_kind(hint: Any) -> str:
     """Return the default kind of a union of classes; empty if the hint is not such a union."""
     if typing.get_origin(hint) is typing.Annotated:
-        found = [one.default for one in hint.__metadata__ if isinstance(one, TaggedUnion)]
+        found = [one.default for one in hint.__metadata__ if isinstance(one, ConfigUnion)]
         if found:
             return found[0]
     return next((kind for inner in typing.get_args(hint) if (kind := _default_kind(inner))), "")
@@ -256,7 +257,9 @@ def _type_name(hint: Any) -> str:
     if origin in (tuple, list):
         return f"list of {_type_name(typing.get_args(hint)[0])}"
     if origin is typing.Annotated:
-        return _type_name(typing.get_args(hint)[0])
+        inner, *metadata = typing.get_args(hint)
+        names = [name for one in metadata if isinstance(one, NamedRegistry) for name in one.names()]
+        return " | ".join(json.dumps(name) for name in names) or _type_name(inner)
     return getattr(hint, "__name__", str(hint))
 
 

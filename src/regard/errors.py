@@ -6,6 +6,7 @@ __all__ = [
     "DataError",
     "DeviceError",
     "InfeasibleBoundsError",
+    "PluginError",
     "RegardError",
     "TrainingDivergedError",
     "UsageError",
@@ -33,6 +34,10 @@ class ConfigError(UsageError):
 
 class RenamedOptionError(ConfigError):
     """A configuration has options or values under names of an older version."""
+
+
+class PluginError(UsageError):
+    """A plugin is missing, fails when it is imported, or registers a part in a wrong way."""
 
 
 class DeviceError(UsageError):

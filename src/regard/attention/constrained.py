@@ -19,7 +19,7 @@ heads of a layer share one: beta is then the mean over heads.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
@@ -34,7 +34,13 @@ from regard.attention.base import (
     squeeze_step,
 )
 from regard.attention.expectation import CoverageState, expected_context, initial_coverage
-from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
+from regard.attention.registry import register_attention
+from regard.attention.scorers import (
+    SCORE_FUNCTION_HELP,
+    SCORE_FUNCTIONS,
+    SCORE_HIDDEN_SIZE_HELP,
+    build_scorer,
+)
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.functional import (
@@ -71,7 +77,7 @@ class ConstrainedAttentionConfig:
     normalizer: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="Transformation of scores and bounds into weights."
     )
-    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
     exhaustion: float = option(
         default=0.0,
@@ -104,6 +110,7 @@ class ConstrainedState(CoverageState):
     remaining_target_mask: Bool[Tensor, "B T"] | None = None
 
 
+@register_attention("constrained", ConstrainedAttentionConfig)
 class ConstrainedAttention(Attention):
     """Attention bounded by fertilities.
 

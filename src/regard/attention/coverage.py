@@ -12,15 +12,16 @@ received. The gradient flows through beta.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
 
 from regard.attention.base import Attention, AttentionStep, Memory, Reference, State, squeeze_step
 from regard.attention.expectation import CoverageState, expected_context, initial_coverage
+from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
+from regard.attention.registry import register_attention
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, build_scorer
-from regard.attention.soft import SOFT_NORMALIZERS
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -37,10 +38,7 @@ class CoverageAttentionConfig:
     kind: Literal["coverage"] = option(
         default="coverage", help="Attention mechanism: soft attention with a coverage vector."
     )
-    normalizer: Literal["softmax", "entmax15", "sparsemax"] = option(
-        default="softmax",
-        help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
-    )
+    normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
     score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORE_FUNCTION_HELP
     )
@@ -54,6 +52,7 @@ class CoverageKeys(BatchedState):
     coverage_weight: StepLinear
 
 
+@register_attention("coverage", CoverageAttentionConfig)
 class CoverageAttention(Attention):
     """Soft attention with a coverage vector.
 
@@ -69,7 +68,7 @@ class CoverageAttention(Attention):
     ) -> None:
         """Create the parameters W and v."""
         super().__init__()
-        self.normalizer = SOFT_NORMALIZERS[config.normalizer]
+        self.normalizer = get_normalizer(config.normalizer)
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size)
         self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0

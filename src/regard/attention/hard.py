@@ -36,6 +36,7 @@ from regard.attention.base import (
     State,
     squeeze_step,
 )
+from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.functional.estimators import sample_bernoulli
 from regard.functional.masking import accumulation_dtype
@@ -118,6 +119,7 @@ class TanhProjection(nn.Module):
         return torch.tanh(self.second(self.first(x)))
 
 
+@register_attention("hard", HardAttentionConfig)
 class HardAttention(Attention):
     """Hard attention.
 

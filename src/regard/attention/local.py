@@ -14,15 +14,21 @@ the window are not differentiable.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
 
 from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
 from regard.attention.expectation import expected_context
-from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
-from regard.attention.soft import SOFT_NORMALIZERS
+from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
+from regard.attention.registry import register_attention
+from regard.attention.scorers import (
+    SCORE_FUNCTION_HELP,
+    SCORE_FUNCTIONS,
+    SCORE_HIDDEN_SIZE_HELP,
+    build_scorer,
+)
 from regard.config import configclass, option
 from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -50,11 +56,8 @@ class LocalAttentionConfig:
         ge=1,
         le=100_000,
     )
-    normalizer: Literal["softmax", "entmax15", "sparsemax"] = option(
-        default="softmax",
-        help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
-    )
-    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
+    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
 
@@ -77,6 +80,7 @@ class LocalKeys(BatchedState):
     position_weight: StepLinear | None
 
 
+@register_attention("local", LocalAttentionConfig)
 class LocalAttention(Attention):
     """Local attention, over a window of source positions.
 
@@ -89,7 +93,7 @@ class LocalAttention(Attention):
     def __init__(self, config: LocalAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and, for predictive windows, W and v."""
         super().__init__()
-        self.normalizer = SOFT_NORMALIZERS[config.normalizer]
+        self.normalizer = get_normalizer(config.normalizer)
         self.window = config.window_size
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)

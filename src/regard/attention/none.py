@@ -7,6 +7,7 @@ The decoder receives the source only through its initial state, as in the encode
 from typing import Literal
 
 from regard.attention.base import Attention, AttentionStep, Memory, State
+from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.types import Float, Tensor
 
@@ -23,6 +24,7 @@ class NoAttentionConfig:
     )
 
 
+@register_attention("none", NoAttentionConfig)
 class NoAttention(Attention):
     """Contexts of zeros.
 

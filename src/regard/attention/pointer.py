@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 import torch
 
 from regard.attention.base import Attention, AttentionStep, Memory, Reference, State
+from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 
@@ -46,6 +47,7 @@ class PointerState(State):
     position: Int[Tensor, "B"]
 
 
+@register_attention("pointer", PointerAttentionConfig)
 class PointerAttention(Attention):
     """Hard monotonic attention; it has no parameters.
 

@@ -32,7 +32,7 @@ The posterior mass of R is distributed over its positions in proportion to their
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
@@ -44,7 +44,13 @@ from regard.attention.latent import (
     posterior_over_positions,
     top_k_positions,
 )
-from regard.attention.scorers import SCORE_FUNCTION_HELP, SCORE_HIDDEN_SIZE_HELP, ScorerKind, build_scorer
+from regard.attention.registry import register_attention
+from regard.attention.scorers import (
+    SCORE_FUNCTION_HELP,
+    SCORE_FUNCTIONS,
+    SCORE_HIDDEN_SIZE_HELP,
+    build_scorer,
+)
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
 from regard.layers.step_linear import StepLinear
@@ -95,7 +101,7 @@ class PosteriorAttentionConfig:
         ge=0,
         le=1,
     )
-    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
@@ -158,6 +164,7 @@ class PosteriorStep(AttentionStep):
         return PosteriorState(weights, self.values(weights)[:, 0], carried, posterior)
 
 
+@register_attention("posterior", PosteriorAttentionConfig)
 class PosteriorAttention(Attention):
     """Posterior attention.
 

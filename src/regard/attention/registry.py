@@ -1,53 +1,25 @@
 """The registry of attention mechanisms.
 
-To register a mechanism, add its config to `AttentionConfig` and its class to `ATTENTION_CLASSES`.
+Each mechanism registers itself with its configuration class (`register_attention`). Importing
+`regard.attention` registers the built-in ones.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from regard.attention.base import Attention
-from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
-from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
-from regard.attention.hard import HardAttention, HardAttentionConfig
-from regard.attention.local import LocalAttention, LocalAttentionConfig
-from regard.attention.none import NoAttention, NoAttentionConfig
-from regard.attention.pointer import PointerAttention, PointerAttentionConfig
-from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig
-from regard.attention.soft import SoftAttention, SoftAttentionConfig
-from regard.attention.variational import VariationalAttention, VariationalAttentionConfig
-from regard.config import TaggedUnion
+from regard.registry import PartConfig, Registry
 
-__all__ = ["ATTENTION_CLASSES", "AttentionConfig", "attention_class", "build_attention"]
+__all__ = ["ATTENTION", "AttentionConfig", "attention_class", "build_attention", "register_attention"]
 
-AttentionConfig = Annotated[
-    SoftAttentionConfig
-    | CoverageAttentionConfig
-    | ConstrainedAttentionConfig
-    | PosteriorAttentionConfig
-    | VariationalAttentionConfig
-    | LocalAttentionConfig
-    | HardAttentionConfig
-    | PointerAttentionConfig
-    | NoAttentionConfig,
-    TaggedUnion("soft"),
-]
+ATTENTION: Registry[type[Attention]] = Registry("attention mechanism", default="soft")
+register_attention = ATTENTION.register
 
-ATTENTION_CLASSES: dict[type[Any], type[Attention]] = {
-    SoftAttentionConfig: SoftAttention,
-    CoverageAttentionConfig: CoverageAttention,
-    ConstrainedAttentionConfig: ConstrainedAttention,
-    PosteriorAttentionConfig: PosteriorAttention,
-    VariationalAttentionConfig: VariationalAttention,
-    LocalAttentionConfig: LocalAttention,
-    HardAttentionConfig: HardAttention,
-    PointerAttentionConfig: PointerAttention,
-    NoAttentionConfig: NoAttention,
-}
+AttentionConfig = Annotated[PartConfig, ATTENTION]
 
 
 def attention_class(config: AttentionConfig) -> type[Attention]:
     """Return the class of the mechanism that a config describes."""
-    return ATTENTION_CLASSES[type(config)]
+    return ATTENTION.part_of(config)
 
 
 def build_attention(
@@ -56,7 +28,7 @@ def build_attention(
     """Build the mechanism that a config describes.
 
     Args:
-        config: A member of the union.
+        config: The configuration of a registered mechanism.
         query_size: Width of the decoder state.
         memory_size: Width of the memory's states.
         target_size: Width of the target embeddings.

@@ -16,7 +16,6 @@ makes the training of W slower by a factor of D.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
@@ -26,9 +25,11 @@ from regard.kernels.products import linear
 from regard.layers.batched_state import BatchedState
 from regard.layers.precision import to_compute
 from regard.layers.step_linear import StepLinear
+from regard.registry import NamedRegistry
 from regard.types import Float, Tensor
 
 __all__ = [
+    "SCORE_FUNCTIONS",
     "SCORE_FUNCTION_HELP",
     "SCORE_HIDDEN_SIZE_HELP",
     "AdditiveScorer",
@@ -37,11 +38,10 @@ __all__ = [
     "DotScorer",
     "ScaledBilinearScorer",
     "ScaledDotScorer",
-    "ScorerKind",
     "build_scorer",
+    "register_score_function",
 ]
 
-ScorerKind = Literal["dot", "scaled_dot", "bilinear", "scaled_bilinear", "additive"]
 SCORE_FUNCTION_HELP = (
     "Score function of queries and source states. Default: scaled_bilinear; in multi-head attention "
     "scaled_dot; in a convolutional model dot."
@@ -51,6 +51,21 @@ SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: th
 
 class AttentionScorer(nn.Module, ABC):
     """Base class of scorers, which compute scores from queries and keys."""
+
+    @classmethod
+    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "AttentionScorer":
+        """Build a scorer.
+
+        Args:
+            query_size: Width of the query.
+            memory_size: Width of the memory's states.
+            hidden_size: The option `score_hidden_size`, for scorers with a hidden layer. None means the width
+                of the query.
+
+        Raises:
+            ConfigError: if the scorer does not support these widths.
+        """
+        return cls(query_size, memory_size)
 
     @abstractmethod
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
@@ -65,6 +80,11 @@ class AttentionScorer(nn.Module, ABC):
         """Count the multiply-adds of a forward pass; see `Attention.count_multiply_adds`."""
 
 
+SCORE_FUNCTIONS: NamedRegistry[type[AttentionScorer]] = NamedRegistry("score function")
+register_score_function = SCORE_FUNCTIONS.register
+
+
+@register_score_function("dot")
 class DotScorer(AttentionScorer):
     """z_j = q . h_j; query and memory must have the same width.
 
@@ -76,6 +96,16 @@ class DotScorer(AttentionScorer):
         """Keep the width; there are no parameters."""
         super().__init__()
         self.width = query_size
+
+    @classmethod
+    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "DotScorer":
+        """Build the scorer for a query and a memory of the same width."""
+        if query_size != memory_size:
+            raise ConfigError(
+                "score_function 'dot' and 'scaled_dot' require queries and memory of the same width, but "
+                f"their widths are {query_size} and {memory_size}: use scaled_bilinear"
+            )
+        return cls(query_size)
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the states themselves."""
@@ -91,6 +121,7 @@ class DotScorer(AttentionScorer):
         return pairs * self.width
 
 
+@register_score_function("scaled_dot")
 class ScaledDotScorer(DotScorer):
     """z_j = q . h_j / sqrt(D); query and memory must have the same width D."""
 
@@ -99,6 +130,7 @@ class ScaledDotScorer(DotScorer):
         return super().compute_keys(states * self.width**-0.5)
 
 
+@register_score_function("bilinear")
 class BilinearScorer(DotScorer):
     """z_j = q^T W h_j.
 
@@ -112,6 +144,11 @@ class BilinearScorer(DotScorer):
         super().__init__(query_size)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
 
+    @classmethod
+    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "BilinearScorer":
+        """Build the scorer for any two widths."""
+        return cls(query_size, memory_size)
+
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j."""
         weight = to_compute(self.weight)
@@ -122,6 +159,7 @@ class BilinearScorer(DotScorer):
         return source * self.weight.numel() + super().count_multiply_adds(source, target, pairs)
 
 
+@register_score_function("scaled_bilinear")
 class ScaledBilinearScorer(BilinearScorer):
     """z_j = q^T W h_j / sqrt(D), where D is the width of the query."""
 
@@ -138,6 +176,7 @@ class AdditiveKeys(BatchedState):
     query_proj: StepLinear
 
 
+@register_score_function("additive")
 class AdditiveScorer(AttentionScorer):
     """z_j = v . tanh(W h_j + U q + b).
 
@@ -155,6 +194,11 @@ class AdditiveScorer(AttentionScorer):
         self.vector = nn.Parameter(
             nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5)
         )
+
+    @classmethod
+    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "AdditiveScorer":
+        """Build the scorer; the default width of the tanh layer is that of the query."""
+        return cls(query_size, memory_size, hidden_size or query_size)
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
@@ -176,30 +220,9 @@ class AdditiveScorer(AttentionScorer):
 
 
 def build_scorer(
-    kind: ScorerKind | None, query_size: int, memory_size: int, hidden_size: int | None = None
+    name: str | None, query_size: int, memory_size: int, hidden_size: int | None = None
 ) -> AttentionScorer:
-    """Build the scorer with the given name.
-
-    Args:
-        kind: Name of the scorer. None means scaled_bilinear.
-        query_size: Width of the query.
-        memory_size: Width of the memory's states.
-        hidden_size: Width of the additive scorer's tanh layer. None means the width of the query.
-
-    Raises:
-        ConfigError: A dot product is requested, but query and memory have different widths.
-    """
-    if kind == "dot" or kind == "scaled_dot":
-        if query_size != memory_size:
-            raise ConfigError(
-                f"score_function {kind!r} requires queries and memory of the same width, but their widths "
-                f"are {query_size} and {memory_size}: use scaled_bilinear"
-            )
-        return DotScorer(query_size) if kind == "dot" else ScaledDotScorer(query_size)
-    if kind == "additive":
-        return AdditiveScorer(query_size, memory_size, hidden_size or query_size)
-    return (
-        BilinearScorer(query_size, memory_size)
-        if kind == "bilinear"
-        else ScaledBilinearScorer(query_size, memory_size)
-    )
+    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer.build`."""
+    found = SCORE_FUNCTIONS.get(name or "scaled_bilinear")
+    assert found is not None, name  # the config has checked the name
+    return found.build(query_size, memory_size, hidden_size)

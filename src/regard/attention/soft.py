@@ -8,19 +8,21 @@ Blondel, 2017), a sparsemax that encourages equal weights of neighboring positio
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
 from regard.attention.expectation import expected_context
+from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
+from regard.attention.registry import register_attention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
+    SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
     DotScorer,
-    ScorerKind,
     build_scorer,
 )
 from regard.config import configclass, option
-from regard.functional import entmax15, fusedmax, softmax, sparsemax
+from regard.functional import fusedmax
 from regard.functional.masking import accumulation_dtype
 from regard.kernels.attention import fused_attention
 from regard.kernels.cached import source_attention, supports_attention
@@ -29,7 +31,6 @@ from regard.types import Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
 
-SOFT_NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 DEFAULT_FUSEDMAX_STRENGTH = 0.1
 
 
@@ -40,18 +41,14 @@ class SoftAttentionConfig:
     kind: Literal["soft"] = option(
         default="soft", help="Attention mechanism: an expectation over the source positions."
     )
-    normalizer: Literal["softmax", "entmax15", "sparsemax", "fusedmax"] = option(
-        default="softmax",
-        help="Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or "
-        "fusedmax (sparse, equal weights of neighbors).",
-    )
+    normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
     fusedmax_strength: float = option(
         default=DEFAULT_FUSEDMAX_STRENGTH,
         help="Strength lambda of fusedmax: larger values make neighbors more equal. 0 is sparsemax.",
         ge=0,
         le=1e6,
     )
-    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
@@ -63,6 +60,7 @@ class SoftAttentionConfig:
             )
 
 
+@register_attention("soft", SoftAttentionConfig)
 class SoftAttention(Attention):
     """Soft attention with a masked transformation of the scores.
 
@@ -78,7 +76,7 @@ class SoftAttention(Attention):
         self.normalizer = (
             partial(fusedmax, strength=config.fusedmax_strength)
             if config.normalizer == "fusedmax"
-            else SOFT_NORMALIZERS[config.normalizer]
+            else get_normalizer(config.normalizer)
         )
         self.memory_size = memory_size
         self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)

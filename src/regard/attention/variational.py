@@ -22,7 +22,7 @@ bound applies to the likelihood that search uses.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
@@ -33,11 +33,12 @@ from regard.attention.latent import (
     posterior_over_positions,
     top_k_positions,
 )
+from regard.attention.registry import register_attention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
+    SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
     BilinearScorer,
-    ScorerKind,
     build_scorer,
 )
 from regard.config import configclass, option
@@ -86,7 +87,7 @@ class VariationalAttentionConfig:
         ge=2,
         le=16_384,
     )
-    score_function: ScorerKind | None = option(default=None, help=SCORE_FUNCTION_HELP)
+    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
@@ -141,6 +142,7 @@ class VariationalStep(AttentionStep):
         return dataclasses.replace(state, posterior=posterior)
 
 
+@register_attention("variational", VariationalAttentionConfig)
 class VariationalAttention(Attention):
     """Variational attention.
 

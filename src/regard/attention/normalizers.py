@@ -1,0 +1,36 @@
+"""The registry of normalizers, which transform scores into attention weights.
+
+A normalizer is a function of scores [..., S] and the keyword argument `mask`, a boolean tensor that
+broadcasts to the scores (True = may be attended). It returns weights of the same shape that are nonnegative,
+sum to 1 and are 0 at masked positions; a row without attendable positions gets zeros.
+"""
+
+from collections.abc import Callable
+
+from regard.functional import entmax15, fusedmax, softmax, sparsemax
+from regard.registry import NamedRegistry
+from regard.types import Tensor
+
+__all__ = ["NORMALIZERS", "NORMALIZER_HELP", "Normalizer", "get_normalizer", "register_normalizer"]
+
+NORMALIZER_HELP = (
+    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or fusedmax "
+    "(sparse, equal weights of neighbors)."
+)
+
+
+Normalizer = Callable[..., Tensor]
+NORMALIZERS: NamedRegistry[Normalizer] = NamedRegistry("normalizer")
+register_normalizer = NORMALIZERS.register
+
+register_normalizer("softmax")(softmax)
+register_normalizer("entmax15")(entmax15)
+register_normalizer("sparsemax")(sparsemax)
+register_normalizer("fusedmax")(fusedmax)
+
+
+def get_normalizer(name: str) -> Normalizer:
+    """Return the normalizer with a registered name."""
+    found = NORMALIZERS.get(name)
+    assert found is not None, name  # the config has checked the name
+    return found

@@ -1,0 +1,150 @@
+"""Plugins: Python modules that register parts (attention mechanisms, models, losses, ...) when imported.
+
+A plugin is imported in one of three ways:
+
+- An installed package with an entry point in the group `regard.plugins` is imported when a name is not built
+  in, or when all names are listed.
+- The key `plugins` of the user's own configuration file names packages and files.
+- The option `--plugin` and the argument `plugins` of functions name packages and files.
+
+A model directory records the plugins that it needs, but it never causes an import: its plugins must be
+installed with an entry point or be given by the user.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from regard.errors import PluginError
+
+__all__ = ["ENTRY_POINT_GROUP", "is_loaded", "load_installed", "load_plugins", "loaded", "origin"]
+
+ENTRY_POINT_GROUP = "regard.plugins"
+
+logger = logging.getLogger(__name__)
+
+_loaded: dict[str, None] = {}
+"""The names of the plugins that the user gave and that have been imported, in order."""
+_loading: ContextVar[str | None] = ContextVar("plugin", default=None)
+"""The plugin that is being imported."""
+_state = {"installed": False}
+
+
+def load_plugins(names: Iterable[str]) -> None:
+    """Import plugins that the user gave.
+
+    Args:
+        names: Import names of packages or modules, or paths of Python files (`.py`).
+
+    Raises:
+        PluginError: if a plugin is missing or raises an exception when it is imported.
+    """
+    for name in names:
+        short = plugin_name(name)
+        if short in _loaded:
+            continue
+        with _importing(short):
+            if name.endswith(".py"):
+                _import_file(Path(name))
+            else:
+                _import_module(name)
+        _loaded[short] = None
+
+
+def load_installed() -> None:
+    """Import the plugins of installed packages, once. A plugin that fails is skipped with a warning."""
+    if _state["installed"] or _loading.get() is not None:
+        return
+    _state["installed"] = True
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            with _importing(_package_of(point)):
+                _run(point.load, f"plugin {point.value!r}")
+        except PluginError as error:
+            logger.warning("%s", error)
+
+
+def loaded() -> tuple[str, ...]:
+    """Return the names of the imported plugins that the user gave."""
+    return tuple(_loaded)
+
+
+def is_loaded(name: str) -> bool:
+    """Return whether a plugin has been imported: one that the user gave, or an installed one."""
+    return name in _loaded or any(
+        name == _package_of(point) for point in entry_points(group=ENTRY_POINT_GROUP)
+    )
+
+
+def plugin_name(name: str) -> str:
+    """Return the name by which a model directory records a plugin: the import name, or the file's name."""
+    return Path(name).name if name.endswith(".py") else name
+
+
+def origin(part: Any) -> str | None:
+    """Return the plugin that a new part belongs to; None if the part is built in."""
+    current = _loading.get()
+    module = str(part.__module__)
+    return current if current is not None else None if module.partition(".")[0] == "regard" else module
+
+
+def _package_of(point: EntryPoint) -> str:
+    return point.module.partition(".")[0]
+
+
+@contextlib.contextmanager
+def _importing(name: str) -> Iterator[None]:
+    token = _loading.set(name)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def _import_module(name: str) -> None:
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise PluginError(f"plugin {name!r} is not installed: install it, or give the path of its .py file")
+    _run(lambda: importlib.import_module(name), f"plugin {name!r}")
+
+
+def _import_file(path: Path) -> None:
+    if not path.is_file():
+        raise PluginError(f"plugin {str(path)!r}: no such file")
+    # A prefix keeps a file such as torch.py from hiding a package.
+    name = f"regard_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"plugin {str(path)!r}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and type hints look a module up by its name.
+    sys.modules[name] = module
+    _run(lambda: spec.loader.exec_module(module), f"plugin {str(path)!r}")  # type: ignore[union-attr]
+
+
+def _run(action: Any, name: str) -> None:
+    try:
+        action()
+    except PluginError:
+        raise
+    except Exception as error:
+        where = _last_line(error)
+        raise PluginError(f"{name} cannot be imported: {type(error).__name__}: {error}{where}") from error
+
+
+def _last_line(error: Exception) -> str:
+    """Return the file and line where an exception was raised, as ` (file.py, line 3)`."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"

@@ -1,0 +1,253 @@
+"""Registries: one per kind of part (attention mechanisms, models, losses, ...), open to plugins.
+
+A part is a class with a configuration class, whose field `kind` is the name of the part:
+
+    @configclass
+    class TopKAttentionConfig:
+        kind: Literal["topk"] = option(default="topk", help="Attention mechanism: the k highest scores.")
+        k: int = option(default=8, help="Number of positions.", ge=1)
+
+    @register_attention("topk", TopKAttentionConfig)
+    class TopKAttention(Attention): ...
+
+The built-in parts and those of plugins (`regard.plugins`) are registered in the same way. A registry is also
+the annotation of a configuration field: `Annotated[PartConfig, ATTENTION]` accepts a table of every
+registered kind, validated by the class of its kind. Parts without options of their own (metrics, score
+functions, normalizers) are registered in a `NamedRegistry`, and their field is a string.
+"""
+
+import importlib
+import json
+import pkgutil
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from regard import plugins
+from regard.config import ConfigUnion, is_configclass
+from regard.errors import PluginError
+
+__all__ = ["NamedRegistry", "PartConfig", "Registry", "import_submodules"]
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+
+
+@runtime_checkable
+class PartConfig(Protocol):
+    """The configuration of a part: a configuration class with the field `kind`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """The name under which the part is registered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Entry(Generic[P]):
+    """A registered part.
+
+    Attributes:
+        part: The class or function.
+        config: Its configuration class; None in a `NamedRegistry`.
+        plugin: The plugin that registered it; None if it is built in.
+    """
+
+    part: P
+    config: type[Any] | None
+    plugin: str | None
+
+
+class NamedRegistry(Generic[P]):
+    """The parts of one kind by name.
+
+    Attributes:
+        noun: What the parts are, as in "attention mechanism".
+    """
+
+    def __init__(self, noun: str) -> None:
+        """Create an empty registry."""
+        self.noun = noun
+        self._entries: dict[str, Entry[P]] = {}
+
+    def register(self, name: str) -> Callable[[Q], Q]:
+        """Return a decorator that registers a part under a name.
+
+        Raises:
+            PluginError: if another part has this name.
+        """
+
+        def decorate(part: Q) -> Q:
+            self._add(name, part, None)
+            return part
+
+        return decorate
+
+    def _add(self, name: str, part: Any, config: type[Any] | None) -> None:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise PluginError(f"{self.noun} {name!r}: a name consists of letters, digits and underscores")
+        old = self._entries.get(name)
+        # A cell of a notebook that is run again defines the same class again.
+        if old is not None and _qualified_name(old.part) != _qualified_name(part):
+            raise PluginError(
+                f"{self.noun} {name!r} is already registered by {_qualified_name(old.part)}: "
+                f"choose another name for {_qualified_name(part)}"
+            )
+        self._entries[name] = Entry(part, config, plugins.origin(part))
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, including those of installed plugins."""
+        plugins.load_installed()
+        return tuple(self._entries)
+
+    def get(self, name: str) -> P | None:
+        """Return the part with a name; None if there is none."""
+        entry = self._entry(name)
+        return None if entry is None else entry.part
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that registered a name; None if the part is built in or unknown."""
+        entry = self._entry(name)
+        return None if entry is None else entry.plugin
+
+    def _entry(self, name: str) -> Entry[P] | None:
+        if name not in self._entries:
+            # Installed plugins are imported only when a name is not built in.
+            plugins.load_installed()
+        return self._entries.get(name)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Build the schema of a string field that must be a registered name."""
+
+        def check(value: str) -> str:
+            if self._entry(value) is None:
+                known = " or ".join(repr(name) for name in self.names())
+                raise PydanticCustomError("part", "{text}", {"text": f"expected {known}"})
+            return value
+
+        return core_schema.no_info_after_validator_function(check, core_schema.str_schema(strict=True))
+
+
+class Registry(NamedRegistry[P], ConfigUnion):
+    """The parts of one kind, each with its configuration class.
+
+    Args:
+        noun: What the parts are.
+        default: The kind of a table without the key `kind`.
+    """
+
+    def __init__(self, noun: str, default: str) -> None:
+        """Create an empty registry."""
+        super().__init__(noun)
+        self.default = default
+
+    def register(self, name: str, config: type[Any] | None = None) -> Callable[[Q], Q]:
+        """Return a decorator that registers a part with its configuration class.
+
+        Args:
+            name: The kind, as in `kind = "topk"`.
+            config: The configuration class. Default: the class in the annotation of the parameter `config` of
+                the part's `__init__`.
+
+        Raises:
+            PluginError: if another part has this name, or the configuration class is missing or does not have
+                the field `kind` with this name.
+        """
+
+        def decorate(part: Q) -> Q:
+            chosen = _annotated_config(part) if config is None else config
+            if not is_configclass(chosen):
+                raise PluginError(
+                    f"{self.noun} {name!r}: {_shown(chosen)} is not a configuration class: decorate it with "
+                    "@regard.configclass"
+                )
+            kind = typing.get_args(typing.get_type_hints(chosen).get("kind"))
+            if kind != (name,):
+                raise PluginError(
+                    f"{self.noun} {name!r}: {_shown(chosen)} needs the field "
+                    f'`kind: Literal["{name}"] = "{name}"`'
+                )
+            self._add(name, part, chosen)
+            return part
+
+        return decorate
+
+    def config_classes(self) -> Iterator[type[Any]]:
+        """Yield the configuration classes of all parts, including those of installed plugins."""
+        for name in self.names():
+            config = self._entries[name].config
+            assert config is not None
+            yield config
+
+    def part_of(self, config: PartConfig) -> P:
+        """Return the part that a configuration describes.
+
+        Raises:
+            PluginError: if the kind is not registered.
+        """
+        part = self.get(config.kind)
+        if part is None:
+            raise PluginError(f"{self.noun} {config.kind!r} is not registered")
+        return part
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Build the schema of a table of any registered kind. The kinds are looked up at validation."""
+        return core_schema.no_info_plain_validator_function(self._validate)
+
+    def _validate(self, value: Any) -> Any:
+        kind = value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
+        entry = self._entry(kind) if isinstance(kind, str) else None
+        if entry is None or entry.config is None:
+            known = " or ".join(repr(name) for name in self.names())
+            raise PydanticCustomError("kind", "{text}", {"text": f"expected a table with kind = {known}"})
+        if not isinstance(value, dict):
+            if not isinstance(value, entry.config):
+                raise PydanticCustomError("kind", "{text}", {"text": f"expected a {entry.config.__name__}"})
+            return value
+        try:
+            # JSON mode accepts a list for a tuple, which strict mode does not.
+            return TypeAdapter(entry.config).validate_json(json.dumps(value))
+        except ValidationError as error:
+            # The kind in the path of an error selects the class whose keys a message suggests.
+            raise ValidationError.from_exception_data(
+                error.title, [_with_kind(problem, str(kind)) for problem in error.errors()]
+            ) from None
+
+
+def import_submodules(package: str) -> None:
+    """Import all modules of a package, so that the parts in them register themselves."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
+
+
+def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
+    """Return an error of pydantic with the kind in front of its path."""
+    known = typing.get_args(core_schema.ErrorType)
+    custom = problem["type"] not in known
+    return InitErrorDetails(
+        type=PydanticCustomError(problem["type"], "{text}", {"text": problem["msg"]})
+        if custom
+        else problem["type"],
+        loc=(kind, *problem["loc"]),
+        input=problem["input"],
+        ctx={} if custom else problem.get("ctx", {}),
+    )
+
+
+def _annotated_config(part: Any) -> Any:
+    """Return the annotation of the parameter `config` of a part's `__init__`; None if there is none."""
+    return typing.get_type_hints(part.__init__).get("config")
+
+
+def _qualified_name(part: Any) -> str:
+    return f"{part.__module__}.{getattr(part, '__qualname__', type(part).__qualname__)}"
+
+
+def _shown(config: Any) -> str:
+    return config.__name__ if isinstance(config, type) else repr(config)
