@@ -63,7 +63,7 @@ def test_every_new_key_is_an_option() -> None:
         tables.setdefault(name, set()).update(field.name for field in dataclasses.fields(cls))
         if (name, cls) not in seen:
             seen.add((name, cls))
-            hints = typing.get_type_hints(cls)
+            hints = typing.get_type_hints(cls, include_extras=True)
             todo += [(key, inner) for key, hint in hints.items() for inner in config_classes(hint)]
     # The two sides of a model share one table of renames.
     tables["encoder"] = tables["decoder"] = tables["encoder"] | tables["decoder"]

@@ -31,16 +31,14 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.hf_directory import load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
-from regard.models.registry import PRETRAINED, build_for_text, copy_pretrained_configs
+from regard.models.registry import MODELS, build_for_text
 from regard.run_config import CONFIG_FILE, RunConfig, load_config, write_config
-from regard.smt.config import PhraseConfig
 from regard.training.checkpoint import state_files
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import ProcessGroup, init_process_group
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
 from regard.training.guided_links import load_guided_links
 from regard.training.length_check import check_max_lengths
-from regard.training.phrase_training import has_phrase_run, run_phrase_training
 from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
@@ -110,7 +108,7 @@ def train(
             in it. In the latter case no file was written.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    output_dir, config = Path(output_dir), config.with_alignment()
+    output_dir, config = Path(output_dir), config.with_alignment().with_plugins()
     device = pick_device(config.device)
     set_num_threads(config.num_threads or None)
     with (
@@ -131,15 +129,22 @@ def train(
         processes.barrier()
         prepared = prepare_data(config.data)
         prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
-        if isinstance(config.model, PhraseConfig):
+        system = MODELS.part_of(config.model)
+        if not system.is_neural:
             checksums = file_checksums(output_dir, to_dict(config))
-            phrases = partial(
-                run_phrase_training, config.model, prepared, output_dir, prepared.fingerprint, checksums
+            train_run = partial(
+                system.train_run,
+                config.model,
+                prepared,
+                output_dir,
+                checksums,
+                config.seed,
+                config.num_threads,
             )
             # The main process trains the model; the others then only read its result.
-            result = phrases(config.seed, config.num_threads) if processes.is_main else None
+            result = train_run() if processes.is_main else None
             processes.barrier()
-            return phrases(config.seed, config.num_threads) if result is None else result
+            return train_run() if result is None else result
         return _build_trainer(config, prepared, output_dir, device, processes).run()
 
 
@@ -152,7 +157,6 @@ def _build_trainer(
         identity["guided links"] = file_digest(Path(config.guided_alignment.links))
     split = prepared.split("train")
     links = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
-    assert not isinstance(config.model, PhraseConfig)
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
@@ -199,20 +203,23 @@ def load_model(
     place = pick_device(device)
     config = load_config(model_dir)
     data = to_dict(config)
-    if not (foreign := is_hf_directory(model_dir)) and not isinstance(config.model, PhraseConfig):
+    system = MODELS.part_of(config.model)
+    if not (foreign := is_hf_directory(model_dir)) and system.is_neural:
         check_model_files(weights_file(model_dir), model_dir, data)
     if overrides := list(overrides):
         for setting in overrides:
             apply_override(data, setting)
         config = from_dict(RunConfig, data, origin=str(model_dir))
-    if isinstance(config.model, PhraseConfig):
-        raise UsageError(f"{model_dir}: this is a phrase-based model; a neural model is required here")
+    if not system.is_neural:
+        raise UsageError(
+            f"{model_dir}: this model has kind = {config.model.kind!r}; a neural model is required here"
+        )
     try:
         text = load_hf_text(config.data) if foreign else load_text_processing(model_dir)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     # Compare shapes before the weights are loaded. Pre-trained models check their own parts.
-    if not foreign and type(config.model) not in PRETRAINED:
+    if not foreign and not system.checks_own_weights:
         check_weight_shapes(partial(build_for_text, config.model, text, model_dir), model_dir)
     model = build_for_text(config.model, text, None if foreign else model_dir)
     if foreign:
@@ -247,8 +254,7 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
                 check_model_files(model_dir / MODEL_FILE, model_dir, to_dict(config), ignore_unreadable=True)
         else:
             save_text_processing(prepared.text, model_dir)
-            if not isinstance(config.model, PhraseConfig):
-                copy_pretrained_configs(config.model, model_dir)
+            MODELS.part_of(config.model).copy_configs(config.model, model_dir)
         write_config(config, model_dir)
     except OSError as error:
         raise CheckpointError(f"{model_dir}: directory cannot be created: {error.strerror}") from None
@@ -258,7 +264,11 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
 
 def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
-    return bool(state_files(model_dir)) or (model_dir / MODEL_FILE).exists() or has_phrase_run(model_dir)
+    return (
+        bool(state_files(model_dir))
+        or (model_dir / MODEL_FILE).exists()
+        or any(system.has_run(model_dir) for system in MODELS.parts())
+    )
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:

@@ -24,7 +24,15 @@ from typing import Any
 
 from regard.errors import PluginError
 
-__all__ = ["ENTRY_POINT_GROUP", "is_loaded", "load_installed", "load_plugins", "loaded", "origin"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "is_loaded",
+    "load_installed",
+    "load_plugins",
+    "loaded",
+    "origin",
+    "plugin_name",
+]
 
 ENTRY_POINT_GROUP = "regard.plugins"
 

@@ -20,7 +20,7 @@ import importlib
 import json
 import pkgutil
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -31,10 +31,14 @@ from regard import plugins
 from regard.config import ConfigUnion, is_configclass
 from regard.errors import PluginError
 
-__all__ = ["NamedRegistry", "PartConfig", "Registry", "import_submodules"]
+__all__ = ["NamedRegistry", "PartConfig", "Registry", "plugins_of"]
 
 P = TypeVar("P")
 Q = TypeVar("Q")
+
+
+_CONFIG_PLUGINS: dict[type[Any], str] = {}
+"""The plugin of each configuration class that a plugin registered."""
 
 
 @runtime_checkable
@@ -67,13 +71,16 @@ class Entry(Generic[P]):
 class NamedRegistry(Generic[P]):
     """The parts of one kind by name.
 
-    Attributes:
-        noun: What the parts are, as in "attention mechanism".
+    Args:
+        noun: The noun for a part, as in "attention mechanism".
+        packages: The packages whose modules register the built-in parts; they are imported when a part is
+            looked up.
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, packages: Iterable[str] = ()) -> None:
         """Create an empty registry."""
         self.noun = noun
+        self._packages = tuple(packages)
         self._entries: dict[str, Entry[P]] = {}
 
     def register(self, name: str) -> Callable[[Q], Q]:
@@ -100,9 +107,12 @@ class NamedRegistry(Generic[P]):
                 f"choose another name for {_qualified_name(part)}"
             )
         self._entries[name] = Entry(part, config, plugins.origin(part))
+        if config is not None and (plugin := plugins.origin(part)) is not None:
+            _CONFIG_PLUGINS[config] = plugin
 
     def names(self) -> tuple[str, ...]:
         """Return all names, including those of installed plugins."""
+        self._import_packages()
         plugins.load_installed()
         return tuple(self._entries)
 
@@ -118,9 +128,17 @@ class NamedRegistry(Generic[P]):
 
     def _entry(self, name: str) -> Entry[P] | None:
         if name not in self._entries:
+            self._import_packages()
+        if name not in self._entries:
             # Installed plugins are imported only when a name is not built in.
             plugins.load_installed()
         return self._entries.get(name)
+
+    def _import_packages(self) -> None:
+        packages, self._packages = self._packages, ()
+        for package in packages:
+            for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+                importlib.import_module(module.name)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Build the schema of a string field that must be a registered name."""
@@ -138,13 +156,14 @@ class Registry(NamedRegistry[P], ConfigUnion):
     """The parts of one kind, each with its configuration class.
 
     Args:
-        noun: What the parts are.
+        noun: The noun for a part.
         default: The kind of a table without the key `kind`.
+        packages: As in `NamedRegistry`.
     """
 
-    def __init__(self, noun: str, default: str) -> None:
+    def __init__(self, noun: str, default: str, packages: Iterable[str] = ()) -> None:
         """Create an empty registry."""
-        super().__init__(noun)
+        super().__init__(noun, packages)
         self.default = default
 
     def register(self, name: str, config: type[Any] | None = None) -> Callable[[Q], Q]:
@@ -185,6 +204,11 @@ class Registry(NamedRegistry[P], ConfigUnion):
             assert config is not None
             yield config
 
+    def parts(self) -> Iterator[P]:
+        """Yield all parts, including those of installed plugins."""
+        for name in self.names():
+            yield self._entries[name].part
+
     def part_of(self, config: PartConfig) -> P:
         """Return the part that a configuration describes.
 
@@ -220,10 +244,26 @@ class Registry(NamedRegistry[P], ConfigUnion):
             ) from None
 
 
-def import_submodules(package: str) -> None:
-    """Import all modules of a package, so that the parts in them register themselves."""
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        importlib.import_module(module.name)
+def plugins_of(config: Any) -> set[str]:
+    """Return the plugins that registered the parts of a configuration, at any depth."""
+    if isinstance(config, tuple | list):
+        return {name for item in config for name in plugins_of(item)}
+    if not is_configclass(type(config)):
+        return set()
+    found = {_CONFIG_PLUGINS.get(type(config))}
+    for name, hint in typing.get_type_hints(type(config), include_extras=True).items():
+        value = getattr(config, name, None)
+        found |= plugins_of(value)
+        if isinstance(value, str):
+            found |= {registry.plugin_of(value) for registry in _named_registries(hint)}
+    return {name for name in found if name is not None}
+
+
+def _named_registries(hint: Any) -> Iterator[NamedRegistry[Any]]:
+    if isinstance(hint, NamedRegistry):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _named_registries(argument)
 
 
 def _with_kind(problem: Any, kind: str) -> InitErrorDetails:

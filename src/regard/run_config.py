@@ -1,16 +1,18 @@
 """The description of a run: its configuration, and the file in which a model directory stores it."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 from regard.config import (
-    TaggedUnion,
+    apply_override,
     configclass,
     dump_toml,
+    from_dict,
     option,
     read_config,
+    read_toml,
 )
 from regard.data.checksums import checked_file
 from regard.data.corpus import DataConfig
@@ -20,8 +22,9 @@ from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
 from regard.hf_directory import hf_run_sections
 from regard.models.lstm_config import RnnConfig
-from regard.models.registry import ModelConfig
-from regard.smt.config import PhraseConfig
+from regard.models.registry import MODELS, ModelConfig
+from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
+from regard.registry import plugins_of
 from regard.training.config import TrainingConfig
 from regard.training.fine_tuning import FineTuningConfig
 from regard.training.guided_alignment import GuidedAlignmentConfig
@@ -60,10 +63,13 @@ class RunConfig:
         ge=0,
         le=1_024,
     )
-    data: DataConfig = option(help="Training and validation data.")
-    model: Annotated[ModelConfig | PhraseConfig, TaggedUnion("rnn")] = option(
-        default=RnnConfig, help="Architecture and size of the model."
+    plugins: tuple[str, ...] = option(
+        default=(),
+        help="Plugins to import: Python packages or files (.py) that register attention mechanisms, models, "
+        "losses and other parts. Default: none; plugins with an entry point need not be listed.",
     )
+    data: DataConfig = option(help="Training and validation data.")
+    model: ModelConfig = option(default=RnnConfig, help="Architecture and size of the model.")
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
     guided_alignment: GuidedAlignmentConfig | None = option(
         default=None,
@@ -92,24 +98,31 @@ class RunConfig:
         found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
 
+    def with_plugins(self) -> "RunConfig":
+        """Return the config with all plugins that the run needs, as a model directory records them."""
+        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(plugins_of(self)))]
+        return dataclasses.replace(self, plugins=tuple(dict.fromkeys(needed)))
+
     def __post_init__(self) -> None:
         """Check that the sections of the config are compatible."""
-        if isinstance(self.model, PhraseConfig):
+        if not MODELS.part_of(self.model).has_attention:
             if self.data.fertility or self.guided_alignment or self.sequence_loss:
                 raise ValueError(
-                    "data.fertility, guided_alignment, sequence_loss: model.kind = 'phrase' has no "
-                    "attention; remove these sections"
+                    "data.fertility, guided_alignment, sequence_loss: model.kind = "
+                    f"{self.model.kind!r} has no attention; remove these sections"
                 )
             return
-        attention = self.model.attention
+        attention = getattr(self.model, "attention", None)
         # Pointer attention advances at `step` actions, which only the tokenizer `actions` produces.
         wanted = getattr(attention, "target_tokenizer", None)
-        if wanted is not None and self.data.target_tokenizer.kind != wanted:
+        if attention is not None and wanted is not None and self.data.target_tokenizer.kind != wanted:
             raise ValueError(f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}")
 
 
 def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
     """Read the config of a run; directories that are not set are named after the file.
+
+    The plugins that the file lists are imported.
 
     Args:
         path: The TOML file. For `NAME.toml` the default directories are `runs/NAME` and `prepared/NAME`.
@@ -117,10 +130,21 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
 
     Raises:
         ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
+        PluginError: if a plugin is missing or cannot be imported.
     """
-    config, name = read_config(RunConfig, path, overrides), Path(path).stem
-    data = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
-    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=data)
+    data, name = read_toml(path), Path(path).stem
+    for override in overrides:
+        apply_override(data, override)
+    load_plugins(_listed_plugins(data))
+    config = from_dict(RunConfig, data, origin=str(path))
+    prepared = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
+    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=prepared)
+
+
+def _listed_plugins(data: Mapping[str, Any]) -> list[str]:
+    """Return the value of the key `plugins`; empty if it is not a list of strings, a later error."""
+    found = data.get("plugins", ())
+    return [*found] if isinstance(found, list) and all(isinstance(name, str) for name in found) else []
 
 
 def load_config(model_dir: Path | str) -> RunConfig:
@@ -151,6 +175,13 @@ def load_config(model_dir: Path | str) -> RunConfig:
             f"had other names than in version {__version__}. Train it again with this version."
         ) from None
     except ConfigError as error:
+        # The plugins of a model directory are never imported: a directory must not execute code.
+        missing = [name for name in _listed_plugins(read_toml(path)) if not is_loaded(name)]
+        if missing:
+            raise CheckpointError(
+                f"{model_dir}: the model needs the plugin {', '.join(map(repr, missing))}, which is not "
+                "loaded: install it with an entry point, or give it by --plugin (in Python: plugins=[...])"
+            ) from None
         raise CheckpointError(
             f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
         ) from None

@@ -5,7 +5,7 @@ import pytest
 import torch
 from wirings import CONVS, LSTMS, MODELS, TRANSFORMERS, batch, bounds
 
-from regard.attention.registry import ATTENTION_CLASSES
+from regard.attention.registry import ATTENTION, attention_class
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.functional import linear_log_likelihood
@@ -18,7 +18,9 @@ every = pytest.mark.parametrize("name", MODELS)
 def test_every_supported_mechanism_is_tested(wirings) -> None:
     chosen = [getattr(one, "layer_attention", None) or (one.attention,) for one in wirings.values()]
     taken = {
-        config for config, made in ATTENTION_CLASSES.items() if wirings is LSTMS or not made.needs_advance
+        config
+        for config in ATTENTION.config_classes()
+        if wirings is LSTMS or not attention_class(config()).needs_advance
     }
     assert {type(config) for own in chosen for config in own} == taken
 

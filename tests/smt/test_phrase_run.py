@@ -17,7 +17,6 @@ from regard.config import from_dict
 from regard.data.phrasebook import write_splits
 from regard.data.vocabulary import UNK
 from regard.decoding.lines import enumerate_lines
-from regard.decoding.phrase_translator import PhraseTranslator
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model, train
 from regard.run_config import RunConfig, load_config
@@ -26,6 +25,7 @@ from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJ
 from regard.smt.config import PhraseConfig
 from regard.smt.model import load_phrases
 from regard.smt.phrase_table import PhraseTable
+from regard.smt.translator import PhraseTranslator
 
 SETTINGS = """
 seed = 1
@@ -224,7 +224,7 @@ def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...
 
 
 def test_neural_loader_rejects_a_phrase_based_model(directory: Path) -> None:
-    with pytest.raises(UsageError, match="phrase-based"):
+    with pytest.raises(UsageError, match="kind = .phrase.; a neural model"):
         load_model(directory / "model")
 
 

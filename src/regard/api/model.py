@@ -29,13 +29,13 @@ from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.lines import InputLine
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
-from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import Translator
 from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.smt.model import PhraseModel
+from regard.smt.translator import PhraseTranslator
 
 __all__ = ["Model", "load"]
 

@@ -9,10 +9,10 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.decoding.config import GenerationConfig
-    from regard.decoding.phrase_translator import PhraseTranslator
     from regard.decoding.translator import Translator
     from regard.run_config import RunConfig
     from regard.smt.model import PhraseModel
+    from regard.smt.translator import PhraseTranslator
 
 __all__ = [
     "is_phrase_based",
@@ -29,7 +29,7 @@ _SUPPORTED_OPTIONS = ("beam_size", "num_return", "batch_size")
 
 def is_phrase_based(directories: Sequence[Path]) -> bool:
     """Return whether one of several model directories contains a phrase-based system."""
-    from regard.training.phrase_training import is_phrase_model
+    from regard.smt.system import is_phrase_model
 
     return any(is_phrase_model(directory) for directory in directories)
 
@@ -89,7 +89,7 @@ def load_phrase_translator(
         UsageError: if an option is given that is not supported, or there are several models.
         CheckpointError: if the directory is damaged.
     """
-    from regard.decoding.phrase_translator import PhraseTranslator
+    from regard.smt.translator import PhraseTranslator
 
     unknown = {
         f"--{name.replace('_', '-')}": value

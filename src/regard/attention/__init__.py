@@ -1,12 +1,8 @@
-"""Attention mechanisms with a common interface, which `regard.attention.base` defines.
-
-Importing this package imports all its modules, so that every built-in mechanism registers itself.
-"""
+"""Attention mechanisms with a common interface, which `regard.attention.base` defines."""
 
 from regard.attention.base import Attention, AttentionStep, Memory, State
 from regard.attention.registry import AttentionConfig, build_attention, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
-from regard.registry import import_submodules
 
 __all__ = [
     "Attention",
@@ -19,5 +15,3 @@ __all__ = [
     "build_attention",
     "register_attention",
 ]
-
-import_submodules(__name__)

@@ -1,7 +1,6 @@
 """The registry of attention mechanisms.
 
-Each mechanism registers itself with its configuration class (`register_attention`). Importing
-`regard.attention` registers the built-in ones.
+Each mechanism registers itself with its configuration class (`register_attention`).
 """
 
 from typing import Annotated
@@ -11,7 +10,9 @@ from regard.registry import PartConfig, Registry
 
 __all__ = ["ATTENTION", "AttentionConfig", "attention_class", "build_attention", "register_attention"]
 
-ATTENTION: Registry[type[Attention]] = Registry("attention mechanism", default="soft")
+ATTENTION: Registry[type[Attention]] = Registry(
+    "attention mechanism", default="soft", packages=["regard.attention"]
+)
 register_attention = ATTENTION.register
 
 AttentionConfig = Annotated[PartConfig, ATTENTION]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from regard.cli.output import Output
     from regard.data.links import Links
     from regard.decoding.lines import LineResult
-    from regard.decoding.phrase_translator import PhraseTranslator
     from regard.decoding.translator import Translator
     from regard.report.errors import SentenceErrors
+    from regard.smt.translator import PhraseTranslator
 
 __all__ = ["ErrorOptions", "analyze_errors"]
 

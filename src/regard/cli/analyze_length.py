@@ -14,10 +14,10 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.data.links import Links
     from regard.data.text import TextSide
-    from regard.decoding.phrase_translator import PhraseTranslator
     from regard.decoding.translator import Translator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
+    from regard.smt.translator import PhraseTranslator
 
 __all__ = ["LengthOptions", "analyze_length"]
 

@@ -1,5 +1,6 @@
 """The command classes of the command line interface, which name what replaced an old command or flag."""
 
+import itertools
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -26,7 +27,20 @@ class Command(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """The group of all commands, which names the new command if the old one is given."""
+    """The group of all commands: it imports plugins, and names the new command if the old one is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move `--plugin` to the front, so that it may stand anywhere before `--`."""
+        end = args.index("--") if "--" in args else len(args)
+        plugins, others, given = [], [], iter(args[:end])
+        for argument in given:
+            if argument == "--plugin":
+                plugins += [argument, *itertools.islice(given, 1)]
+            elif argument.startswith("--plugin="):
+                plugins.append(argument)
+            else:
+                others.append(argument)
+        return super().parse_args(ctx, [*plugins, *others, *args[end:]])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name; the old name of a command is a usage error."""

@@ -8,6 +8,7 @@ runs, so that `regard --help` is fast.
 import logging
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -36,6 +37,7 @@ from regard.cli.translate import translate
 from regard.cli.tune import tune
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
+from regard.plugins import load_plugins
 
 __all__ = ["app", "main"]
 
@@ -48,6 +50,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def load_given_plugins(
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Plugin to import: a Python package, or a file (.py), that registers attention mechanisms "
+            "or other parts. It may also stand after the command, and be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Import the plugins before a command runs."""
+    load_plugins(plugin or ())
+
 
 for command in (
     quickstart,

@@ -9,16 +9,19 @@ mechanism can be combined with any model.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from regard.attention.base import AttentionStep, EosConstraint, Memory, Objective, Reward
 from regard.data.batch import Batch, PaddedSequences
+from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
+from regard.models.system import TrainableSystem
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -141,7 +144,7 @@ class GenerationConstraints:
     banned_sequences: tuple[tuple[int, ...], ...] = ()
 
 
-class TranslationModel(nn.Module, ABC):
+class TranslationModel(nn.Module, TrainableSystem, ABC):
     """The base class of models of p(target | source).
 
     Attributes:
@@ -151,6 +154,11 @@ class TranslationModel(nn.Module, ABC):
 
     objective: Objective = "marginal"
     reward: Reward | None = None
+
+    @classmethod
+    def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":
+        """Call the class with the config and the sizes of both vocabularies; see `TrainableSystem.build`."""
+        return cls(config, len(text.source.vocabulary), len(text.target.vocabulary))
 
     @property
     def max_length(self) -> int | None:

@@ -42,6 +42,7 @@ from regard.models.conv_layers import (
     scale_gradient,
 )
 from regard.models.output import OutputLayer
+from regard.models.registry import register_model
 from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
 from regard.types import Bool, Float, Int, Tensor
 
@@ -90,6 +91,7 @@ class _PendingState(BatchedState):
     opened: OpenConvDecoder
 
 
+@register_model("conv", ConvConfig)
 class ConvModel(TranslationModel):
     """The model that a `ConvConfig` describes.
 

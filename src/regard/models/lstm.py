@@ -44,11 +44,13 @@ from regard.models.output import (
 )
 from regard.models.readout import ReadoutMemory, SourceReadout
 from regard.models.recurrent import RecurrentDecoder, RecurrentEncoder, StateInit
+from regard.models.registry import register_model
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
 
 
+@register_model("rnn", RnnConfig)
 class LstmModel(TranslationModel):
     """The model that an `RnnConfig` describes.
 

@@ -1,44 +1,22 @@
-"""The registry of models: to add one, add its config to `ModelConfig` and its class to `MODELS`.
+"""The registry of models, each with its configuration class (`register_model`)."""
 
-Models with pre-trained parts are built from other model directories and copy the files that they need into
-their own directory. They are registered in `PRETRAINED`.
-"""
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from regard.config import TaggedUnion
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError
 from regard.models.base import TranslationModel
-from regard.models.conv import ConvModel
-from regard.models.conv_config import ConvConfig
-from regard.models.hf.building import build_hf
-from regard.models.hf.config import HfConfig, PretrainedConfig
-from regard.models.hf.encoder import build_pretrained
-from regard.models.hf.folder import copy_configs
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig
+from regard.models.system import TrainableSystem
+from regard.registry import PartConfig, Registry
 
-__all__ = ["MODELS", "PRETRAINED", "ModelConfig", "build_for_text", "build_model", "copy_pretrained_configs"]
+__all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]
 
-ModelConfig = Annotated[
-    RnnConfig | TransformerConfig | ConvConfig | HfConfig | PretrainedConfig, TaggedUnion("rnn")
-]
+MODELS: Registry[type[TrainableSystem]] = Registry(
+    "model", default="rnn", packages=["regard.models", "regard.models.hf", "regard.smt"]
+)
+register_model = MODELS.register
 
-MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {
-    RnnConfig: LstmModel,
-    TransformerConfig: TransformerModel,
-    ConvConfig: ConvModel,
-}
-
-PRETRAINED: dict[type[Any], Callable[[Any, TextProcessor, Path | None], TranslationModel]] = {
-    HfConfig: build_hf,
-    PretrainedConfig: build_pretrained,
-}
+ModelConfig = Annotated[PartConfig, MODELS]
 
 
 def build_for_text(
@@ -47,7 +25,7 @@ def build_for_text(
     """Build the model that a config describes, with the weights of its pre-trained parts.
 
     Args:
-        config: A member of the union.
+        config: The configuration of a registered neural model.
         text: The format of the source and the target side.
         model_dir: A model directory whose weights the caller loads afterward; the directories that the config
             names are not read. Default: None, which loads pre-trained weights from these directories.
@@ -63,28 +41,21 @@ def build_for_text(
             f"({len(tokens[0])} tokens) and the target vocabulary ({len(tokens[1])} tokens) differ: "
             "set data.shared_vocab = true"
         )
-    if type(config) in PRETRAINED:
-        return PRETRAINED[type(config)](config, text, model_dir)
-    return build_model(config, len(text.source.vocabulary), len(text.target.vocabulary))
-
-
-def copy_pretrained_configs(config: ModelConfig, directory: Path) -> None:
-    """Copy the files that `build_for_text` needs from other directories into a model directory.
-
-    Raises:
-        CheckpointError: if one of these directories is missing or broken.
-        OSError: if a file cannot be written.
-    """
-    if isinstance(config, HfConfig | PretrainedConfig):
-        copy_configs(config.folders, directory)
+    return _model_class(config).build(config, text, model_dir)
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
     """Build a model without pre-trained parts. Parameters are initialized from PyTorch's global generator.
 
     Args:
-        config: A member of the union.
+        config: The configuration of a registered neural model.
         source_size: Size of the source vocabulary.
         target_size: Size of the target vocabulary.
     """
-    return MODELS[type(config)](config, source_size, target_size)
+    return _model_class(config)(config, source_size, target_size)
+
+
+def _model_class(config: ModelConfig) -> type[Any]:
+    part = MODELS.part_of(config)
+    assert part.is_neural, part
+    return part

@@ -30,6 +30,7 @@ from regard.models.base import (
     TranslationModel,
     target_step_mask,
 )
+from regard.models.registry import register_model
 from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
 from regard.models.transformer_config import TransformerConfig, check_transformer
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
@@ -68,6 +69,7 @@ class _PendingState(BatchedState):
     caches: tuple[BatchedState, ...]
 
 
+@register_model("transformer", TransformerConfig)
 class TransformerModel(TranslationModel):
     """The model that a `TransformerConfig` describes.
 

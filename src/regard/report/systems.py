@@ -19,13 +19,13 @@ from regard.decoding.analysis import force_decode_lines, tokens_to_words
 from regard.decoding.config import AlignmentConfig
 from regard.decoding.lines import LineResult, Translation, enumerate_lines
 from regard.decoding.linking import LayerAttention, attention_map, select_heads
-from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import Translator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.report.errors import ReceivedAttention, SentenceErrors, received_attention
 from regard.report.training_curves import Curves
 from regard.report.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
+from regard.smt.translator import PhraseTranslator
 
 __all__ = [
     "LinkFunction",

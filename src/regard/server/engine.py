@@ -20,7 +20,6 @@ from regard.api.phrase_based import (
 from regard.data.text import TextProcessor
 from regard.decoding.config import GenerationConfig
 from regard.decoding.lines import InputLine
-from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import Translator
 from regard.decoding.user_fertilities import check_fertility_support
@@ -29,6 +28,7 @@ from regard.models.base import TranslationModel
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.serializers import serialize_score, serialize_sentence
 from regard.smt.model import PhraseModel
+from regard.smt.translator import PhraseTranslator
 from regard.training.device import release_unused_memory
 
 if TYPE_CHECKING:

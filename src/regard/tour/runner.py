@@ -28,12 +28,12 @@ from regard.data.phrasebook import write_splits
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.lines import enumerate_lines
-from regard.decoding.phrase_translator import PhraseTranslator
 from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.experiment import MODEL_FILE, train
 from regard.run_config import RunConfig
 from regard.smt.model import PHRASE_DIR
+from regard.smt.translator import PhraseTranslator
 from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult

@@ -38,6 +38,7 @@ DEPENDENCY_DIRS = ("predictor", "pretrained")
 
 RESUMABLE_KEYS = (
     "output_dir",
+    "plugins",
     "device",
     "num_threads",
     "generation",
@@ -56,7 +57,7 @@ RESUMABLE_KEYS = (
 def is_resumable(key: str) -> bool:
     """Return whether an option, such as `training.max_epochs`, may change when a run is resumed."""
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
-    return path or any(key == name or key.startswith(f"{name}.") for name in RESUMABLE_KEYS)
+    return path or any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in RESUMABLE_KEYS)
 
 
 def fixed_options_checksum(config: Mapping[str, Any]) -> str:

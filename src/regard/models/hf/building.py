@@ -9,12 +9,21 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, SINK
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
-from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_decoder, load_encoder, load_seq2seq
+from regard.models.hf.folder import (
+    check_tokenizer_fit,
+    config_dirs,
+    copy_configs,
+    load_decoder,
+    load_encoder,
+    load_seq2seq,
+)
 from regard.models.hf.generation import GenerationSettings, read_generation_settings, to_constraints
 from regard.models.hf.layout import pretrained_side
 from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.registry import register_model
+from regard.models.system import TrainableSystem
 
-__all__ = ["build_hf", "decoder_prefix"]
+__all__ = ["HfSystem", "build_hf", "decoder_prefix"]
 
 
 def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
@@ -51,6 +60,23 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
 
 def _first_of(name: str, *configs: Any) -> int | None:
     return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)
+
+
+@register_model("hf", HfConfig)
+class HfSystem(TrainableSystem):
+    """A sequence-to-sequence model of a Hugging Face directory, or of an encoder and a language model."""
+
+    checks_own_weights = True
+
+    @classmethod
+    def build(cls, config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:
+        """Build the model; see `build_hf`."""
+        return build_hf(config, text, model_dir)
+
+    @classmethod
+    def copy_configs(cls, config: HfConfig, model_dir: Path) -> None:
+        """Copy the configurations of the pre-trained models."""
+        copy_configs(config.folders, model_dir)
 
 
 def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:

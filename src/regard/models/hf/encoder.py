@@ -11,14 +11,16 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear
 from regard.models.hf.bridge import AttentionSession, use_regard_attention, use_session
 from regard.models.hf.config import PretrainedConfig
-from regard.models.hf.folder import check_tokenizer_fit, config_dirs, load_encoder
+from regard.models.hf.folder import check_tokenizer_fit, config_dirs, copy_configs, load_encoder
 from regard.models.hf.layers import layer_groups
 from regard.models.hf.layout import InputLayout, pretrained_side
 from regard.models.hf.sizes import count_multiply_adds, max_positions
+from regard.models.registry import register_model
+from regard.models.system import TrainableSystem
 from regard.models.transformer import SourceEncoder, TransformerModel
 from regard.types import Float, Int, Tensor
 
-__all__ = ["HfEncoder", "build_pretrained"]
+__all__ = ["HfEncoder", "PretrainedEncoderSystem", "build_pretrained"]
 
 
 class HfEncoder(SourceEncoder):
@@ -67,6 +69,25 @@ class HfEncoder(SourceEncoder):
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""
         return layer_groups(self, [self.model], ["output_proj."])
+
+
+@register_model("pretrained", PretrainedConfig)
+class PretrainedEncoderSystem(TrainableSystem):
+    """A Transformer whose encoder is pre-trained."""
+
+    checks_own_weights = True
+
+    @classmethod
+    def build(
+        cls, config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
+    ) -> TransformerModel:
+        """Build the model; see `build_pretrained`."""
+        return build_pretrained(config, text, model_dir)
+
+    @classmethod
+    def copy_configs(cls, config: PretrainedConfig, model_dir: Path) -> None:
+        """Copy the configuration of the encoder."""
+        copy_configs(config.folders, model_dir)
 
 
 def build_pretrained(
