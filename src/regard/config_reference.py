@@ -3,6 +3,10 @@
 A table may have several kinds (`training.optimizer` is an Adam or an SGD configuration). Their options are
 merged: an option that several kinds share appears once, with its default for each kind where these differ. A
 table that repeats another one (`data.valid` has the options of `data.train`) refers to it.
+
+The label of a class is its kind. If a table has other classes for other kinds of the table above, the label
+is the kind of the table above, followed by a slash and the kind of the class if it has one: in
+`model.encoder`, `rnn/conv` is the convolutional encoder of a recurrent model.
 """
 
 import dataclasses
@@ -14,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.config import ConfigUnion, config_classes, dump_value, to_dict
+from regard.config import ConfigUnion, config_classes, dump_value, from_dict, to_dict
 from regard.errors import ConfigError
 from regard.registry import NamedRegistry
 
@@ -27,14 +31,15 @@ class Option:
 
     Attributes:
         name: The key.
-        type: Its type and range, as `int, from 1 to 256`.
-        defaults: The default as TOML for each kind of the table that has the option; None if it is required,
-            and an empty string if the option is unset by default. A table without kinds has the kind "".
-        help: The description for each kind.
+        types: The type and range for each label, as `int, from 1 to 256`. A table without kinds has the
+            label "".
+        defaults: The default as TOML for each label; None if the option is required, and an empty string if
+            it is unset by default.
+        help: The description for each label.
     """
 
     name: str
-    type: str
+    types: dict[str, str]
     defaults: dict[str, str | None]
     help: dict[str, str]
 
@@ -46,22 +51,27 @@ class OptionTable:
     Attributes:
         path: The dotted path; empty for the top level. A list of tables ends with `[]`.
         kinds: The values of its key `kind` with their descriptions; empty if it has no kinds.
-        default_kind: The kind of a table without the key `kind`; empty if the key is required or there are no
-            kinds.
+        kinds_only_for: The labels of the table above that allow a kind, for kinds that not all labels allow.
+        default_kinds: The kind of a table without the key `kind`, for each label of the table above.
         help: The description of the table.
         same_as: The path of an earlier table that has the same options.
         optional: Whether the table is absent by default. A table that is present then changes the run.
-        only_for: The kinds of the table above that have this table. Empty if all of them do.
+        may_be_empty: Whether no key of the table is required.
+        only_for: The labels of the table above that have this table. Empty if all of them do.
+        labels: The labels of the classes of the table.
         options: The options, in the order of the classes.
     """
 
     path: str
     kinds: dict[str, str] = field(default_factory=dict)
-    default_kind: str = ""
+    kinds_only_for: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    default_kinds: dict[str, str] = field(default_factory=dict)
     help: str = ""
     same_as: str | None = None
     optional: bool = False
+    may_be_empty: bool = False
     only_for: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     options: list[Option] = field(default_factory=list)
 
     def matching(self, text: str) -> "OptionTable":
@@ -103,7 +113,9 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
     first = next((table for table in found if table.path.replace("[]", "") == path), None)
     if first is not None and first.same_as is not None:
         origin = next(table for table in tables if table.path == first.same_as)
-        found = [dataclasses.replace(origin, path=first.path, help=first.help)]
+        found = [
+            dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))
+        ]
     if found:
         return found
     parent, _, last = path.rpartition(".")
@@ -128,6 +140,7 @@ def _tables(
         seen: The paths of the tables before, by their classes. It is updated.
     """
     key, path = tuple(cls for _, cls in members), table.path
+    table.labels = tuple(dict.fromkeys(label for label, _ in members))
     for _, cls in members:
         if (kind := _kind(cls)) is not None:
             table.kinds.setdefault(kind, _description(_field(cls, "kind")))
@@ -149,33 +162,91 @@ def _tables(
             table.options.append(_option(name, scalars))
         tables = [use for use in found if list(config_classes(use.hint))]
         if tables:
-            labels = tuple(dict.fromkeys(use.label for use in found))
+            inner = _inner_table(f"{path}.{name}" if path else name, tables)
             having = tuple(dict.fromkeys(use.label for use in tables))
-            listed = any(typing.get_origin(use.hint) in (tuple, list) for use in tables)
-            inner = f"{path}.{name}" if path else name
-            below.append(
-                (
-                    list(dict.fromkeys(_labeled(tables))),
-                    OptionTable(
-                        f"{inner}[]" if listed else inner,
-                        default_kind=_default_kind(tables[0].hint),
-                        help=_description(tables[0].entry),
-                        optional=any(type(None) in typing.get_args(use.hint) for use in tables),
-                        only_for=having if len(having) < len(members) or len(labels) > len(having) else (),
-                    ),
-                )
-            )
+            # Another class may have an option of the same name instead of the table.
+            if len(having) < len(table.labels):
+                inner.only_for = having
+            below.append((list(dict.fromkeys(_labeled(tables))), inner))
+    _shorten_labels(table)
     yield table
     for inner_members, inner_table in below:
         yield from _tables(inner_members, inner_table, seen)
 
 
-def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
-    """Yield the classes of a table with their labels.
+def _inner_table(path: str, uses: "list[_Use]") -> OptionTable:
+    """Return the table of a field, without its options.
 
-    The label is the kind of the class. If the table has other classes for other kinds of the table above, the
-    label begins with the kind of the table above.
+    Args:
+        path: The path of the table.
+        uses: The field in each class that has it, with the label of the class.
     """
+    labels = list(dict.fromkeys(use.label for use in uses))
+    allowed: dict[str, list[str]] = {}
+    defaults: dict[str, str] = {}
+    for use in uses:
+        kinds = [kind for cls in config_classes(use.hint) if (kind := _kind(cls)) is not None]
+        for kind in kinds:
+            allowed.setdefault(kind, []).append(use.label)
+        # A class that is the only one has no union that gives its kind.
+        default = kinds[0] if len(kinds) == 1 else _default_kind(use.hint)
+        if default:
+            defaults[use.label] = default
+    is_list = any(typing.get_origin(use.hint) in (tuple, list) for use in uses)
+    return OptionTable(
+        f"{path}[]" if is_list else path,
+        kinds_only_for={kind: tuple(found) for kind, found in allowed.items() if found != labels},
+        default_kinds=defaults,
+        help=_merged({use.label: _description(use.entry) for use in uses}),
+        optional=any(type(None) in typing.get_args(use.hint) for use in uses),
+        may_be_empty=_may_be_empty(uses[0].hint, defaults.get(uses[0].label)),
+    )
+
+
+def _may_be_empty(hint: Any, default_kind: str | None) -> bool:
+    """Return whether a table of a type hint may be empty.
+
+    Args:
+        hint: The type hint.
+        default_kind: The kind of a table without the key `kind`; None if its classes have no kinds.
+    """
+    for cls in config_classes(hint):
+        if _kind(cls) == default_kind:
+            try:
+                from_dict(cls, {})
+            except ConfigError:
+                return False
+            return True
+    return False
+
+
+def _shorten_labels(table: OptionTable) -> None:
+    """Remove the kinds of the table above from the labels, if the kinds of the table itself are enough."""
+    short = {label: label.rpartition("/")[2] for label in table.labels}
+    if not all("/" in label for label in table.labels):
+        return
+    for option in table.options:
+        # Classes of one kind must have the option with the same type, default and description, or lack it.
+        facts = {
+            (short[label], option.types.get(label), option.defaults.get(label), option.help.get(label))
+            for label in table.labels
+        }
+        if len(facts) > len(set(short.values())):
+            return
+    table.labels = tuple(dict.fromkeys(short.values()))
+    table.options = [
+        Option(
+            option.name,
+            {short[label]: text for label, text in option.types.items()},
+            {short[label]: text for label, text in option.defaults.items()},
+            {short[label]: text for label, text in option.help.items()},
+        )
+        for option in table.options
+    ]
+
+
+def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
+    """Yield the classes of a table with their labels, without the kind of the table above if it is not needed."""
     differ = len({tuple(config_classes(use.hint)) for use in uses}) > 1
     for use in uses:
         for cls in config_classes(use.hint):
@@ -206,12 +277,12 @@ def _default_kind(hint: Any) -> str:
 
 
 def _option(name: str, uses: list[_Use]) -> Option:
-    types = dict.fromkeys(
-        _type_name(use.hint) + _range(getattr(use.entry.default, "metadata", ())) for use in uses
-    )
     return Option(
         name,
-        " or ".join(types),
+        {
+            use.label: _type_name(use.hint) + _range(getattr(use.entry.default, "metadata", ()))
+            for use in uses
+        },
         {use.label: _default(use.entry) for use in uses},
         {use.label: _description(use.entry) for use in uses},
     )
@@ -263,39 +334,76 @@ def _type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def _shown_default(option: Option) -> str:
-    """Return the default as text, for each kind if they differ."""
-    texts = {kind: "required" if d is None else d or "unset" for kind, d in option.defaults.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
-    return ", ".join(f"{text} ({kind})" for kind, text in texts.items())
+def _groups(texts: dict[str, str]) -> dict[str, str]:
+    """Return the labels that share a text, separated by commas, for each text."""
+    groups: dict[str, list[str]] = {}
+    for label, text in texts.items():
+        groups.setdefault(text, []).append(label)
+    return {text: ", ".join(sharing) for text, sharing in groups.items()}
 
 
-def _note(option: Option, table: OptionTable) -> str:
-    """Return the labels of the classes that have an option, if not all classes of the table do."""
-    labels = {label for other in table.options for label in other.defaults}
-    return f"[{', '.join(option.defaults)}] " if len(option.defaults) < len(labels) else ""
+def _listed(texts: dict[str, str], separator: str) -> str:
+    """Return a text, or the different texts, each with its labels after it."""
+    groups = _groups(texts)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return separator.join(f"{text} ({labels})" for text, labels in groups.items())
 
 
-def _helps(option: Option) -> str:
-    """Return the description of an option; kinds that have the same one are listed together before it."""
-    kinds: dict[str, list[str]] = {}
-    for kind, text in option.help.items():
-        kinds.setdefault(text, []).append(kind)
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return " ".join(f"{', '.join(sharing)}: {text}" for text, sharing in kinds.items())
+def _merged(texts: dict[str, str]) -> str:
+    """Return a description, or the different descriptions, each with its labels before it."""
+    groups = _groups(texts)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return " ".join(f"{labels}: {text}" for text, labels in groups.items())
 
 
-def _heading(table: OptionTable) -> list[str]:
-    name = table.path.replace("[]", "")
-    lines = [f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"] if name else []
-    same = f"Same options as {table.same_as.replace('[]', '')}." if table.same_as is not None else ""
-    absent = "Absent by default." if table.optional else ""
-    having = f"[{', '.join(table.only_for)}]" if table.only_for else ""
-    parts = (having, table.help, absent, same)
-    text = " ".join(part for part in parts if part)
-    return [*lines, *([text] if text else [])]
+def _shown_defaults(option: Option, unset: str) -> dict[str, str]:
+    """Return the default for each label; `unset` if the option is not set."""
+    return {
+        label: "required" if value is None else value or unset for label, value in option.defaults.items()
+    }
+
+
+def _tag(labels: Iterable[str]) -> str:
+    """Return labels in brackets, followed by a space; empty if there are none."""
+    text = ", ".join(labels)
+    return f"[{text}] " if text else ""
+
+
+def _described(option: Option, table: OptionTable) -> str:
+    """Return the description of an option, after the labels that have it unless all of the table do."""
+    return _tag(option.defaults if len(option.defaults) < len(table.labels) else ()) + _merged(option.help)
+
+
+def _heading(table: OptionTable) -> str:
+    """Return the description of a table, with the notes that apply to it."""
+    notes = [_tag(table.only_for).strip(), table.help]
+    notes += [_label_note(label, table) for label in (*table.only_for, *table.labels) if "/" in label]
+    if table.optional:
+        enabled = "; an empty table enables it with its defaults" if table.may_be_empty else ""
+        notes.append(f"Absent by default{enabled}.")
+    if table.same_as is not None:
+        notes.append(f"Same options as {table.same_as.replace('[]', '')}.")
+    return " ".join(note for note in notes if note)
+
+
+def _label_note(label: str, table: OptionTable) -> str:
+    """Return the meaning of a label with several kinds, of a table or of the table above it."""
+    kinds = label.split("/")
+    parts = table.path.replace("[]", "").split(".")[: -1 if label in table.only_for else None]
+    # The last kind of the label is that of the table itself, the kinds before are those of the tables above.
+    paths = [".".join(parts[: len(parts) - i]) for i in reversed(range(len(kinds)))]
+    named = (f"{path}.kind = {json.dumps(kind)}" for path, kind in zip(paths, kinds, strict=True))
+    return f"{label}: {' and '.join(named)}."
+
+
+def _default_mark(kind: str, table: OptionTable) -> str:
+    """Return a mark for the default kind of a table; empty for other kinds."""
+    labels = [label for label, default in table.default_kinds.items() if default == kind]
+    if not labels:
+        return ""
+    return "(default)" if len(labels) == len(table.default_kinds) else f"(default of {', '.join(labels)})"
 
 
 def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:
@@ -306,21 +414,26 @@ def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list
         width: Columns to wrap descriptions at. Default: no wrapping, one line per option.
     """
     lines: list[str] = []
+
+    def add(text: str) -> None:
+        lines.extend([text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6))
+
     for table in tables:
         if not table.options and table.same_as is None and len(table.kinds) < 2:
             continue
-        head = _heading(table)
-        title = head[0] if table.path else ""
-        lines.append(title + ("  " + " ".join(head[1:]) if table.path and head[1:] else ""))
+        if table.path:
+            name = table.path.replace("[]", "")
+            title = f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"
+            add(f"{title}  {_heading(table)}".rstrip())
         for kind, help in table.kinds.items() if table.same_as is None and len(table.kinds) > 1 else ():
-            default = "  (default)" if kind == table.default_kind else ""
-            text = f"  kind = {json.dumps(kind)}{default}  {help}"
-            lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
+            mark = _default_mark(kind, table)
+            text = _tag(table.kinds_only_for.get(kind, ())) + help
+            add(f"  kind = {json.dumps(kind)}  {f'{mark}  ' if mark else ''}{text}")
         for option in table.options:
-            text = f"  {option.name} = {_shown_default(option)}  ({option.type})  "
-            text += _note(option, table) + _helps(option)
-            lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
-    return lines[1:] if lines and not lines[0] else lines
+            default = _listed(_shown_defaults(option, "unset"), ", ")
+            kind_of_value = _listed(option.types, "; ")
+            add(f"  {option.name} = {default}  ({kind_of_value})  {_described(option, table)}")
+    return lines
 
 
 def render_toml(tables: Iterable[OptionTable]) -> str:
@@ -329,12 +442,17 @@ def render_toml(tables: Iterable[OptionTable]) -> str:
     The options of other kinds than the first are marked with their kind.
     """
     lines: list[str] = []
+
+    def comment(text: str) -> None:
+        lines.extend(textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# "))
+
     for table in tables:
         if table.same_as is not None or (not table.options and not table.kinds):
             continue
         path = table.path
         if path:
-            lines += ["", *(textwrap.wrap(table.help, 100, initial_indent="# ", subsequent_indent="# "))]
+            lines.append("")
+            comment(_heading(table))
             name = path.replace("[]", "")
             # These tables stay comments: their presence alone would change the run.
             commented = "[]" in path or table.optional or bool(table.only_for) or len(table.kinds) > 1
@@ -343,17 +461,15 @@ def render_toml(tables: Iterable[OptionTable]) -> str:
             )
         if len(table.kinds) > 1:
             for kind, help in table.kinds.items():
-                lines += textwrap.wrap(help, 100, initial_indent="# ", subsequent_indent="# ")
-                lines.append(
-                    f"# kind = {json.dumps(kind)}" + ("  # default" if kind == table.default_kind else "")
-                )
+                comment(_tag(table.kinds_only_for.get(kind, ())) + help)
+                mark = _default_mark(kind, table).strip("()")
+                lines.append(f"# kind = {json.dumps(kind)}" + (f"  # {mark}" if mark else ""))
         for option in table.options:
-            note = _note(option, table) + _helps(option)
-            lines += textwrap.wrap(note, 100, initial_indent="# ", subsequent_indent="# ")
-            for kind, default in option.defaults.items():
-                mark = f"  # {kind}" if len(set(option.defaults.values())) > 1 else ""
-                value = "..." if default is None else default or "..."
-                lines.append(f"# {option.name} = {value}{mark}")
-                if not mark:
-                    break
+            comment(_described(option, table))
+            values = {
+                label: "..." if value is None else value or "..." for label, value in option.defaults.items()
+            }
+            groups = _groups(values)
+            for value, labels in groups.items():
+                lines.append(f"# {option.name} = {value}" + (f"  # {labels}" if len(groups) > 1 else ""))
     return "\n".join(lines).strip() + "\n"
