@@ -113,9 +113,7 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
     first = next((table for table in found if table.path.replace("[]", "") == path), None)
     if first is not None and first.same_as is not None:
         origin = next(table for table in tables if table.path == first.same_as)
-        found = [
-            dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))
-        ]
+        found = [dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))]
     if found:
         return found
     parent, _, last = path.rpartition(".")
@@ -246,7 +244,7 @@ def _shorten_labels(table: OptionTable) -> None:
 
 
 def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
-    """Yield the classes of a table with their labels, without the kind of the table above if it is not needed."""
+    """Yield the classes of a table with their labels; see the description of this module."""
     differ = len({tuple(config_classes(use.hint)) for use in uses}) > 1
     for use in uses:
         for cls in config_classes(use.hint):
