@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import pytest
 
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, option, read_config, to_dict
-from regard.config_reference import reference, render_text, render_toml, select_tables
+from regard.config_reference import reference, select_tables
+from regard.config_rendering import render_text, render_toml
 from regard.errors import ConfigError
 
 
