@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import pytest
 
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, option, read_config, to_dict
-from regard.config_reference import reference, render_text, render_toml, select_tables
+from regard.config_reference import reference, select_tables
+from regard.config_rendering import render_text, render_toml
 from regard.errors import ConfigError
 
 
@@ -170,6 +171,71 @@ def test_a_table_that_repeats_another_refers_to_it_and_is_shown_in_full_by_name(
     assert next(table for table in tables if table.path == "data.valid").same_as == "data.train[]"
     [shown] = select_tables(tables, "data.valid")
     assert {option.name for option in shown.options} >= {"source", "target"}
+
+
+@configclass
+class Shed:
+    """A table whose key `tree` allows other kinds than that of a garden."""
+
+    kind: Literal["shed"] = option(default="shed", help="A shed.")
+    tree: Elm = option(default=Elm, help="Its tree.")
+    height: float = option(default=1.0, help="Its height.", ge=1)
+
+
+@configclass
+class Park:
+    kind: Literal["park"] = option(default="park", help="A park.")
+    tree: Annotated[Oak | Elm, TaggedUnion("oak")] = option(default=Oak, help="Its best tree.")
+    height: float = option(default=2.0, help="Its height.", ge=0)
+
+
+@configclass
+class Town:
+    place: Annotated[Shed | Park, TaggedUnion("park")] = option(default=Park, help="A place.")
+    garden: Garden | None = option(default=None, help="A garden.")
+    corpus: Corpus | None = option(default=None, help="A corpus.")
+
+
+def test_values_that_differ_between_kinds_are_listed_with_their_kinds() -> None:
+    lines = render_text(select_tables(reference(Town), "place.height"))
+    assert (
+        lines[-1]
+        == "  height = 1.0 (shed), 2.0 (park)  (float, from 1 (shed); float, from 0 (park))  Its height."
+    )
+
+
+def test_kinds_that_only_some_kinds_of_the_table_above_allow_are_marked() -> None:
+    assert render_text(select_tables(reference(Town), "place.tree")) == [
+        "[place.tree]  shed: Its tree. park: Its best tree.",
+        '  kind = "elm"  (default of shed)  An elm.',
+        '  kind = "oak"  (default of park)  [park] An oak.',
+        '  bark = "rough"  (str)  [elm] Its bark.',
+        "  height = 3.0  (float, above 0)  [oak] Its height.",
+    ]
+
+
+def test_labels_of_two_kinds_are_explained() -> None:
+    from regard.run_config import RunConfig
+
+    tables = reference(RunConfig)
+    meaning = 'rnn/conv: model.kind = "rnn" and model.encoder.kind = "conv".'
+    for path in ("model.encoder", "model.encoder.position_encoding"):
+        assert meaning in render_text(select_tables(tables, path))[0]
+    # No other table needs such labels.
+    lines = render_text(table for table in tables if not table.path.startswith("model.encoder"))
+    assert not any("rnn/" in line for line in lines)
+
+
+def test_a_table_that_is_absent_by_default_states_whether_an_empty_one_enables_it() -> None:
+    lines = render_text(reference(Town))
+    assert "[garden]  A garden. Absent by default; an empty table enables it with its defaults." in lines
+    assert "[corpus]  A corpus. Absent by default. Same options as garden.corpora." in lines
+
+
+def test_an_option_keeps_its_kinds_when_it_is_printed_alone() -> None:
+    [bark] = render_text(table.matching("bark") for table in reference(Garden) if table.path == "tree")[-1:]
+    assert bark == '  bark = "rough"  (str)  [elm] Its bark.'
+    assert render_text(select_tables(reference(Garden), "tree.bark"))[-1] == bark
 
 
 def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:

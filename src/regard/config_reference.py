@@ -3,22 +3,27 @@
 A table may have several kinds (`training.optimizer` is an Adam or an SGD configuration). Their options are
 merged: an option that several kinds share appears once, with its default for each kind where these differ. A
 table that repeats another one (`data.valid` has the options of `data.train`) refers to it.
+
+The label of a class is its kind. If a table has other classes for other kinds of the table above, the label
+is the kind of the table above, followed by a slash and the kind of the class if it has one: in
+`model.encoder`, `rnn/conv` is the convolutional encoder of a recurrent model.
+
+`regard.config_rendering` prints the tables.
 """
 
 import dataclasses
 import json
-import textwrap
 import types
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.config import ConfigUnion, config_classes, dump_value, to_dict
+from regard.config import ConfigUnion, config_classes, dump_value, from_dict, to_dict
 from regard.errors import ConfigError
 from regard.registry import NamedRegistry
 
-__all__ = ["Option", "OptionTable", "reference", "render_text", "render_toml", "select_tables"]
+__all__ = ["Option", "OptionTable", "reference", "select_tables"]
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,15 @@ class Option:
 
     Attributes:
         name: The key.
-        type: Its type and range, as `int, from 1 to 256`.
-        defaults: The default as TOML for each kind of the table that has the option; None if it is required,
-            and an empty string if the option is unset by default. A table without kinds has the kind "".
-        help: The description for each kind.
+        types: The type and range for each label, as `int, from 1 to 256`. A table without kinds has the
+            label "".
+        defaults: The default as TOML for each label; None if the option is required, and an empty string if
+            it is unset by default.
+        help: The description for each label.
     """
 
     name: str
-    type: str
+    types: dict[str, str]
     defaults: dict[str, str | None]
     help: dict[str, str]
 
@@ -46,22 +52,27 @@ class OptionTable:
     Attributes:
         path: The dotted path; empty for the top level. A list of tables ends with `[]`.
         kinds: The values of its key `kind` with their descriptions; empty if it has no kinds.
-        default_kind: The kind of a table without the key `kind`; empty if the key is required or there are no
-            kinds.
-        help: The description of the table.
+        kinds_only_for: The labels of the table above that allow a kind, for kinds that not all labels allow.
+        default_kinds: The kind of a table without the key `kind`, for each label of the table above.
+        help: The description of the table for each label of the table above.
         same_as: The path of an earlier table that has the same options.
         optional: Whether the table is absent by default. A table that is present then changes the run.
-        only_for: The kinds of the table above that have this table. Empty if all of them do.
+        may_be_empty: Whether no key of the table is required.
+        only_for: The labels of the table above that have this table. Empty if all of them do.
+        labels: The labels of the classes of the table.
         options: The options, in the order of the classes.
     """
 
     path: str
     kinds: dict[str, str] = field(default_factory=dict)
-    default_kind: str = ""
-    help: str = ""
+    kinds_only_for: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    default_kinds: dict[str, str] = field(default_factory=dict)
+    help: dict[str, str] = field(default_factory=dict)
     same_as: str | None = None
     optional: bool = False
+    may_be_empty: bool = False
     only_for: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     options: list[Option] = field(default_factory=list)
 
     def matching(self, text: str) -> "OptionTable":
@@ -103,7 +114,7 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
     first = next((table for table in found if table.path.replace("[]", "") == path), None)
     if first is not None and first.same_as is not None:
         origin = next(table for table in tables if table.path == first.same_as)
-        found = [dataclasses.replace(origin, path=first.path, help=first.help)]
+        found = [dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))]
     if found:
         return found
     parent, _, last = path.rpartition(".")
@@ -128,6 +139,7 @@ def _tables(
         seen: The paths of the tables before, by their classes. It is updated.
     """
     key, path = tuple(cls for _, cls in members), table.path
+    table.labels = tuple(dict.fromkeys(label for label, _ in members))
     for _, cls in members:
         if (kind := _kind(cls)) is not None:
             table.kinds.setdefault(kind, _description(_field(cls, "kind")))
@@ -149,33 +161,91 @@ def _tables(
             table.options.append(_option(name, scalars))
         tables = [use for use in found if list(config_classes(use.hint))]
         if tables:
-            labels = tuple(dict.fromkeys(use.label for use in found))
+            inner = _inner_table(f"{path}.{name}" if path else name, tables)
             having = tuple(dict.fromkeys(use.label for use in tables))
-            listed = any(typing.get_origin(use.hint) in (tuple, list) for use in tables)
-            inner = f"{path}.{name}" if path else name
-            below.append(
-                (
-                    list(dict.fromkeys(_labeled(tables))),
-                    OptionTable(
-                        f"{inner}[]" if listed else inner,
-                        default_kind=_default_kind(tables[0].hint),
-                        help=_description(tables[0].entry),
-                        optional=any(type(None) in typing.get_args(use.hint) for use in tables),
-                        only_for=having if len(having) < len(members) or len(labels) > len(having) else (),
-                    ),
-                )
-            )
+            # Another class may have an option of the same name instead of the table.
+            if len(having) < len(table.labels):
+                inner.only_for = having
+            below.append((list(dict.fromkeys(_labeled(tables))), inner))
+    _shorten_labels(table)
     yield table
     for inner_members, inner_table in below:
         yield from _tables(inner_members, inner_table, seen)
 
 
-def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
-    """Yield the classes of a table with their labels.
+def _inner_table(path: str, uses: "list[_Use]") -> OptionTable:
+    """Return the table of a field, without its options.
 
-    The label is the kind of the class. If the table has other classes for other kinds of the table above, the
-    label begins with the kind of the table above.
+    Args:
+        path: The path of the table.
+        uses: The field in each class that has it, with the label of the class.
     """
+    labels = list(dict.fromkeys(use.label for use in uses))
+    allowed: dict[str, list[str]] = {}
+    defaults: dict[str, str] = {}
+    for use in uses:
+        kinds = [kind for cls in config_classes(use.hint) if (kind := _kind(cls)) is not None]
+        for kind in kinds:
+            allowed.setdefault(kind, []).append(use.label)
+        # A class that is the only one has no union that gives its kind.
+        default = kinds[0] if len(kinds) == 1 else _default_kind(use.hint)
+        if default:
+            defaults[use.label] = default
+    is_list = any(typing.get_origin(use.hint) in (tuple, list) for use in uses)
+    return OptionTable(
+        f"{path}[]" if is_list else path,
+        kinds_only_for={kind: tuple(found) for kind, found in allowed.items() if found != labels},
+        default_kinds=defaults,
+        help={use.label: _description(use.entry) for use in uses},
+        optional=any(type(None) in typing.get_args(use.hint) for use in uses),
+        may_be_empty=_may_be_empty(uses[0].hint, defaults.get(uses[0].label)),
+    )
+
+
+def _may_be_empty(hint: Any, default_kind: str | None) -> bool:
+    """Return whether a table of a type hint may be empty.
+
+    Args:
+        hint: The type hint.
+        default_kind: The kind of a table without the key `kind`; None if its classes have no kinds.
+    """
+    for cls in config_classes(hint):
+        if _kind(cls) == default_kind:
+            try:
+                from_dict(cls, {})
+            except ConfigError:
+                return False
+            return True
+    return False
+
+
+def _shorten_labels(table: OptionTable) -> None:
+    """Remove the kinds of the table above from the labels, if the kinds of the table itself are enough."""
+    short = {label: label.rpartition("/")[2] for label in table.labels}
+    if not all("/" in label for label in table.labels):
+        return
+    for option in table.options:
+        # Classes of one kind must have the option with the same type, default and description, or lack it.
+        facts = {
+            (short[label], option.types.get(label), option.defaults.get(label), option.help.get(label))
+            for label in table.labels
+        }
+        if len(facts) > len(set(short.values())):
+            return
+    table.labels = tuple(dict.fromkeys(short.values()))
+    table.options = [
+        Option(
+            option.name,
+            {short[label]: text for label, text in option.types.items()},
+            {short[label]: text for label, text in option.defaults.items()},
+            {short[label]: text for label, text in option.help.items()},
+        )
+        for option in table.options
+    ]
+
+
+def _labeled(uses: "list[_Use]") -> Iterator[tuple[str, type[Any]]]:
+    """Yield the classes of a table with their labels; see the description of this module."""
     differ = len({tuple(config_classes(use.hint)) for use in uses}) > 1
     for use in uses:
         for cls in config_classes(use.hint):
@@ -206,12 +276,12 @@ def _default_kind(hint: Any) -> str:
 
 
 def _option(name: str, uses: list[_Use]) -> Option:
-    types = dict.fromkeys(
-        _type_name(use.hint) + _range(getattr(use.entry.default, "metadata", ())) for use in uses
-    )
     return Option(
         name,
-        " or ".join(types),
+        {
+            use.label: _type_name(use.hint) + _range(getattr(use.entry.default, "metadata", ()))
+            for use in uses
+        },
         {use.label: _default(use.entry) for use in uses},
         {use.label: _description(use.entry) for use in uses},
     )
@@ -261,99 +331,3 @@ def _type_name(hint: Any) -> str:
         names = [name for one in metadata if isinstance(one, NamedRegistry) for name in one.names()]
         return " | ".join(json.dumps(name) for name in names) or _type_name(inner)
     return getattr(hint, "__name__", str(hint))
-
-
-def _shown_default(option: Option) -> str:
-    """Return the default as text, for each kind if they differ."""
-    texts = {kind: "required" if d is None else d or "unset" for kind, d in option.defaults.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
-    return ", ".join(f"{text} ({kind})" for kind, text in texts.items())
-
-
-def _note(option: Option, table: OptionTable) -> str:
-    """Return the labels of the classes that have an option, if not all classes of the table do."""
-    labels = {label for other in table.options for label in other.defaults}
-    return f"[{', '.join(option.defaults)}] " if len(option.defaults) < len(labels) else ""
-
-
-def _helps(option: Option) -> str:
-    """Return the description of an option; kinds that have the same one are listed together before it."""
-    kinds: dict[str, list[str]] = {}
-    for kind, text in option.help.items():
-        kinds.setdefault(text, []).append(kind)
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return " ".join(f"{', '.join(sharing)}: {text}" for text, sharing in kinds.items())
-
-
-def _heading(table: OptionTable) -> list[str]:
-    name = table.path.replace("[]", "")
-    lines = [f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"] if name else []
-    same = f"Same options as {table.same_as.replace('[]', '')}." if table.same_as is not None else ""
-    absent = "Absent by default." if table.optional else ""
-    having = f"[{', '.join(table.only_for)}]" if table.only_for else ""
-    parts = (having, table.help, absent, same)
-    text = " ".join(part for part in parts if part)
-    return [*lines, *([text] if text else [])]
-
-
-def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:
-    """Return the lines of the reference: for each table its name and one line per option.
-
-    Args:
-        tables: As `reference` or `select_tables` return them.
-        width: Columns to wrap descriptions at. Default: no wrapping, one line per option.
-    """
-    lines: list[str] = []
-    for table in tables:
-        if not table.options and table.same_as is None and len(table.kinds) < 2:
-            continue
-        head = _heading(table)
-        title = head[0] if table.path else ""
-        lines.append(title + ("  " + " ".join(head[1:]) if table.path and head[1:] else ""))
-        for kind, help in table.kinds.items() if table.same_as is None and len(table.kinds) > 1 else ():
-            default = "  (default)" if kind == table.default_kind else ""
-            text = f"  kind = {json.dumps(kind)}{default}  {help}"
-            lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
-        for option in table.options:
-            text = f"  {option.name} = {_shown_default(option)}  ({option.type})  "
-            text += _note(option, table) + _helps(option)
-            lines += [text] if width is None else textwrap.wrap(text, width, subsequent_indent=" " * 6)
-    return lines[1:] if lines and not lines[0] else lines
-
-
-def render_toml(tables: Iterable[OptionTable]) -> str:
-    """Return a commented TOML template: every option with its description, and its default commented out.
-
-    The options of other kinds than the first are marked with their kind.
-    """
-    lines: list[str] = []
-    for table in tables:
-        if table.same_as is not None or (not table.options and not table.kinds):
-            continue
-        path = table.path
-        if path:
-            lines += ["", *(textwrap.wrap(table.help, 100, initial_indent="# ", subsequent_indent="# "))]
-            name = path.replace("[]", "")
-            # These tables stay comments: their presence alone would change the run.
-            commented = "[]" in path or table.optional or bool(table.only_for) or len(table.kinds) > 1
-            lines.append(
-                ("# " if commented else "") + (f"[[{name}]]" if path.endswith("[]") else f"[{name}]")
-            )
-        if len(table.kinds) > 1:
-            for kind, help in table.kinds.items():
-                lines += textwrap.wrap(help, 100, initial_indent="# ", subsequent_indent="# ")
-                lines.append(
-                    f"# kind = {json.dumps(kind)}" + ("  # default" if kind == table.default_kind else "")
-                )
-        for option in table.options:
-            note = _note(option, table) + _helps(option)
-            lines += textwrap.wrap(note, 100, initial_indent="# ", subsequent_indent="# ")
-            for kind, default in option.defaults.items():
-                mark = f"  # {kind}" if len(set(option.defaults.values())) > 1 else ""
-                value = "..." if default is None else default or "..."
-                lines.append(f"# {option.name} = {value}{mark}")
-                if not mark:
-                    break
-    return "\n".join(lines).strip() + "\n"

@@ -94,7 +94,9 @@ class PretrainConfig:
     """All settings of a pre-training run."""
 
     output_dir: str | None = option(
-        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
+        default=None,
+        help="Output directory of the run. Default: `runs/NAME` in the current directory for a config file "
+        "`NAME.toml`.",
     )
     seed: int = option(
         default=1,

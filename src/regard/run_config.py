@@ -46,7 +46,9 @@ class RunConfig:
     """All settings of a run: data, model, training and search."""
 
     output_dir: str | None = option(
-        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
+        default=None,
+        help="Output directory of the run. Default: `runs/NAME` in the current directory for a config file "
+        "`NAME.toml`.",
     )
     seed: int = option(
         default=1,
@@ -73,15 +75,17 @@ class RunConfig:
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
     guided_alignment: GuidedAlignmentConfig | None = option(
         default=None,
-        help="Supervision of attention by word alignments (Chen et al., 2016). Default: no supervision.",
+        help="Supervision of attention by word alignments (Chen et al., 2016).",
     )
     sequence_loss: SequenceLossConfig | None = option(
         default=None,
-        help="Sequence-level training with sentence BLEU (Wu et al., 2018). Default: token-level loss only.",
+        help="Sequence-level training with sentence BLEU (Wu et al., 2018), from the first step on. Set "
+        "training.init_from to start from a trained model.",
     )
     fine_tuning: FineTuningConfig | None = option(
         default=None,
-        help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
+        help="Fine-tuning of the pre-trained layers of a model of kind hf or pretrained. Weights of "
+        "training.init_from do not count as pre-trained.",
     )
     generation: GenerationConfig = option(
         default=GenerationConfig, help="Default search settings for translation."

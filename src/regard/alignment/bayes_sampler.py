@@ -37,11 +37,12 @@ class BayesConfig:
     """The Bayesian HMM with fertilities."""
 
     kind: Literal["bayes"] = option(
-        default="bayes", help="The aligner: a Bayesian HMM with fertilities, trained by Gibbs sampling."
+        default="bayes", help="A Bayesian HMM with fertilities, trained by Gibbs sampling."
     )
     effort: float = option(
         default=1.0,
-        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities.",
+        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities, after "
+        "a quarter of it with Model 1 and a quarter with the HMM.",
         gt=0,
         le=1e4,
     )
@@ -59,7 +60,11 @@ class BayesConfig:
         le=1e6,
     )
     null_probability: float = option(
-        default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1
+        default=0.2,
+        help="Weight of no link in sampling. A link to a source word has the weight 1, multiplied by the "
+        "probabilities of its jumps.",
+        gt=0,
+        lt=1,
     )
 
     def passes(self, pairs: int) -> tuple[int, int, int]:

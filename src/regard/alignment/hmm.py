@@ -37,7 +37,7 @@ IBM1_ITERATIONS = 5
 class HMMConfig:
     """The HMM aligner."""
 
-    kind: Literal["hmm"] = option(default="hmm", help="The aligner: a hidden Markov model.")
+    kind: Literal["hmm"] = option(default="hmm", help="A hidden Markov model.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
     null_probability: float = option(
         default=0.2, help="Probability that a target word has no source word.", gt=0, lt=1

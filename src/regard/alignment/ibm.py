@@ -32,7 +32,7 @@ UNIFORM = -1.0
 class IBM1Config:
     """IBM Model 1."""
 
-    kind: Literal["ibm1"] = option(default="ibm1", help="The aligner: IBM Model 1.")
+    kind: Literal["ibm1"] = option(default="ibm1", help="IBM Model 1.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
     null_word: bool = option(default=True, help="Allow target words without a source word.")
     alpha: float = option(
@@ -48,7 +48,7 @@ class IBM1Config:
 class IBM2Config:
     """IBM Model 2 with a diagonal prior, as in fast_align."""
 
-    kind: Literal["ibm2"] = option(default="ibm2", help="The aligner: IBM Model 2 with a diagonal prior.")
+    kind: Literal["ibm2"] = option(default="ibm2", help="IBM Model 2 with a diagonal prior.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
     null_probability: float = option(
         default=0.08, help="Probability that a target word has no source word.", ge=0, lt=1

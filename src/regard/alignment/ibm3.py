@@ -43,7 +43,7 @@ FERTILITY_ALPHA = 1.0
 class IBM3Config:
     """IBM Model 3."""
 
-    kind: Literal["ibm3"] = option(default="ibm3", help="The aligner: IBM Model 3, with fertilities.")
+    kind: Literal["ibm3"] = option(default="ibm3", help="IBM Model 3, with fertilities.")
     iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
     hmm_iterations: int = option(
         default=5, help="Number of passes with the HMM before Model 3.", ge=1, le=10_000

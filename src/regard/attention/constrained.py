@@ -72,7 +72,8 @@ class ConstrainedAttentionConfig:
 
     kind: Literal["constrained"] = option(
         default="constrained",
-        help="Attention mechanism: no source token receives more attention than its fertility.",
+        help="Soft attention in which no source token receives more attention than its fertility "
+        "([data.fertility]).",
     )
     normalizer: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="Transformation of scores and bounds into weights."

@@ -35,9 +35,7 @@ __all__ = ["CoverageAttention", "CoverageAttentionConfig"]
 class CoverageAttentionConfig:
     """Soft attention with a coverage vector."""
 
-    kind: Literal["coverage"] = option(
-        default="coverage", help="Attention mechanism: soft attention with a coverage vector."
-    )
+    kind: Literal["coverage"] = option(default="coverage", help="Soft attention with a coverage vector.")
     normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
     score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORE_FUNCTION_HELP

@@ -54,7 +54,7 @@ class HardAttentionConfig:
 
     kind: Literal["hard"] = option(
         default="hard",
-        help="Attention mechanism: each source token is selected or not, trained with REINFORCE.",
+        help="A selection of source tokens, trained with REINFORCE.",
     )
     score_scale: float | None = option(
         default=None,

@@ -42,9 +42,7 @@ __all__ = ["LocalAttention", "LocalAttentionConfig", "LocalState"]
 class LocalAttentionConfig:
     """Local attention, over a window of source positions."""
 
-    kind: Literal["local"] = option(
-        default="local", help="Attention mechanism: an expectation over a window of source positions."
-    )
+    kind: Literal["local"] = option(default="local", help="An expectation over a window of source positions.")
     variant: Literal["monotonic", "predictive"] = option(
         default="predictive",
         help="Center of the window: the index of the time step (monotonic, local-m), or a position predicted "

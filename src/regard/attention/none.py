@@ -20,7 +20,8 @@ class NoAttentionConfig:
 
     kind: Literal["none"] = option(
         default="none",
-        help="No attention: the decoder receives the source only through its initial state.",
+        help="No attention: the decoder receives the source only through its initial state, or not at all "
+        'if model.kind is not "rnn".',
     )
 
 

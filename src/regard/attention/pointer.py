@@ -32,7 +32,8 @@ class PointerAttentionConfig:
 
     kind: Literal["pointer"] = option(
         default="pointer",
-        help="Attention mechanism: a pointer advanced by the target's steps; requires tokenizer `actions`.",
+        help="A pointer to one source position, advanced by steps in the target; requires model.kind = "
+        '"rnn" and the target tokenizer `actions`.',
     )
 
 

@@ -71,17 +71,20 @@ class PosteriorAttentionConfig:
 
     kind: Literal["posterior"] = option(
         default="posterior",
-        help="Attention mechanism: a mixture over source positions, updated by Bayes' rule after each token.",
+        help="A mixture over source positions, updated by Bayes' rule after each token.",
     )
     state_attention: Literal["posterior", "prior"] = option(
         default="posterior",
-        help="Distribution passed to the next step: posterior (Postr-Joint) or prior (Prior-Joint).",
+        help="Distribution passed to the next step, for input feeding and `coupling`: the posterior, mixed "
+        "with the prior by `posterior_weight` (posterior; Postr-Joint), or the prior (prior; "
+        "Prior-Joint).",
     )
     coupling: Coupling = option(
         default="none",
-        help="Dependence of the prior on the previous position a', in addition to the scores, or none. "
-        "proximity: a learned bias for each distance below 3 (Prox). monotonic: a learned bias that favors "
-        "positions after a' and decays with the distance (Mono). hard_monotonic: never before a'.",
+        help="Dependence of the prior on the previous position a', or none. proximity: one learned bias for "
+        "each distance from -2 to 2 (Prox). monotonic: a learned bias that favors positions after a' "
+        "and decays with the distance (Mono). hard_monotonic: no position before a'; requires "
+        "posterior_weight = 1 and top_k = 0.",
     )
     top_k: int = option(
         default=6,
@@ -91,8 +94,9 @@ class PosteriorAttentionConfig:
     )
     tail: Literal["mean", "renormalize", "drop"] = option(
         default="mean",
-        help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
-        "renormalization over the K (renormalize), or omission as in Eq. 7 (drop).",
+        help="Use of the source positions beyond the top K. mean: their mean under the prior is one more "
+        "context. renormalize: none; the prior of the K is renormalized. drop: none, as in Shankar & "
+        "Sarawagi (2019), Eq. 7.",
     )
     posterior_weight: float = option(
         default=0.5,

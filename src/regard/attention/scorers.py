@@ -43,8 +43,9 @@ __all__ = [
 ]
 
 SCORE_FUNCTION_HELP = (
-    "Score function of queries and source states. Default: scaled_bilinear; in multi-head attention "
-    "scaled_dot; in a convolutional model dot."
+    "Score of a query q and a source state h: q^T h (dot), q^T W h (bilinear) or v^T tanh(W h + U q + b) "
+    "(additive); scaled_dot and scaled_bilinear divide by the square root of the width of q. Default: "
+    "scaled_bilinear; in multi-head attention scaled_dot; in a convolutional or Hugging Face model dot."
 )
 SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
 

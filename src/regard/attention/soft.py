@@ -38,9 +38,7 @@ DEFAULT_FUSEDMAX_STRENGTH = 0.1
 class SoftAttentionConfig:
     """Soft attention, an expectation over all source positions."""
 
-    kind: Literal["soft"] = option(
-        default="soft", help="Attention mechanism: an expectation over the source positions."
-    )
+    kind: Literal["soft"] = option(default="soft", help="An expectation over the source positions.")
     normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
     fusedmax_strength: float = option(
         default=DEFAULT_FUSEDMAX_STRENGTH,

@@ -56,7 +56,7 @@ class VariationalAttentionConfig:
 
     kind: Literal["variational"] = option(
         default="variational",
-        help="Attention mechanism: a mixture over source positions, trained with an inference network.",
+        help="A mixture over source positions, trained with an inference network.",
     )
     estimator: Literal["enumerate", "reinforce", "gumbel"] = option(
         default="enumerate",

@@ -44,7 +44,8 @@ def config(
     from rich.console import Console
 
     from regard.config import dump_toml
-    from regard.config_reference import reference, render_text, render_toml, select_tables
+    from regard.config_reference import reference, select_tables
+    from regard.config_rendering import render_text, render_toml
     from regard.errors import ConfigError
     from regard.run_config import RunConfig, read_run_config
 

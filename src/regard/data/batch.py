@@ -137,7 +137,7 @@ class BatchConfig:
 
     batch_size: int = option(
         default=64,
-        help="Size of the batch of one step over all processes, in units of `batch_unit`.",
+        help="Size of a batch over all processes, in units of `batch_unit`.",
         ge=1,
         le=1_000_000,
     )

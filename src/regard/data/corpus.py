@@ -55,9 +55,19 @@ class CorpusConfig:
     their names.
     """
 
-    source: str | None = option(default=None, help="File of source sentences, plain or gzip.")
-    target: str | None = option(default=None, help="File of target sentences, parallel to `source`.")
-    tsv: str | None = option(default=None, help="Tab-separated file, instead of `source` and `target`.")
+    source: str | None = option(
+        default=None,
+        help="File of source sentences, one per line, plain or gzip. Relative paths start at the current "
+        "directory.",
+    )
+    target: str | None = option(
+        default=None, help="File of target sentences, parallel to `source`, plain or gzip."
+    )
+    tsv: str | None = option(
+        default=None,
+        help="Tab-separated file, plain or gzip, instead of `source` and `target`. It has no header, and "
+        "quotation marks are ordinary characters.",
+    )
     columns: tuple[Annotated[int, Field(le=1_000)], ...] = option(
         default=(1, 2),
         help="Columns of the file `tsv`, counted from 1. The last one is the target. The others are the "
@@ -67,12 +77,15 @@ class CorpusConfig:
     sampling_weight: float = option(
         default=1.0,
         help="Number of times that each pair is used per epoch. 2.0 uses each pair twice, 0.5 uses a random "
-        "half of the pairs.",
+        "half of the pairs, 1.5 each pair once and such a half again. The half is chosen anew in each "
+        "epoch.",
         gt=0,
         le=1e4,
     )
     source_prefix: str | None = option(
-        default=None, help="Token that is prepended to each source sentence, such as `<bt>`. Default: none."
+        default=None,
+        help="Token prepended to each source sentence after tokenization, such as `<bt>`. Translation does "
+        "not add it, but keeps it as one token at the start of a line. Default: none.",
     )
 
     def __post_init__(self) -> None:
@@ -98,23 +111,35 @@ class DataConfig:
 
     cache_dir: str | None = option(
         default=None,
-        help="Directory of the preprocessed data. Default: `prepared/` and the name of the configuration "
-        "file.",
+        help="Directory of the preprocessed data. Default: `prepared/NAME` in the current directory for a "
+        "config file `NAME.toml`.",
     )
-    train: tuple[CorpusConfig, ...] = option(help="Training corpora.", min_length=1)
-    valid: CorpusConfig = option(help="Validation corpus.")
-    test: CorpusConfig | None = option(default=None, help="Test corpus.")
+    train: tuple[CorpusConfig, ...] = option(help="Training corpora, one table per corpus.", min_length=1)
+    valid: CorpusConfig = option(
+        help="Validation corpus, required. Pairs with more than max(`max_length`, 1024) tokens on a side "
+        "are dropped. `source_prefix` and `sampling_weight` affect its perplexity, but not BLEU and "
+        "accuracy."
+    )
+    test: CorpusConfig | None = option(
+        default=None,
+        help="Corpus that `regard report` uses instead of data.valid, without `source_prefix` and "
+        "`sampling_weight`. It is preprocessed, but not used in training.",
+    )
     source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Source tokenizer.")
     target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Target tokenizer.")
     source_vocab_size: int | None = option(
         default=None,
-        help="Maximum size of the source vocabulary, without special symbols. Default: no limit.",
+        help="Maximum size of the source vocabulary, without special symbols, by decreasing frequency. With "
+        "`shared_vocab`: size of the common vocabulary, equal to `target_vocab_size`. Default: no "
+        "limit.",
         ge=1,
         le=10_000_000,
     )
     target_vocab_size: int | None = option(
         default=None,
-        help="Maximum size of the target vocabulary, without special symbols. Default: no limit.",
+        help="Maximum size of the target vocabulary, without special symbols, by decreasing frequency. With "
+        "`shared_vocab`: size of the common vocabulary, equal to `source_vocab_size`. Default: no "
+        "limit.",
         ge=1,
         le=10_000_000,
     )
@@ -137,7 +162,8 @@ class DataConfig:
     )
     fertility: FertilityConfig | None = option(
         default=None,
-        help="Maximum amount of attention that each source token may receive. Default: no limit and no sink.",
+        help="Maximum amount of attention that each source token may receive, which attention `constrained` "
+        "requires. Other kinds of attention use only the sink.",
     )
 
     def __post_init__(self) -> None:

@@ -59,7 +59,9 @@ class GuidedFertilityConfig:
     """The maximum fertility of each token in the word-aligned training text; 1 if it is never aligned."""
 
     kind: Literal["guided"] = option(
-        default="guided", help="The maximum fertility of each token in the word-aligned training text."
+        default="guided",
+        help="The maximum number of links that each vocabulary entry has in the training text, aligned with "
+        "the aligner `bayes`; at least 1.",
     )
     sink: bool = option(
         default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
@@ -77,18 +79,29 @@ class PredictedFertilityConfig:
 
     kind: Literal["predicted"] = option(
         default="predicted",
-        help="The fertilities of the word alignment in training, and those of a trained tagger in decoding.",
+        help="In training, the number of links of each token (at least 1), aligned with the aligner "
+        "`bayes`; in validation and translation, the prediction of a tagger trained on them.",
     )
-    slack: float = option(default=1.0, help="Slack that is added to every fertility.", ge=0, le=1e6)
+    slack: float = option(
+        default=1.0,
+        help="Slack that is added to every fertility, in training and in translation. 0 adds none.",
+        ge=0,
+        le=1e6,
+    )
     hidden_size: int = option(
-        default=256, help="Size of the embeddings and of the hidden states of the tagger.", ge=1, le=16_384
+        default=256,
+        help="Size of the embeddings and, per direction, of the hidden states of the tagger, a "
+        "bidirectional LSTM with two layers.",
+        ge=1,
+        le=16_384,
     )
     max_epochs: int = option(
         default=10, help="Maximum number of training epochs of the tagger.", ge=1, le=1_000_000
     )
     patience: int = option(
         default=2,
-        help="Number of consecutive epochs without a better F1 after which training of the tagger stops.",
+        help="Number of epochs in a row without a better F1, on data.valid and of fertilities other than 1, "
+        "after which training of the tagger stops.",
         ge=1,
         le=1_000_000,
     )

@@ -76,7 +76,11 @@ class CoveragePenaltyConfig:
     """Coverage penalty of Wu et al. (2016): a lower score if source words receive little attention."""
 
     weight: float = option(
-        default=0.0, help="Weight (beta) of the coverage penalty. 0 disables it.", ge=0, le=1e6
+        default=0.0,
+        help="Weight beta of the coverage penalty of Wu et al. (2016), added to the score: beta times the "
+        "sum over source tokens of log(min(attention, 1)). 0 disables it.",
+        ge=0,
+        le=1e6,
     )
     epsilon: float = option(
         default=0.1,
@@ -103,14 +107,15 @@ class SearchSchemeConfig:
 
     stopping: Literal["heuristic", "exact", "first_n"] = option(
         default="heuristic",
-        help="Criterion for stopping the search of a sentence. heuristic: no unfinished hypothesis scores "
-        "higher than the n-best finished ones. exact: none could score higher even at the maximum length "
-        "without further loss of probability (slow). first_n: `num_return` hypotheses are finished "
-        "(`beam_size` with `hf_compatible`).",
+        help="Criterion for stopping the search of a sentence, where N is `num_return` (`beam_size` with "
+        "`hf_compatible`). heuristic: no unfinished hypothesis scores higher than the worst of the N "
+        "best finished ones. exact: none could, even at the maximum length without further loss of "
+        "probability (slow). first_n: N hypotheses are finished.",
     )
     hf_compatible: bool = option(
         default=False,
-        help="Compute lengths and scores and stop as `generate` of transformers does. Models loaded from a "
+        help='Lengths and scores as in `generate` of transformers, whose early_stopping = false, "never" '
+        "and true correspond to `stopping` = heuristic, exact and first_n. Models loaded from a "
         "Hugging Face directory use this.",
     )
     forced_eos: bool = option(

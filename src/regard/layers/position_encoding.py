@@ -23,21 +23,19 @@ _MIN_CACHED_POSITIONS = 256  # minimum number of positions in a cached table
 class SinusoidalPositionConfig:
     """Sinusoidal position encoding."""
 
-    kind: Literal["sinusoidal"] = option(
-        default="sinusoidal", help="Position encoding: sines and cosines, for any length."
-    )
+    kind: Literal["sinusoidal"] = option(default="sinusoidal", help="Sines and cosines, for any length.")
 
 
 @configclass
 class LearnedPositionConfig:
     """Learned position encoding."""
 
-    kind: Literal["learned"] = option(
-        default="learned", help="Position encoding: one learned vector per position."
-    )
+    kind: Literal["learned"] = option(default="learned", help="One learned vector per position.")
     max_length: int = option(
         default=512,
-        help="Number of positions, the maximum number of tokens of a sentence.",
+        help="Number of learned positions: maximum number of tokens of a sentence, including the sink or "
+        "the end symbol. Longer ones are an error in training and yield an empty line and a warning in "
+        "translation.",
         ge=1,
         le=100_000,
     )

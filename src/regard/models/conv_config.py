@@ -28,7 +28,7 @@ class ConvSideConfig:
 class ConvConfig:
     """A convolutional model. The defaults are those of Gehring et al. (2017), Section 5.1 (En-Ro)."""
 
-    kind: Literal["conv"] = option(default="conv", help="The model: a convolutional encoder-decoder.")
+    kind: Literal["conv"] = option(default="conv", help="A convolutional encoder-decoder.")
     embedding_size: int = option(
         default=512,
         help="Size of the embeddings, of the attention queries and of the output layer's input.",
@@ -42,12 +42,13 @@ class ConvConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of every decoder layer; its score function defaults to dot here. A "
-        "mechanism with several contexts, or one that samples, is used only in the last layer, with soft "
-        "attention in the layers below.",
+        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
+        "only in the last layer, with soft attention in the layers below.",
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
-        default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
+        default=(),
+        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
+        "instead of [model.attention].",
     )
     dropout: float = option(
         default=0.1,

@@ -30,7 +30,11 @@ __all__ = ["ConvEncoder", "ConvEncoderConfig"]
 class ConvEncoderConfig:
     """A convolutional encoder with two stacks."""
 
-    kind: Literal["conv"] = option(default="conv", help="The encoder: two stacks of convolutions.")
+    kind: Literal["conv"] = option(
+        default="conv",
+        help="Two stacks of convolutions, which compute the attention keys and the values (Gehring et al., "
+        "2017a).",
+    )
     num_layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
     num_value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
     hidden_size: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)

@@ -41,8 +41,9 @@ class RnnDecoderConfig:
     )
     state_init: StateInitKind = option(
         default="copy",
-        help="Initial state: copy the encoder's final states, compute it from them with a tanh layer "
-        "(dense), learn it (learned), or zero.",
+        help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
+        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros. With encoder "
+        "`conv`, copy is not possible, and dense uses the mean of the values.",
     )
 
 
@@ -50,11 +51,13 @@ class RnnDecoderConfig:
 class RnnConfig:
     """A recurrent encoder-decoder."""
 
-    kind: Literal["rnn"] = option(default="rnn", help="The model: a recurrent encoder-decoder.")
+    kind: Literal["rnn"] = option(default="rnn", help="A recurrent encoder-decoder.")
     embedding_size: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
     encoder: LstmEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
     decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
-    attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
+    attention: AttentionConfig = option(
+        default=SoftAttentionConfig, help="Attention mechanism of the decoder."
+    )
     dropout: float = option(
         default=0.3,
         help="Dropout probability on the input of the output layer and of each recurrent layer except the "

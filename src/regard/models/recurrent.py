@@ -34,7 +34,7 @@ StateInitKind = Literal["copy", "dense", "learned", "zero"]
 class RnnEncoderConfig:
     """The recurrent encoder."""
 
-    kind: Literal["rnn"] = option(default="rnn", help="The encoder: a recurrent network.")
+    kind: Literal["rnn"] = option(default="rnn", help="A recurrent network.")
     num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
     hidden_size: int = option(
         default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384

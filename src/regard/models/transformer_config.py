@@ -39,7 +39,7 @@ class TransformerSideConfig:
 class TransformerConfig:
     """A Transformer. The defaults are the base model of Vaswani et al. (2017), Table 3."""
 
-    kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
+    kind: Literal["transformer"] = option(default="transformer", help="A Transformer.")
     d_model: int = option(
         default=512, help="Model dimension (d_model), a multiple of `num_heads`.", ge=2, le=16_384
     )
@@ -57,11 +57,13 @@ class TransformerConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of every decoder layer. A mechanism with several contexts, or one that "
-        "samples, is used only in the last layer, with soft attention in the layers below.",
+        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
+        "only in the last layer, with soft attention in the layers below.",
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
-        default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
+        default=(),
+        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
+        "instead of [model.attention].",
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1

@@ -30,7 +30,7 @@ class TuningConfig:
 class PhraseConfig:
     """Phrase-based translation (Koehn et al., 2003)."""
 
-    kind: Literal["phrase"] = option(default="phrase", help="Model: phrase-based translation.")
+    kind: Literal["phrase"] = option(default="phrase", help="A phrase-based model (Koehn et al., 2003).")
     aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")
     lowercase: bool = option(default=True, help="Whether the aligner lowercases the text.")
     max_phrase_length: int = option(
@@ -59,8 +59,12 @@ class PhraseConfig:
     )
     distortion_limit: int = option(
         default=6,
-        help="Maximum distance of a reordering jump in source words.",
+        help="Maximum distance of a reordering jump in source words. 0 translates without reordering.",
         ge=0,
         le=MAX_DISTORTION_LIMIT,
     )
-    tuning: TuningConfig = option(default=TuningConfig, help="Tuning of the feature weights.")
+    tuning: TuningConfig = option(
+        default=TuningConfig,
+        help="Tuning of the feature weights by minimum error rate training (Och, 2003), for BLEU on "
+        "data.valid.",
+    )

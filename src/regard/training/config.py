@@ -17,15 +17,16 @@ class ValidationConfig:
 
     every_steps: int | None = option(
         default=None,
-        help="Interval between validations in steps. Default: validate at the end of every epoch.",
+        help="Interval between validations in steps, instead of a validation at the end of every epoch. "
+        "Default: at the end of every epoch.",
         ge=1,
         le=1_000_000_000,
     )
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity",
         help="Metric that selects the best model and drives early stopping and the plateau schedule: "
-        "perplexity per token, BLEU of greedy translations, or accuracy (fraction of greedy translations "
-        "that equal their reference).",
+        "perplexity per token, sacreBLEU of greedy translations as plain text (bleu), or percentage of "
+        "greedy translations whose text equals the reference (accuracy).",
     )
     early_stopping_patience: int | None = option(
         default=None,
@@ -98,7 +99,11 @@ class TrainingConfig(BatchConfig, StopConfig):
     """The options of training, with those of batches and of the limits of the run."""
 
     gradient_accumulation: int = option(
-        default=1, help="Number of batches whose gradients are accumulated in a step.", ge=1, le=100_000
+        default=1,
+        help="Number of batches of `batch_size` whose gradients are accumulated in a step. 1: no "
+        "accumulation.",
+        ge=1,
+        le=100_000,
     )
     optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
     lr_scheduler: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
@@ -113,11 +118,14 @@ class TrainingConfig(BatchConfig, StopConfig):
         default="float32", help="Precision of matrix multiplications; parameters stay in float32."
     )
     freeze: tuple[str, ...] = option(
-        default=(), help="Parameters that are not trained, as patterns of names: `encoder.*`."
+        default=(),
+        help="Parameters that are not trained, as shell patterns of their names, such as `encoder.*`. A "
+        "pattern without a match gives an error that lists all names. Default: none.",
     )
     init_from: str | None = option(
         default=None,
-        help="Model directory or weight file that initializes the model; its attention mechanism may differ. "
+        help="Model directory or weight file that initializes the model; vocabularies and sizes must be "
+        "equal. Attention parameters that it lacks or that have another shape there are random. "
         "Default: random initialization.",
     )
     validation: ValidationConfig = option(default=ValidationConfig, help="Validation and early stopping.")

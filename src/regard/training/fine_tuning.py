@@ -30,8 +30,8 @@ class FineTuningConfig:
     )
     unfreeze_every: int = option(
         default=0,
-        help="Number of steps after which one more layer is unfrozen, from the output down. "
-        "0 unfreezes all layers at once.",
+        help="Interval in steps at which one more layer is unfrozen, from the output down to the "
+        "embeddings, starting right after `freeze_steps`. 0 unfreezes all layers at once.",
         ge=0,
         le=1_000_000_000,
     )

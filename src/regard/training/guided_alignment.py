@@ -34,13 +34,15 @@ class GuidedAlignmentConfig:
 
     links: str | None = option(
         default=None,
-        help="File of word links (i-j) as written by `regard align`, one line per training pair. "
-        "Default: the tokens of the training text are aligned automatically.",
+        help="File of word links (i-j, from 0) as written by `regard align`, one line per pair of all "
+        "training corpora in their order. Default: the tokens of the training text are aligned with "
+        "the aligner `bayes`.",
     )
     units: LinkUnit = option(
         default="words",
-        help="Unit of the indices in the file: words, whose links apply to each of their subword tokens, or "
-        "the tokens of the model.",
+        help="Unit of the indices in the file: words of the tokenizer, whose links apply to each of their "
+        "tokens (Moses tokens for moses and bpe, words between spaces for sentencepiece), or tokens of "
+        "the model.",
     )
     weight: float = option(
         default=1.0,

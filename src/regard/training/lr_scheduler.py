@@ -23,7 +23,7 @@ __all__ = [
 class ConstantConfig:
     """A constant learning rate after an optional linear warm-up."""
 
-    kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
+    kind: Literal["constant"] = option(default="constant", help="A constant learning rate.")
     warmup_steps: int = option(
         default=0,
         help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
@@ -38,7 +38,7 @@ class InverseSqrtConfig:
     """Linear warm-up to the learning rate, then inverse square root of the step (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_sqrt"] = option(
-        default="inverse_sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
+        default="inverse_sqrt", help="A linear warm-up, then the inverse square root of the step."
     )
     warmup_steps: int = option(
         default=4000,
@@ -53,14 +53,15 @@ class PlateauConfig:
     """A learning rate that is reduced when the validation metric stops improving."""
 
     kind: Literal["plateau"] = option(
-        default="plateau", help="Schedule: reduce the learning rate when validation stops improving."
+        default="plateau", help="A reduction of the learning rate when validation stops improving."
     )
     factor: float = option(
         default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
     )
     patience: int = option(
         default=1,
-        help="Number of validations in a row without improvement before a reduction.",
+        help="Number of validations in a row without improvement after which the learning rate is reduced. "
+        "1: at the first.",
         ge=1,
         le=1_000_000,
     )
@@ -72,7 +73,11 @@ class PlateauConfig:
         le=1_000_000_000,
     )
     min_factor: float = option(
-        default=1e-3, help="Minimum factor of the learning rate, in [0, 1].", ge=0, le=1
+        default=1e-3,
+        help="Minimum learning rate as a fraction of `learning_rate`; training continues at the minimum. 0: "
+        "no minimum.",
+        ge=0,
+        le=1,
     )
 
 
@@ -85,7 +90,7 @@ class ExponentialConfig:
     """
 
     kind: Literal["exponential"] = option(
-        default="exponential", help="Schedule: reduce the learning rate after every epoch from some epoch on."
+        default="exponential", help="A reduction of the learning rate after every epoch from some epoch on."
     )
     factor: float = option(
         default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1

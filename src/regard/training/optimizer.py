@@ -36,7 +36,7 @@ LossNormalization = Literal["tokens", "sentences"]
 class AdamConfig:
     """Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
-    kind: Literal["adam"] = option(default="adam", help="Optimizer: Adam.")
+    kind: Literal["adam"] = option(default="adam", help="Adam (Kingma & Ba, 2015).")
     learning_rate: float = option(
         default=1e-3, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
     )
@@ -65,7 +65,7 @@ class AdamConfig:
 class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
-    kind: Literal["sgd"] = option(default="sgd", help="Optimizer: stochastic gradient descent.")
+    kind: Literal["sgd"] = option(default="sgd", help="Stochastic gradient descent.")
     learning_rate: float = option(
         default=1.0, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
     )

@@ -23,7 +23,8 @@ class ActionsConfig:
     """Characters to write and steps along the source."""
 
     kind: Literal["actions"] = option(
-        default="actions", help="Characters to write and steps along the source, for attention `pointer`."
+        default="actions",
+        help="Characters to write and steps along the source, only for the target with attention `pointer`.",
     )
 
 

@@ -33,7 +33,9 @@ MAX_CACHE_SIZE = 200_000
 class BytePairConfig:
     """Byte pair encoding of words."""
 
-    kind: Literal["bpe"] = option(default="bpe", help="Byte pair encoding (Sennrich et al., 2016).")
+    kind: Literal["bpe"] = option(
+        default="bpe", help="Byte pair encoding of Moses tokens (Sennrich et al., 2016)."
+    )
     language: str = option(
         default="en",
         help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
@@ -42,7 +44,11 @@ class BytePairConfig:
     num_merges: int = option(
         default=32_000, help="Maximum number of merge operations to learn.", ge=0, le=1_000_000
     )
-    joint: bool = option(default=True, help="Learn the merges on source and target text together.")
+    joint: bool = option(
+        default=True,
+        help="Learn one subword model from the source and target text of all training corpora; both "
+        "tokenizer tables must then be equal, except for `language`. false: one model per side.",
+    )
     tokenized: bool = option(
         default=False,
         help="Whether the text is already tokenized. If true, words are split at white space, not by the "

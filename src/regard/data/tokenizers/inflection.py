@@ -27,7 +27,8 @@ class InflectionConfig:
 
     kind: Literal["inflection"] = option(
         default="inflection",
-        help="The characters of a lemma and, after a tab, one token per morphological feature.",
+        help="The characters of a lemma and, after a tab, one token per morphological feature. Features are "
+        "separated by commas, semicolons or spaces.",
     )
 
 

@@ -32,7 +32,7 @@ class PretrainedTokenizerConfig:
     """A pre-trained Hugging Face tokenizer."""
 
     kind: Literal["pretrained"] = option(
-        default="pretrained", help="A pre-trained Hugging Face tokenizer. Requires the extra `hf`."
+        default="pretrained", help="A pre-trained Hugging Face tokenizer; requires the extra `hf`."
     )
     path: str = option(help="Directory of the Hugging Face tokenizer.")
     language: str | None = option(
@@ -41,7 +41,9 @@ class PretrainedTokenizerConfig:
         "tgt_lang in the files of the tokenizer.",
     )
     prefix: str = option(
-        default="", help="Text that is prepended to each source line, such as the task prefix of T5."
+        default="",
+        help="Text prepended to each source line in training and translation, such as the task prefix of "
+        "T5; ignored on the target side. Default: none.",
     )
 
 

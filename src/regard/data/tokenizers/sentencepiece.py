@@ -52,7 +52,11 @@ class SentencePieceConfig:
         ge=1,
         le=1_000_000,
     )
-    joint: bool = option(default=True, help="Train one model on source and target text together.")
+    joint: bool = option(
+        default=True,
+        help="Learn one subword model from the source and target text of all training corpora; both "
+        "tokenizer tables must then be equal, except for `language`. false: one model per side.",
+    )
     character_coverage: float | None = option(
         default=None,
         help="Fraction of the characters of the text that get a token of their own. Default: 1, or 0.9995 "
@@ -64,7 +68,13 @@ class SentencePieceConfig:
         default=True,
         help="Encode characters without a token as bytes. If false, they are unknown tokens.",
     )
-    seed: int = option(default=1, help="Random seed of the training.", ge=0, le=4_294_967_295)
+    seed: int = option(
+        default=1,
+        help="Random seed of SentencePiece training, independent of the seed of the run. Neither model type "
+        "uses random numbers at present.",
+        ge=0,
+        le=4_294_967_295,
+    )
     max_training_lines: int = option(
         default=500_000,
         help="Maximum number of lines per language for training, evenly spaced in the corpora.",

@@ -45,7 +45,9 @@ class WordsTokenizer(Tokenizer):
 class CharactersConfig:
     """Single characters; a space is represented by U+2581."""
 
-    kind: Literal["characters"] = option(default="characters", help="Single characters.")
+    kind: Literal["characters"] = option(
+        default="characters", help="Single characters; a space is a token, too."
+    )
 
 
 class CharactersTokenizer(Tokenizer):

@@ -17,7 +17,7 @@ __all__ = ["HfConfig", "PretrainedConfig"]
 class HfConfig:
     """A Hugging Face sequence-to-sequence model, or an encoder combined with a language model."""
 
-    kind: Literal["hf"] = option(default="hf", help="The model: a Hugging Face model (extra `hf`).")
+    kind: Literal["hf"] = option(default="hf", help="A Hugging Face model; requires the extra `hf`.")
     path: str | None = option(
         default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
     )
@@ -30,11 +30,13 @@ class HfConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of the decoder. Soft attention with softmax is the pre-trained one.",
+        help="Attention mechanism of the layers in `attention_layers`: soft (with softmax, the pre-trained "
+        "one), coverage, constrained or local.",
     )
     attention_layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
-        help="Decoder layers that use `attention`, counted from 0; -1 is the last. Default: all layers.",
+        help="Decoder layers that use [model.attention], counted from 0; -1 is the last. The other layers "
+        "use softmax attention. []: all layers.",
     )
 
     def __post_init__(self) -> None:
@@ -62,7 +64,7 @@ class PretrainedConfig:
     """A pre-trained Hugging Face encoder with a new Transformer decoder."""
 
     kind: Literal["pretrained"] = option(
-        default="pretrained", help="The model: a pre-trained encoder (extra `hf`) with a new decoder."
+        default="pretrained", help="A pre-trained encoder with a new decoder; requires the extra `hf`."
     )
     encoder_path: str = option(
         help="Directory of the encoder: a model of the BERT family, or a sequence-to-sequence model."
@@ -83,10 +85,14 @@ class PretrainedConfig:
         help="Layer normalization after each residual sum (post), or before each sublayer (pre).",
     )
     attention: AttentionConfig = option(
-        default=SoftAttentionConfig, help="Attention mechanism of every decoder layer."
+        default=SoftAttentionConfig,
+        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
+        "only in the last layer, with soft attention in the layers below.",
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
-        default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
+        default=(),
+        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
+        "instead of [model.attention].",
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
