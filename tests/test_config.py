@@ -273,5 +273,9 @@ def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than
         assert len(dataclasses.fields(cls)) <= 12 or cls.__name__ in composed, cls
         import typing
 
-        todo += [c for hint in typing.get_type_hints(cls).values() for c in config_classes(hint)]
+        todo += [
+            c
+            for hint in typing.get_type_hints(cls, include_extras=True).values()
+            for c in config_classes(hint)
+        ]
     assert len(seen) > 8
