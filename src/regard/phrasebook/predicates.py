@@ -1,10 +1,10 @@
 """Generation of predicatives of `sein`, `werden` and `bleiben`: adjectives, comparisons, nouns, places."""
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, RandomChoices, zipf_distribution
-from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.noun_phrases import (
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adverbials import Adverbials
+from regard.phrasebook.lexicon import Adjective, Distribution, Lexicon, RandomChoices, zipf_distribution
+from regard.phrasebook.morphology_en import article
+from regard.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     EIN,
     KEIN,
@@ -12,7 +12,7 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrases,
     exclude_each_other,
 )
-from regard.data.phrasebook.pair import Phrase, Token, Word
+from regard.phrasebook.pair import Phrase, Token, Word
 
 __all__ = ["Predicates"]
 

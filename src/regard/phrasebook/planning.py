@@ -1,11 +1,11 @@
 """Joint choice of tense, modal verb and time adverbial of a clause, which depend on each other."""
 
-from regard.data.phrasebook.adverbials import Adverbials, Time
-from regard.data.phrasebook.constraints import ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb
-from regard.data.phrasebook.noun_phrases import NounPhrase
-from regard.data.phrasebook.pair import Word
-from regard.data.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
+from regard.phrasebook.adverbials import Adverbials, Time
+from regard.phrasebook.constraints import ClauseConstraints
+from regard.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb
+from regard.phrasebook.noun_phrases import NounPhrase
+from regard.phrasebook.pair import Word
+from regard.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
 
 __all__ = ["Planner"]
 

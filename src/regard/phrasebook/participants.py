@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, RandomChoices
-from regard.data.phrasebook.noun_phrases import (
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
+from regard.phrasebook.lexicon import Distribution, RandomChoices
+from regard.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
     EIN,
@@ -18,7 +18,7 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrase,
     NounPhrases,
 )
-from regard.data.phrasebook.pair import Word
+from regard.phrasebook.pair import Word
 
 __all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adjectives import OPPOSITES
-from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
-from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.pair import Phrase, Token, Word
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adjectives import OPPOSITES
+from regard.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
+from regard.phrasebook.morphology_en import article
+from regard.phrasebook.pair import Phrase, Token, Word
 
 __all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "contract", "coordinate"]
 

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.clauses import Order, order_clause
-from regard.data.phrasebook.constraints import QUESTION, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution
-from regard.data.phrasebook.main_clauses import MainClauses
-from regard.data.phrasebook.noun_phrases import WELCH, NounPhrase
-from regard.data.phrasebook.pair import Phrase, Word, concatenate, linked_phrase, word_phrase
-from regard.data.phrasebook.verb_group import Plan, Tense
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.clauses import Order, order_clause
+from regard.phrasebook.constraints import QUESTION, ClauseConstraints
+from regard.phrasebook.lexicon import Distribution
+from regard.phrasebook.main_clauses import MainClauses
+from regard.phrasebook.noun_phrases import WELCH, NounPhrase
+from regard.phrasebook.pair import Phrase, Word, concatenate, linked_phrase, word_phrase
+from regard.phrasebook.verb_group import Plan, Tense
 
 __all__ = ["Questions"]
 

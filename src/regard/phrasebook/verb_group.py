@@ -7,10 +7,10 @@ of the source.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.data.phrasebook.lexicon import Modal, Verb
-from regard.data.phrasebook.morphology_de import HABEN, SEIN, WERDEN, Conjugation
-from regard.data.phrasebook.morphology_en import BE, EnglishVerb, english_verb
-from regard.data.phrasebook.pair import Token, Word
+from regard.phrasebook.lexicon import Modal, Verb
+from regard.phrasebook.morphology_de import HABEN, SEIN, WERDEN, Conjugation
+from regard.phrasebook.morphology_en import BE, EnglishVerb, english_verb
+from regard.phrasebook.pair import Token, Word
 
 __all__ = ["COPULAS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.lexicon import Distribution, FixedExpression, Lexicon, RandomChoices
-from regard.data.phrasebook.noun_phrases import (
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.lexicon import Distribution, FixedExpression, Lexicon, RandomChoices
+from regard.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
     EIN,
@@ -14,7 +14,7 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrases,
     contract,
 )
-from regard.data.phrasebook.pair import Phrase, Token, Word, linked_phrase
+from regard.phrasebook.pair import Phrase, Token, Word, linked_phrase
 
 __all__ = ["Adverbials", "Time"]
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from regard.cli.phrasebook import phrasebook
 from regard.data.links import parse_gold_links
-from regard.data.phrasebook import (
+from regard.errors import DataError, UsageError
+from regard.phrasebook import (
     SPLITS,
     CorpusPair,
     generate,
@@ -21,9 +22,8 @@ from regard.data.phrasebook import (
     split_of,
     write_splits,
 )
-from regard.data.phrasebook.lexicon import lexicon
-from regard.data.phrasebook.sentences import Sentences
-from regard.errors import DataError, UsageError
+from regard.phrasebook.lexicon import lexicon
+from regard.phrasebook.sentences import Sentences
 
 PUNCTUATION = {".", ",", "?", "!"}
 
@@ -118,7 +118,7 @@ def test_different_seeds_give_different_sentences():
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_the_corpus_is_the_same_in_every_process(hash_seed):
     code = (
-        "import zlib; from itertools import islice; from regard.data.phrasebook import generate\n"
+        "import zlib; from itertools import islice; from regard.phrasebook import generate\n"
         "text = repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 800)])\n"
         "print(zlib.crc32(text.encode()))"
     )
@@ -297,7 +297,7 @@ def test_command_writes_and_reports_the_files(tmp_path):
 
 def test_phrasebook_imports_no_torch():
     code = (
-        "import sys, regard.data.phrasebook as p; p.generate_split('test', 3, 1)\n"
+        "import sys, regard.phrasebook as p; p.generate_split('test', 3, 1)\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules)"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -306,6 +306,6 @@ def test_phrasebook_imports_no_torch():
 
 
 def test_lexicon_files_have_at_most_400_lines():
-    directory = Path(__file__).parents[3] / "src" / "regard" / "data" / "phrasebook"
+    directory = Path(__file__).parents[2] / "src" / "regard" / "phrasebook"
     for path in directory.glob("*.py"):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path

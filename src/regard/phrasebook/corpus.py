@@ -13,9 +13,9 @@ from typing import Literal
 
 from regard.data.files import open_atomic
 from regard.data.links import format_links
-from regard.data.phrasebook.pair import CorpusPair
-from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
+from regard.phrasebook.pair import CorpusPair
+from regard.phrasebook.sentences import Sentences
 
 __all__ = ["SPLITS", "SplitName", "generate", "generate_split", "generate_splits", "split_of", "write_splits"]
 

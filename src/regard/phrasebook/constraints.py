@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from regard.data.phrasebook.lexicon import Distribution
-from regard.data.phrasebook.noun_phrases import NounPhrase
+from regard.phrasebook.lexicon import Distribution
+from regard.phrasebook.noun_phrases import NounPhrase
 
 __all__ = [
     "AFTER_PAST",

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adverbials import fixed_phrase
-from regard.data.phrasebook.clauses import Clause, bare_clause
-from regard.data.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, Verb
-from regard.data.phrasebook.main_clauses import MainClauses, subordinate
-from regard.data.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
-from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
-from regard.data.phrasebook.verb_group import Plan, Tense
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adverbials import fixed_phrase
+from regard.phrasebook.clauses import Clause, bare_clause
+from regard.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
+from regard.phrasebook.lexicon import Distribution, Verb
+from regard.phrasebook.main_clauses import MainClauses, subordinate
+from regard.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
+from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
+from regard.phrasebook.verb_group import Plan, Tense
 
 __all__ = ["Patterns"]
 

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb, zipf_distribution
-from regard.data.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
-from regard.data.phrasebook.pair import Token, Word
-from regard.data.phrasebook.participants import POSSESSABLE, Participants
-from regard.data.phrasebook.planning import Planner
-from regard.data.phrasebook.predicates import Predicates
-from regard.data.phrasebook.verb_group import COPULAS, Tense
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adverbials import Adverbials
+from regard.phrasebook.clauses import Clause, Order, order_clause
+from regard.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
+from regard.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb, zipf_distribution
+from regard.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
+from regard.phrasebook.pair import Token, Word
+from regard.phrasebook.participants import POSSESSABLE, Participants
+from regard.phrasebook.planning import Planner
+from regard.phrasebook.predicates import Predicates
+from regard.phrasebook.verb_group import COPULAS, Tense
 
 __all__ = ["ClauseBuilder"]
 

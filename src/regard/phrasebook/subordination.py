@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook.clauses import Order, infinitive_clause, order_clause
-from regard.data.phrasebook.constraints import (
+from regard.phrasebook.clauses import Order, infinitive_clause, order_clause
+from regard.phrasebook.constraints import (
     AFTER_PAST,
     ANY,
     ONLY_PRESENT,
@@ -13,13 +13,13 @@ from regard.data.phrasebook.constraints import (
     TENSE_PAIRS,
     ClauseConstraints,
 )
-from regard.data.phrasebook.lexicon import Distribution
-from regard.data.phrasebook.main_clauses import MainClauses, subordinate
-from regard.data.phrasebook.noun_phrases import NounPhrase
-from regard.data.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
-from regard.data.phrasebook.participants import implicit_subject
-from regard.data.phrasebook.questions import Questions
-from regard.data.phrasebook.verb_group import Tense
+from regard.phrasebook.lexicon import Distribution
+from regard.phrasebook.main_clauses import MainClauses, subordinate
+from regard.phrasebook.noun_phrases import NounPhrase
+from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
+from regard.phrasebook.participants import implicit_subject
+from regard.phrasebook.questions import Questions
+from regard.phrasebook.verb_group import Tense
 
 __all__ = ["Subordination"]
 

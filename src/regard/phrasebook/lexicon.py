@@ -8,9 +8,9 @@ from functools import cache
 from random import Random
 from typing import Generic, TypeVar
 
-from regard.data.phrasebook import adjectives, nouns, places, verbs
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook import morphology_en as en
+from regard.phrasebook import adjectives, nouns, places, verbs
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook import morphology_en as en
 
 __all__ = [
     "Adjective",

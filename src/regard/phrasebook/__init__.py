@@ -10,7 +10,7 @@ Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adje
 `patterns`, `sentences`, `corpus`.
 """
 
-from regard.data.phrasebook.corpus import (
+from regard.phrasebook.corpus import (
     SPLITS,
     SplitName,
     generate,
@@ -19,7 +19,7 @@ from regard.data.phrasebook.corpus import (
     split_of,
     write_splits,
 )
-from regard.data.phrasebook.pair import CorpusPair
+from regard.phrasebook.pair import CorpusPair
 
 __all__ = [
     "SPLITS",

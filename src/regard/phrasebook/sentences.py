@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from regard.data.phrasebook.clause_builder import ClauseBuilder
-from regard.data.phrasebook.constraints import ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, RandomChoices, lexicon
-from regard.data.phrasebook.main_clauses import MainClauses
-from regard.data.phrasebook.pair import CorpusPair, Phrase, concatenate, realize, word_phrase
-from regard.data.phrasebook.patterns import Patterns
-from regard.data.phrasebook.questions import Questions
-from regard.data.phrasebook.subordination import Subordination
+from regard.phrasebook.clause_builder import ClauseBuilder
+from regard.phrasebook.constraints import ClauseConstraints
+from regard.phrasebook.lexicon import Distribution, RandomChoices, lexicon
+from regard.phrasebook.main_clauses import MainClauses
+from regard.phrasebook.pair import CorpusPair, Phrase, concatenate, realize, word_phrase
+from regard.phrasebook.patterns import Patterns
+from regard.phrasebook.questions import Questions
+from regard.phrasebook.subordination import Subordination
 
 __all__ = ["Sentences"]
 

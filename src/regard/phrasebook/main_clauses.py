@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook.clause_builder import ClauseBuilder
-from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.constraints import ClauseConstraints
-from regard.data.phrasebook.pair import Phrase, concatenate, word_phrase
+from regard.phrasebook.clause_builder import ClauseBuilder
+from regard.phrasebook.clauses import Clause, Order, order_clause
+from regard.phrasebook.constraints import ClauseConstraints
+from regard.phrasebook.pair import Phrase, concatenate, word_phrase
 
 __all__ = ["MainClauses", "subordinate"]
 
