@@ -4,10 +4,9 @@ The English sentence is a function of the German sentence, so that a model can l
 perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
 words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
 
-Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
-`morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`,
-`constraints`, `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`,
-`patterns`, `sentences`, `corpus`.
+Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `morphology_de`,
+`morphology_en`, `noun_phrases`, `adverbials`, `verb_group`, `planning`, `clauses`, `participants`,
+`predicates`, `clause_builder`, `main_clauses`, `subordination`, `patterns`, `corpus`.
 """
 
 from regard.phrasebook.corpus import (

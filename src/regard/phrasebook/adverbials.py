@@ -1,36 +1,15 @@
-"""Generation of adverbials of place, direction, time, manner, company and cause."""
-
-from dataclasses import dataclass
+"""Generation of adverbials of place, direction, time, company, cause and means."""
 
 from regard.phrasebook import morphology_de as de
-from regard.phrasebook.lexicon import Distribution, FixedExpression, Lexicon, RandomChoices
-from regard.phrasebook.noun_phrases import (
-    DEFINITE_ARTICLE,
-    DIES,
-    EIN,
-    OWN,
-    Choice,
-    NounPhrase,
-    NounPhrases,
-    contract,
-)
-from regard.phrasebook.pair import Phrase, Token, Word, linked_phrase
+from regard.phrasebook.lexicon import Lexicon, Verb
+from regard.phrasebook.noun_phrases import DEFINITE_ARTICLE, DIES, EIN, OWN, Choice, NounPhrases, contract
+from regard.phrasebook.pair import Phrase, arrange, concatenate, word_phrase
+from regard.phrasebook.sampling import Distribution, RandomChoices
 
-__all__ = ["Adverbials", "Time"]
+__all__ = ["Adverbials"]
 
-PLACE_CHOICES: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, EIN, OWN, DIES], [74, 14, 6, 6])
-
-
-@dataclass(slots=True)
-class Time(Phrase):
-    """A time adverbial and its type, on which the English tense depends."""
-
-    kind: str = ""
-
-
-def fixed_phrase(fixed: FixedExpression) -> Phrase:
-    """Return a new phrase from a fixed expression."""
-    return linked_phrase(fixed.german, fixed.english, fixed.links)
+_DETERMINERS: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 74, EIN: 14, OWN: 6, DIES: 6})
+_HOURS = frozenset("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())
 
 
 class Adverbials:
@@ -48,163 +27,95 @@ class Adverbials:
         self.lexicon = lexicon
         self.nouns = nouns
 
+    def fixed(self, category: str) -> Phrase:
+        """Return a fixed expression of the lexicon, such as an adverb of manner."""
+        return self.draw.sample(self.lexicon.expressions[category]).phrase()
+
     def _place(self, to: bool, owner: str, far: bool = False, home: bool = False) -> Phrase:
-        place = self.draw.sample(self.lexicon.places)
-        while (far and place.noun.lemma in NEARBY_PLACES) or (
-            home and place.noun.lemma not in DWELLING_PLACES
-        ):
-            place = self.draw.sample(self.lexicon.places)
+        place = self.draw.sample_where(
+            self.lexicon.places,
+            lambda place: (
+                not ((far and "nearby" in place.features) or (home and "dwelling" not in place.features))
+            ),
+        )
         preposition, english = place.to if to else place.at
         case = de.ACC if to and preposition != "zu" else de.DAT
         plural = self.draw.bernoulli(0.06)
-        choice = DEFINITE_ARTICLE if plural else self.draw.sample(PLACE_CHOICES)
-        if choice == OWN and place.noun.lemma not in OWNED:
+        choice = DEFINITE_ARTICLE if plural else self.draw.sample(_DETERMINERS)
+        if choice == OWN and "owned" not in place.features:
             choice = DEFINITE_ARTICLE
         phrase = self.nouns.build(place.noun, case, plural, choice, owner, 0.18)
         return contract(preposition, phrase, english)
 
-    def place(self, owner: str = "", verb: str = "") -> Phrase:
-        """Return a place: `im alten Garten`, `in Berlin`, `zu Hause`; some verbs restrict the choice."""
-        draw = self.draw
-        home = verb in DWELLING_VERBS
-        if draw.bernoulli(0.2):
-            return fixed_phrase(draw.sample(self.lexicon.fixed_places))
-        if draw.bernoulli(0.4 if home else 0.18):
-            town, english = draw.sample(self.lexicon.towns)
-            return linked_phrase(("in", town), ("in", english), ((0,), (1,)))
+    def place(self, owner: str = "", home: bool = False) -> Phrase:
+        """Return a place: `im alten Garten`, `in Berlin`, `zu Hause`.
+
+        Args:
+            owner: Key of the possible referent of `sein` and `ihr`, or empty.
+            home: Whether people must be able to live there.
+        """
+        if self.draw.bernoulli(0.2):
+            return self.fixed("place")
+        if self.draw.bernoulli(0.4 if home else 0.18):
+            return concatenate(word_phrase("in", "in"), self.fixed("town"))
         return self._place(False, owner, home=home)
 
-    def direction(self, owner: str = "", verb: str = "") -> Phrase:
+    def direction(self, owner: str, verb: Verb) -> Phrase:
         """Return a direction that fits the verb: `in den Garten`, `nach Berlin`, `nach Hause`."""
-        draw = self.draw
-        far, near = verb in DISTANT_MOTION_VERBS, verb in LOCAL_MOTION_VERBS
-        if verb == "fahren" and draw.bernoulli(0.15):
-            return linked_phrase(("nach", "Hause"), ("home",), ((0, 1),))
-        if not far and verb != "fahren" and draw.bernoulli(0.15):
-            return fixed_phrase(draw.sample(self.lexicon.fixed_directions))
+        draw, infinitive = self.draw, verb.forms.infinitive
+        far, near = "distant" in verb.features, "local" in verb.features
+        if infinitive == "fahren" and draw.bernoulli(0.15):
+            return self.lexicon.expressions["direction"].items[0].phrase()  # nach Hause
+        if not far and infinitive != "fahren" and draw.bernoulli(0.15):
+            return self.fixed("direction")
         if far or (not near and draw.bernoulli(0.25)):
-            town, english = draw.sample(self.lexicon.towns)
-            return linked_phrase(("nach", town), ("to", english), ((0,), (1,)))
-        return self._place(True, owner, verb in ("fahren", "wandern"))
+            return concatenate(word_phrase("nach", "to"), self.fixed("town"))
+        return self._place(True, owner, infinitive in ("fahren", "wandern"))
 
     def position(self) -> Phrase:
         """Return the position of a thing: `auf dem Tisch`, `unter dem Bett`, `vor der Tür`."""
         draw = self.draw
-        preposition, english = draw.sample(POSITION_PREPOSITIONS)
-        choice = DEFINITE_ARTICLE if draw.bernoulli(0.75) else draw.sample(PLACE_CHOICES)
+        preposition = draw.sample(self.lexicon.expressions["position"])
+        choice = DEFINITE_ARTICLE if draw.bernoulli(0.75) else draw.sample(_DETERMINERS)
         phrase = self.nouns.common(
             ("furniture",), de.DAT, choice=choice, plural=draw.bernoulli(0.1), adjective=0.2
         )
-        return contract(preposition, phrase, english)
+        return contract(preposition.german[0], phrase, " ".join(preposition.english))
 
-    def time(self, kind: str) -> Time:
+    def time(self, kind: str) -> Phrase:
         """Return a time adverbial of type past, future, now, today, general, weekday or since."""
-        draw, lexicon = self.draw, self.lexicon
+        draw = self.draw
         if kind == "today":
-            return Time(*_parts(linked_phrase(("heute",), ("today",), ((0,),))), kind)
+            return word_phrase("heute", "today")
         if kind == "weekday":
-            day, english = draw.sample(lexicon.weekdays)
+            day = self.fixed("weekday")
             if draw.bernoulli(0.3):
-                german, words = draw.sample(DAYTIMES)
-                links = ((0,), (1,), (1,))
-                return Time(
-                    *_parts(linked_phrase(("am", day + german), ("on", *english, words), links)), kind
-                )
-            return Time(*_parts(linked_phrase(("am", day), ("on", *english), ((0,), (1,)))), kind)
+                part = self.fixed("daytime")
+                day.german[0].form += part.german[0].form
+                day.english.append((part.english[0][0], (day.german[0],)))
+            return concatenate(word_phrase("am", "on"), day)
         if kind == "since" or (kind == "past" and draw.bernoulli(0.25)):
-            unit, english = draw.sample(lexicon.units)
-            number, amount = draw.sample(lexicon.numbers)
-            amount_links = [(1,)] * len(amount)
+            unit, number = self.fixed("unit"), self.fixed("number")
             if kind == "since":
-                phrase = linked_phrase(
-                    ("seit", number, unit), ("for", *amount, *english), ((0,), *amount_links, (2,))
-                )
-            else:
-                phrase = linked_phrase(
-                    ("vor", number, unit), (*amount, *english, "ago"), (*amount_links, (2,), (0,))
-                )
-            return Time(*_parts(phrase), kind)
+                return concatenate(word_phrase("seit", "for"), number, unit)
+            ago = word_phrase("vor", "ago")
+            return arrange([ago, number, unit], [number, unit, ago])
         if kind == "general" and draw.bernoulli(0.2):
             if draw.bernoulli(0.6):
-                hour, english = draw.sample(lexicon.numbers)
-                while hour not in HOURS:
-                    hour, english = draw.sample(lexicon.numbers)
-                return Time(
-                    *_parts(
-                        linked_phrase(("um", hour, "Uhr"), ("at", *english, "o'clock"), ((0,), (1,), (2,)))
-                    ),
-                    kind,
-                )
-            month, english = draw.sample(lexicon.months)
-            return Time(*_parts(linked_phrase(("im", month), ("in", *english), ((0,), (1,)))), kind)
-        return Time(*_parts(fixed_phrase(draw.sample(lexicon.times[kind]))), kind)
-
-    def manner(self) -> Phrase:
-        """Return an adverb of manner: `schnell`, `sehr, sehr langsam`."""
-        return fixed_phrase(self.draw.sample(self.lexicon.manners))
-
-    def middle(self) -> Phrase:
-        """Return an adverb of frequency or certainty, which precedes the English main verb."""
-        return fixed_phrase(self.draw.sample(self.lexicon.middle))
-
-    def sentence(self) -> Phrase:
-        """Return a sentence adverb: `leider`, `zum Glück`."""
-        return fixed_phrase(self.draw.sample(self.lexicon.sentence_adverbs))
+                numbers = self.lexicon.expressions["number"]
+                hour = draw.sample_where(numbers, lambda number: number.german[0] in _HOURS).phrase()
+                return concatenate(word_phrase("um", "at"), hour, word_phrase("Uhr", "o'clock"))
+            return concatenate(word_phrase("im", "in"), self.fixed("month"))
+        return self.fixed(kind)
 
     def company(self, owner: str) -> Phrase:
         """Return an adverbial of company: `mit meiner Schwester`."""
         kinds = ("family", "person") if self.draw.bernoulli(0.6) else ("person",)
-        phrase: NounPhrase = self.nouns.common(kinds, de.DAT, owner, adjective=0.12)
-        return contract("mit", phrase, "with")
+        return contract("mit", self.nouns.common(kinds, de.DAT, owner, adjective=0.12), "with")
 
     def cause(self) -> Phrase:
         """Return an adverbial of cause or concession: `wegen des Regens`, `trotz der Kälte`."""
         phrase = self.nouns.common(("trouble",), de.GEN, choice=DEFINITE_ARTICLE, plural=False)
-        german, english = (
-            ("wegen", ("because", "of")) if self.draw.bernoulli(0.6) else ("trotz", ("in", "spite", "of"))
-        )
-        item = Word(german)
-        words: list[Token] = [(form, (item,)) for form in english]
-        return Phrase([item, *phrase.german], words + phrase.english)
-
-    def vehicle(self) -> Phrase:
-        """Return a means of transport: `mit dem Zug`, without an article in English."""
-        noun, english = self.draw.sample(VEHICLES)
-        return linked_phrase(
-            ("mit", "der" if noun == "Straßenbahn" else "dem", noun), ("by", english), ((0,), (2,))
-        )
-
-
-def _parts(phrase: Phrase) -> tuple[list[Word], list[Token]]:
-    return phrase.german, phrase.english
-
-
-POSITION_PREPOSITIONS = Distribution(
-    [("auf", "on"), ("unter", "under"), ("neben", "beside"), ("hinter", "behind"), ("vor", "in_front_of")],
-    [40, 18, 16, 14, 12],
-)
-# Places that combine with possessives (OWNED); destinations that are too near for `fahren` and `wandern`
-# (NEARBY_PLACES); verbs of dwelling (DWELLING_VERBS) and their places (DWELLING_PLACES); verbs with distant
-# (DISTANT_MOTION_VERBS) and near destinations (LOCAL_MOTION_VERBS).
-OWNED = frozenset(
-    "Garten Zimmer Küche Büro Schule Dorf Stadt Wohnzimmer Schlafzimmer Keller Bauernhof Hotel".split()
-)
-NEARBY_PLACES = frozenset("Garten Küche Zimmer Keller Wohnzimmer Schlafzimmer Straße".split())
-DWELLING_VERBS = ("wohnen", "leben", "übernachten")
-DWELLING_PLACES = frozenset("Stadt Dorf Hotel Wald Insel Bauernhof".split())
-DISTANT_MOTION_VERBS = ("umziehen", "fliegen", "reisen", "ziehen")
-LOCAL_MOTION_VERBS = ("laufen", "rennen", "wandern")
-DAYTIMES = Distribution([("abend", "evening"), ("morgen", "morning"), ("nachmittag", "afternoon")], [5, 4, 3])
-HOURS = frozenset("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())
-VEHICLES = Distribution(
-    [
-        ("Zug", "train"),
-        ("Bus", "bus"),
-        ("Auto", "car"),
-        ("Fahrrad", "bicycle"),
-        ("Taxi", "taxi"),
-        ("Schiff", "ship"),
-        ("Straßenbahn", "tram"),
-    ],
-    [6, 5, 4, 3, 2, 2, 2],
-)
+        if self.draw.bernoulli(0.6):
+            return concatenate(word_phrase("wegen", "because", "of"), phrase)
+        return concatenate(word_phrase("trotz", "in", "spite", "of"), phrase)

@@ -3,54 +3,44 @@
 from dataclasses import replace
 
 from regard.phrasebook import morphology_de as de
-from regard.phrasebook.adverbials import fixed_phrase
 from regard.phrasebook.clauses import Clause, bare_clause
-from regard.phrasebook.constraints import ANY, ONLY_PRESENT, PAST, ClauseConstraints
-from regard.phrasebook.lexicon import Distribution, Verb
+from regard.phrasebook.lexicon import Verb
 from regard.phrasebook.main_clauses import MainClauses, subordinate
 from regard.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
-from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
+from regard.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
+from regard.phrasebook.planning import ANY, ONLY_PRESENT, PAST, ClauseConstraints
+from regard.phrasebook.sampling import Distribution
 from regard.phrasebook.verb_group import Plan, Tense
 
 __all__ = ["Patterns"]
 
-# Verbs whose object may be a list, the semantic classes of its nouns, and relative frequencies.
-_LISTED = (
-    ("kaufen", "food foodstuff", 30),
-    ("kaufen", "thing clothes", 14),
-    ("essen", "food foodstuff", 20),
-    ("sehen", "animal vehicle", 12),
-    ("brauchen", "thing", 14),
-    ("haben", "animal", 8),
-    ("haben", "thing clothes", 10),
-    ("finden", "thing", 8),
-    ("trinken", "drink", 8),
-    ("bestellen", "food drink", 8),
+# Verbs whose object may be a list, and the semantic classes of its nouns.
+_LISTED = Distribution(
+    {
+        ("kaufen", "food foodstuff"): 30,
+        ("kaufen", "thing clothes"): 14,
+        ("essen", "food foodstuff"): 20,
+        ("sehen", "animal vehicle"): 12,
+        ("brauchen", "thing"): 14,
+        ("haben", "animal"): 8,
+        ("haben", "thing clothes"): 10,
+        ("finden", "thing"): 8,
+        ("trinken", "drink"): 8,
+        ("bestellen", "food drink"): 8,
+    }
 )
 _RESTING = ("sitzen", "stehen", "liegen")
 _REQUESTS = Distribution(
-    [
-        "transitive",
-        "motion",
-        "ditransitive",
-        "prepositional",
-        "dative",
-        "intransitive",
-        "location",
-        "reflexive",
-    ],
-    [40, 18, 15, 6, 7, 8, 4, 5],
-)
-_WEATHER = Distribution(
-    [
-        ("kalt", "cold"),
-        ("warm", "warm"),
-        ("heiß", "hot"),
-        ("dunkel", "dark"),
-        ("ruhig", "quiet"),
-        ("schön", "nice"),
-    ],
-    [6, 5, 4, 3, 2, 2],
+    {
+        "transitive": 40,
+        "motion": 18,
+        "ditransitive": 15,
+        "prepositional": 6,
+        "dative": 7,
+        "intransitive": 8,
+        "location": 4,
+        "reflexive": 5,
+    }
 )
 
 
@@ -64,16 +54,12 @@ class Patterns:
     def __init__(self, main: MainClauses) -> None:
         """Store the generators and the verbs for lists."""
         self.draw = main.draw
-        self.lexicon = main.clauses.lexicon
         self.clauses = main.clauses
         self.main = main
-        verbs = {
-            verb.forms.infinitive: verb for verb in self.lexicon.verbs["transitive"].items if not verb.prefix
+        self.verbs = main.clauses.lexicon.verbs
+        self._transitive = {
+            verb.forms.infinitive: verb for verb in self.verbs["transitive"].items if not verb.prefix
         }
-        self._listed: Distribution[tuple[Verb, tuple[str, ...]]] = Distribution(
-            [(verbs[name], tuple(kinds.split())) for name, kinds, _ in _LISTED],
-            [weight for *_, weight in _LISTED],
-        )
 
     def request(self) -> Phrase:
         """Return a request: `Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
@@ -84,16 +70,14 @@ class Patterns:
             subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
         )
         clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
-        while (
-            clause.verb.state or clause.verb.english.base == "be" or clause.verb.forms.infinitive in _RESTING
-        ):
+        while clause.verb.stative or clause.verb.forms.infinitive in _RESTING:
             clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
         clause.middle = None
         please = draw.bernoulli(0.6) and clause.negator is None
         forms = clause.verb.forms
         finite = Word(forms.infinitive if formal else forms.imperative)
         right = [Word(clause.verb.prefix)] if clause.verb.prefix else []
-        return concatenate(_imperative(clause, finite, right, formal, please), word_phrase("!", "!"))
+        return sentence(_imperative(clause, finite, right, formal, please), mark="!")
 
     def there_is(self) -> Phrase:
         """Return a sentence such as `Es gibt viele Bücher in der Bibliothek`."""
@@ -109,28 +93,20 @@ class Patterns:
         listed = draw.bernoulli(0.12)
         there = build.nouns.listing(make, 2 + draw.bernoulli(0.4)) if listed else make()
         place = build.adverbials.place()
-        finite, es = Word("gab" if past else "gibt"), Word("es")
         many = there.agreement == 2 and (plural or not listed)
-        be: Token = (("were" if many else "was") if past else ("are" if many else "is"), (finite,))
-        exist: Token = ("there", (es,))
+        english = ("were" if many else "was") if past else ("are" if many else "is")
+        es, be = word_phrase("es", "there"), word_phrase("gab" if past else "gibt", english)
         if len(place.german) > 1 and draw.bernoulli(0.4):
-            german = [*place.german, finite, es, *there.german]
-            english = [*place.english, exist, be, *there.english]
-        elif draw.bernoulli(0.25):
-            phrase = Phrase(
-                [finite, es, *there.german, *place.german], [be, exist, *there.english, *place.english]
-            )
-            return concatenate(phrase, word_phrase("?", "?"))
-        else:
-            german = [es, finite, *there.german, *place.german]
-            english = [exist, be, *there.english, *place.english]
-        return concatenate(Phrase(german, english), word_phrase(".", "."))
+            return sentence(arrange([place, be, es, there], [place, es, be, there]))
+        if draw.bernoulli(0.25):
+            return sentence(be, es, there, place, mark="?")
+        return sentence(es, be, there, place)
 
     def list_of_things(self) -> Phrase:
         """Return a sentence with a long list: `Auf dem Markt kaufen wir Brot, Käse, drei Äpfel und ...`."""
         build, draw = self.clauses, self.draw
         subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0), False)
-        verb, kinds = draw.sample(self._listed)
+        verb, kinds = self._listed()
         every = draw.bernoulli(0.2)
         plural = draw.bernoulli(0.5)
         same = draw.bernoulli(0.4)
@@ -148,13 +124,18 @@ class Patterns:
         clause = Clause(verb, plan, subject, accusative=things, time=time)
         if draw.bernoulli(0.25) and verb.objects[0] != "food":
             clause.place = build.adverbials.place()
-        return concatenate(self.main.main(clause, 0.35), word_phrase(".", "."))
+        return sentence(self.main.main(clause, 0.35))
+
+    def _listed(self) -> tuple[Verb, tuple[str, ...]]:
+        """Sample a verb whose object may be a list, and the semantic classes of the nouns."""
+        infinitive, kinds = self.draw.sample(_LISTED)
+        return self._transitive[infinitive], tuple(kinds.split())
 
     def neither(self) -> Phrase:
         """Return a sentence such as `Er hat weder ein Auto noch ein Fahrrad`, or `sowohl ... als auch`."""
         build, draw = self.clauses, self.draw
         subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0), False)
-        verb, kinds = draw.sample(self._listed)
+        verb, kinds = self._listed()
 
         def make() -> NounPhrase:
             return build.nouns.common(kinds, de.ACC, choice=EIN, plural=False, adjective=0.3)
@@ -163,74 +144,55 @@ class Patterns:
         while first.german[-1].form == second.german[-1].form:
             second = make()
         if draw.bernoulli(0.6):
-            whole = coordinate([first, second], "noch", "nor")
-            whole = concatenate(word_phrase("weder", "neither"), whole)
+            whole = concatenate(word_phrase("weder", "neither"), coordinate([first, second], "noch", "nor"))
         else:
-            both, als, auch = Word("sowohl"), Word("als"), Word("auch")
-            whole = Phrase(
-                [both, *first.german, als, auch, *second.german],
-                [("both", (both,)), *first.english, ("and", (als, auch)), *second.english],
-            )
+            als, auch = Word("als"), Word("auch")
+            also = Phrase([als, auch], [("and", (als, auch))])
+            whole = concatenate(word_phrase("sowohl", "both"), first, also, second)
         things = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
         plan, time = build.planner.plan(verb, subject, ClauseConstraints(tenses=ANY, timed=0.2), False)
-        return concatenate(
-            self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2),
-            word_phrase(".", "."),
-        )
+        return sentence(self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2))
 
     def more_and_more(self) -> Phrase:
         """Return a sentence with a repeated verb: `Der Hund lief und lief, bis ...`."""
         build, draw = self.clauses, self.draw
-        verb = draw.sample(self.lexicon.verbs["intransitive"])
-        while verb.prefix or verb.english.tail or verb.subjects[0] != "person" or verb.sein:
-            verb = draw.sample(self.lexicon.verbs["intransitive"])
-        subject = build.participants.subject(
-            ("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False
+        verb = draw.sample_where(
+            self.verbs["intransitive"],
+            lambda verb: not (verb.prefix or verb.english.tail or verb.sein) and verb.subjects[0] == "person",
         )
+        constraints = ClauseConstraints(relative=0.0, pronouns=0.3)
+        subject = build.participants.subject(("person",), constraints, False)
         while subject.owner in ("du", "ihr", "Sie"):
-            subject = build.participants.subject(
-                ("person",), ClauseConstraints(relative=0.0, pronouns=0.3), False
-            )
+            subject = build.participants.subject(("person",), constraints, False)
         times = 3 if draw.bernoulli(0.3) else 2
-        verbs = [Word(verb.forms.preterite[subject.person]) for _ in range(times)]
-        parts = [Phrase([item], [(verb.english.past, (item,))]) for item in verbs]
-        again = coordinate(parts, every=True)
+        preterite = verb.forms.preterite[subject.person]
+        again = coordinate([word_phrase(preterite, verb.english.past) for _ in range(times)], every=True)
         inner = build.clause(
             self.main.following(
                 Clause(verb, Plan(Tense.PAST, Tense.PAST), subject),
                 ClauseConstraints(tenses=PAST, timed=0.0, negation=0.0),
             )
         )
-        until = subordinate("bis", "until", inner)
-        return concatenate(subject, again, Phrase([Word(",")], []), until, word_phrase(".", "."))
+        return sentence(subject, again, word_phrase(","), subordinate("bis", "until", inner))
 
     def weather(self) -> Phrase:
         """Return a sentence such as `Es ist heute kalt`."""
-        draw = self.draw
-        item, finite = Word("es"), Word("ist" if draw.bernoulli(0.6) else "war")
-        be: Token = ("is" if finite.form == "ist" else "was", (finite,))
-        adjective, english = draw.sample(_WEATHER)
-        kind = "today" if finite.form == "ist" else "past"
-        time = self.clauses.adverbials.time(kind)
-        place = self.clauses.adverbials.place() if draw.bernoulli(0.5) else Phrase([], [])
-        much = Phrase([], [])
+        draw, adverbials = self.draw, self.clauses.adverbials
+        present = draw.bernoulli(0.6)
+        it, be = word_phrase("es", "it"), word_phrase("ist", "is") if present else word_phrase("war", "was")
+        weather = adverbials.fixed("weather")
+        time = adverbials.time("today" if present else "past")
+        place = adverbials.place() if draw.bernoulli(0.5) else Phrase([], [])
         if draw.bernoulli(0.4):
-            much = word_phrase("sehr", "very")
-        what = word_phrase(adjective, english)
+            weather = concatenate(word_phrase("sehr", "very"), weather)
         if draw.bernoulli(0.5):
-            words = [*time.german, finite, item, *place.german, *much.german, *what.german]
-            target = [*time.english, ("it", (item,)), be, *much.english, *what.english, *place.english]
-        else:
-            words = [item, finite, *time.german, *place.german, *much.german, *what.german]
-            target = [("it", (item,)), be, *much.english, *what.english, *place.english, *time.english]
-        return concatenate(Phrase(words, target), word_phrase(".", "."))
+            return sentence(arrange([time, be, it, place, weather], [time, it, be, weather, place]))
+        return sentence(arrange([it, be, time, place, weather], [it, be, weather, place, time]))
 
     def greeting(self) -> Phrase:
         """Return a greeting: `Guten Morgen, Herr Müller!`."""
-        greeting = fixed_phrase(self.draw.sample(self.lexicon.greetings))
-        return concatenate(
-            greeting, word_phrase(",", ","), self.clauses.nouns.name(de.NOM), word_phrase("!", "!")
-        )
+        greeting = self.clauses.adverbials.fixed("greeting")
+        return sentence(greeting, word_phrase(",", ","), self.clauses.nouns.name(de.NOM), mark="!")
 
     def exclamation(self) -> Phrase:
         """Return an exclamation: `Was für ein schöner Tag!`."""
@@ -240,9 +202,7 @@ class Patterns:
         choice = NONE if plural else EIN
         noun = build.nouns.common(kinds, de.NOM, choice=choice, plural=plural, adjective=1.0)
         was, fuer = Word("was"), Word("für")
-        return concatenate(
-            Phrase([was, fuer, *noun.german], [("what", (was, fuer)), *noun.english]), word_phrase("!", "!")
-        )
+        return sentence(Phrase([was, fuer], [("what", (was, fuer))]), noun, mark="!")
 
 
 def _imperative(clause: Clause, finite: Word, right: list[Word], formal: bool, please: bool) -> Phrase:
