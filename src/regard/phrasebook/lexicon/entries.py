@@ -62,6 +62,13 @@ FRAMES = {
     "infinitive": ("complements",),
 }
 """The valency frames and the columns that their verbs need."""
+COMPLEMENTS = {"clause": ("dass", "ob", "wann", "warum", "wo"), "infinitive": ("to", "ing")}
+CATEGORIES = (
+    *("place", "direction", "position", "town", "vehicle"),
+    *("past", "future", "now", "general", "weekday", "daytime", "month", "unit", "number"),
+    *("manner", "frequency", "comment", "weather", "verdict", "greeting"),
+    *("male name", "female name", "surname"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ class Expression:
 
 def _noun(row: Row) -> Noun:
     lemma, plural = row["lemma"], row["plural"]
-    (gender,) = row.words("gender", GENDERS)
+    gender = row.one_of("gender", GENDERS)
     if gender != "f":
         row.require("genitive")
     weak, mass = row.words("declension", ("weak",)) == ("weak",), plural == "-"
@@ -168,7 +175,7 @@ def _noun(row: Row) -> Noun:
 
 
 def _place(row: Row, nouns: dict[str, Noun]) -> Place:
-    (lemma,) = row.words("lemma", nouns)
+    lemma = row.one_of("lemma", nouns)
     at, to = (row["position"], row["english_position"]), (row["direction"], row["english_direction"])
     return Place(nouns[lemma], at, to, row.words("features", PLACE_FEATURES))
 
@@ -196,8 +203,6 @@ def _adjective(row: Row, classes: Collection[str]) -> Adjective:
 
 
 def _verb(row: Row, classes: Collection[str]) -> Verb:
-    if row["frame"] not in FRAMES:
-        raise row.error(f"frame is {row['frame']!r}; expected one of {', '.join(FRAMES)}")
     row.require(*FRAMES[row["frame"]])
     lemma = row["infinitive"].removeprefix("sich ")
     prefix, _, infinitive = lemma.rpartition("/")
@@ -213,7 +218,7 @@ def _verb(row: Row, classes: Collection[str]) -> Verb:
         row.words("subjects", classes),
         row.words("objects", classes),
         (row["preposition"], CASES[case[0]], row["english_preposition"]),
-        row.words("complements"),
+        row.words("complements", COMPLEMENTS.get(row["frame"], ())),
     )
 
 
@@ -243,11 +248,14 @@ def _expressions(rows: list[Row]) -> Distribution[Expression]:
     return Distribution({entry: int(row["weight"]) for entry, row in zip(entries, rows, strict=True)})
 
 
-def _groups(rows: list[Row], column: str) -> dict[str, list[Row]]:
-    """Return the rows of each value of a column, in order."""
-    groups: dict[str, list[Row]] = {}
+def _groups(rows: list[Row], column: str, values: Collection[str]) -> dict[str, list[Row]]:
+    """Return the rows of each value of a column, in order. Each value needs at least one row."""
+    groups: dict[str, list[Row]] = {value: [] for value in values}
     for row in rows:
-        groups.setdefault(row[column], []).append(row)
+        groups[row.one_of(column, values)].append(row)
+    for value, group in groups.items():
+        if not group:
+            raise rows[-1].error(f"the table has no row whose {column} is {value!r}")
     return groups
 
 
@@ -279,8 +287,7 @@ class Lexicon:
         listed: dict[str, list[Noun]] = {}
         rows += read_table(directory / "noun_subclasses.tsv", "class lemma", key="class lemma")
         for row in rows:
-            (lemma,) = row.words("lemma", nouns)
-            listed.setdefault(row["class"], []).append(nouns[lemma])
+            listed.setdefault(row["class"], []).append(nouns[row.one_of("lemma", nouns)])
         self.nouns = {kind: zipf_distribution(group) for kind, group in listed.items()}
         rows = read_table(
             directory / "places.tsv",
@@ -306,7 +313,7 @@ class Lexicon:
             "preposition case english_preposition complements features",
             key="frame infinitive objects preposition",
         )
-        verbs = _groups(rows, "frame")
+        verbs = _groups(rows, "frame", FRAMES)
         subjects = [*listed, "es"]
         self.verbs = {
             frame: zipf_distribution(_verb(row, subjects) for row in group) for frame, group in verbs.items()
@@ -314,7 +321,8 @@ class Lexicon:
         rows = read_table(
             directory / "expressions.tsv", "category german english", "links weight", key="category german"
         )
-        self.expressions = {kind: _expressions(group) for kind, group in _groups(rows, "category").items()}
+        categories = _groups(rows, "category", CATEGORIES)
+        self.expressions = {category: _expressions(group) for category, group in categories.items()}
 
 
 @cache

@@ -20,6 +20,15 @@ class Row:
         """Return a cell; an empty string if the cell is empty."""
         return self.cells[column]
 
+    def one_of(self, column: str, allowed: Collection[str]) -> str:
+        """Return a cell whose value must be one of the permitted values.
+
+        Raises:
+            DataError: if the value is not permitted.
+        """
+        self._check(column, self.cells[column], allowed)
+        return self.cells[column]
+
     def words(self, column: str, allowed: Collection[str] | None = None) -> tuple[str, ...]:
         """Return the words of a cell.
 
@@ -31,10 +40,14 @@ class Row:
             DataError: if a word is not permitted.
         """
         words = tuple(self.cells[column].split())
-        for word in words:
-            if allowed is not None and word not in allowed:
-                raise self.error(f"{column} is {word!r}; expected one of {', '.join(allowed)}")
+        if allowed is not None:
+            for word in words:
+                self._check(column, word, allowed)
         return words
+
+    def _check(self, column: str, value: str, allowed: Collection[str]) -> None:
+        if value not in allowed:
+            raise self.error(f"{column} is {value!r}; expected one of {', '.join(allowed)}")
 
     def given_together(self, *columns: str) -> list[str]:
         """Return the cells of columns that belong together, or an empty list if all cells are empty.
