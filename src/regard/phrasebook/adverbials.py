@@ -3,7 +3,7 @@
 from regard.phrasebook import morphology_de as de
 from regard.phrasebook.lexicon import Lexicon, Verb
 from regard.phrasebook.noun_phrases import DEFINITE_ARTICLE, DIES, EIN, OWN, Choice, NounPhrases, contract
-from regard.phrasebook.pair import Phrase, arrange, concatenate, word_phrase
+from regard.phrasebook.pair import Phrase, Word, arrange, concatenate, word_phrase
 from regard.phrasebook.sampling import Distribution, RandomChoices
 
 __all__ = ["Adverbials"]
@@ -65,7 +65,8 @@ class Adverbials:
         draw, infinitive = self.draw, verb.forms.infinitive
         far, near = "distant" in verb.features, "local" in verb.features
         if infinitive == "fahren" and draw.bernoulli(0.15):
-            return self.lexicon.expressions["direction"].items[0].phrase()  # nach Hause
+            words = [Word("nach"), Word("Hause")]
+            return Phrase(words, [("home", tuple(words))])
         if not far and infinitive != "fahren" and draw.bernoulli(0.15):
             return self.fixed("direction")
         if far or (not near and draw.bernoulli(0.25)):

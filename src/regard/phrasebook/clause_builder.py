@@ -8,9 +8,9 @@ from regard.phrasebook.clauses import Clause, Order, order_clause
 from regard.phrasebook.lexicon import Lexicon, Verb
 from regard.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
 from regard.phrasebook.pair import Token, Word
-from regard.phrasebook.participants import POSSESSABLE, Participants
+from regard.phrasebook.participants import PERSONAL, POSSESSABLE, Participants
 from regard.phrasebook.planning import ANY, PASSIVE, QUESTION, ClauseConstraints, Planner
-from regard.phrasebook.predicates import Predicates
+from regard.phrasebook.predicates import KINDS, Predicates
 from regard.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
 from regard.phrasebook.verb_group import COPULAS, MODALS, Tense
 
@@ -63,6 +63,7 @@ class ClauseBuilder:
             kind: zipf_distribution(verb for verb in transitive if kind in verb.objects) for kind in kinds
         }
         self._passive = zipf_distribution(verb for verb in transitive if "passive" in verb.features)
+        self._located = {verb.forms.infinitive: verb for verb in lexicon.verbs["location"].items}
         self._doing = zipf_distribution(verb for verb in transitive if "person" in verb.subjects)
 
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
@@ -74,8 +75,8 @@ class ClauseBuilder:
         """
         draw = self.draw
         frame = constraints.frame or draw.sample(_FRAMES)
-        given = constraints.subject
-        if given is not None or constraints.personal:
+        personal = constraints.personal or constraints.subject is not None
+        if personal:
             while frame in ("passive", "pleasing", "weather"):
                 frame = draw.sample(_FRAMES)
         if frame == "copula":
@@ -83,11 +84,7 @@ class ClauseBuilder:
         if frame == "passive":
             return self._passive_clause(constraints)
         verb = draw.sample(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
-        while (given is not None or constraints.personal) and verb.subjects[0] not in (
-            "person",
-            "child",
-            "pupil",
-        ):
+        while personal and verb.subjects[0] not in PERSONAL:
             verb = draw.sample(self.lexicon.verbs[frame])
         return self._with(verb, frame, constraints, given_object=given_object)
 
@@ -106,14 +103,13 @@ class ClauseBuilder:
         clause = Clause(verb, plan, subject, time=time)
         if time is not None:
             constraints = replace(constraints, relative=0.0)
-        dative = given_object if given_object is not None and frame == "dative" else None
-        accusative = given_object if dative is None else None
+        plain = replace(constraints, relative=0.0)
+        make_object = self.participants.object
         if frame in ("dative", "ditransitive", "explaining"):
-            clause.dative = dative or self.participants.object(
-                ("person", "family"), de.DAT, subject, replace(constraints, relative=0.0), negated
-            )
+            given = given_object if frame == "dative" else None
+            clause.dative = given or make_object(("person", "family"), de.DAT, subject, plain, negated)
         if frame in ("transitive", "ditransitive", "explaining"):
-            clause.accusative = accusative or self.participants.object(
+            clause.accusative = given_object or make_object(
                 verb.objects, de.ACC, subject, constraints, negated
             )
             clause.to_dative = frame == "explaining"
@@ -122,9 +118,7 @@ class ClauseBuilder:
         elif frame in ("prepositional", "reflexive prepositional"):
             preposition, case, english = verb.preposition
             clause.complement = contract(
-                preposition,
-                self.participants.object(verb.objects, case, subject, replace(constraints, relative=0.0)),
-                english,
+                preposition, make_object(verb.objects, case, subject, plain), english
             )
         elif frame == "motion":
             clause.complement = adverbials.direction(subject.owner, verb)
@@ -199,7 +193,7 @@ class ClauseBuilder:
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject
         if subject is None:
-            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else self.predicates.kinds
+            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else KINDS
             subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
         tenses = constraints.tenses
         if tenses is ANY:
@@ -269,8 +263,7 @@ class ClauseBuilder:
             if head.human:
                 clause = self.clause(replace(constraints, subject=pronoun))
             elif head.kind in ("thing", "text", "clothes", "furniture", "vehicle"):
-                verbs = self.lexicon.verbs["location"].items
-                verb = verbs[2] if head.kind in ("thing", "text", "clothes") else verbs[3]
+                verb = self._located["liegen" if head.kind in ("thing", "text", "clothes") else "stehen"]
                 clause = self._with(verb, "location", replace(constraints, subject=pronoun), head.kind)
             else:
                 clause = self._copula(replace(constraints, subject=pronoun), head.kind)

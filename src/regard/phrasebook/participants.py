@@ -20,7 +20,7 @@ from regard.phrasebook.pair import Word
 from regard.phrasebook.planning import PAST, QUESTION, ClauseConstraints
 from regard.phrasebook.sampling import Distribution, RandomChoices
 
-__all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
+__all__ = ["PERSONAL", "POSSESSABLE", "Participants", "implicit_subject"]
 
 _PRONOUNS = Distribution(
     {"ich": 25, "er": 20, "sie": 17, "wir": 13, "plural": 11, "du": 8, "Sie": 4, "ihr": 2}
@@ -37,6 +37,8 @@ _ACCUSATIVES = Distribution({"ich": 26, "er": 24, "sie": 18, "wir": 14, "du": 14
 _SECOND = ("du", "ihr", "Sie")
 _SURE: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 70, OWN: 18, DIES: 12})
 _NEGATED: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 38, KEIN: 40, OWN: 13, DIES: 9})
+# Classes of subjects that can be pronouns such as `ich`.
+PERSONAL = ("person", "child", "pupil")
 # Classes of nouns that can be possessed. The first five cannot be agents: they only lie or stand somewhere.
 POSSESSABLE = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
 
@@ -67,7 +69,7 @@ class Participants:
         if kind == "es":
             es = Word("es")
             return NounPhrase([es], [("it", (es,))], column=de.NEUTER, pronoun=True)
-        if kind in ("person", "child", "pupil") and draw.bernoulli(constraints.pronouns):
+        if kind in PERSONAL and draw.bernoulli(constraints.pronouns):
             pronouns = _PRETERITE_PRONOUNS if constraints.tenses is PAST else _PRONOUNS
             if constraints.tenses is QUESTION:
                 pronouns = _QUESTION_PRONOUNS

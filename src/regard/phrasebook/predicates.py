@@ -15,21 +15,10 @@ from regard.phrasebook.noun_phrases import (
 from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
 from regard.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
 
-__all__ = ["Predicates"]
+__all__ = ["KINDS", "Predicates"]
 
-_KINDS = (
-    "text",
-    "building",
-    "thing",
-    "clothes",
-    "event",
-    "vehicle",
-    "abstract",
-    "place",
-    "animal",
-    "food",
-    "nature",
-)
+KINDS = tuple("text building thing clothes event vehicle abstract place animal food nature".split())
+"""The semantic classes of subjects that are not persons."""
 _SHAPES = Distribution(
     {"plain": 42, "very": 14, "comparative": 10, "as": 6, "noun": 14, "place": 9, "and": 5}
 )
@@ -44,8 +33,6 @@ class Predicates:
         nouns: The generator of noun phrases.
         adverbials: The generator of adverbials.
     """
-
-    kinds = _KINDS
 
     def __init__(
         self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials

@@ -31,6 +31,30 @@ from regard.phrasebook.sampling import Distribution, zipf_distribution
 __all__ = ["Adjective", "Expression", "Lexicon", "Noun", "Place", "Verb", "lexicon"]
 
 DIRECTORY = Path(__file__).parent
+TABLES = {
+    "nouns": ("lemma class gender plural english", "declension genitive english_plural"),
+    "noun_subclasses": ("class lemma", "", "class lemma"),
+    "places": ("lemma position english_position direction english_direction", "features"),
+    "adjectives": (
+        "lemma english classes",
+        "stem comparative superlative english_comparative english_superlative groups",
+    ),
+    "verbs": (
+        "frame infinitive english subjects",
+        "present preterite participle auxiliary english_past english_participle particles objects "
+        "preposition case english_preposition complements features",
+        "frame infinitive objects preposition",
+    ),
+    "expressions": ("category german english", "links weight", "category german"),
+}
+"""The required and the optional columns of each table, and its key (see `read_table`)."""
+CLASSES = (
+    *("person", "family", "animal", "food", "foodstuff", "drink", "text", "thing", "clothes", "furniture"),
+    *("vehicle", "building", "opening", "nature", "abstract", "event", "sound", "trouble", "place"),
+    # Subclasses of these.
+    *("child", "driven", "pupil", "bread", "song", "story", "letter", "question", "problem", "profession"),
+)
+"""The semantic classes of nouns."""
 GENDERS = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}
 CASES = {"acc": de.ACC, "dat": de.DAT}
 PLACE_FEATURES = ("owned", "nearby", "dwelling")
@@ -180,7 +204,7 @@ def _place(row: Row, nouns: dict[str, Noun]) -> Place:
     return Place(nouns[lemma], at, to, row.words("features", PLACE_FEATURES))
 
 
-def _adjective(row: Row, classes: Collection[str]) -> Adjective:
+def _adjective(row: Row) -> Adjective:
     lemma, english = row["lemma"], row["english"]
     base = lemma.removesuffix("e")
     comparative, superlative = row.given_together("comparative", "superlative") or [base + "er", lemma + "st"]
@@ -197,12 +221,12 @@ def _adjective(row: Row, classes: Collection[str]) -> Adjective:
         english,
         tuple(more.split()),
         tuple(most.split()),
-        row.words("classes", classes),
+        row.words("classes", CLASSES),
         row.words("groups"),
     )
 
 
-def _verb(row: Row, classes: Collection[str]) -> Verb:
+def _verb(row: Row) -> Verb:
     row.require(*FRAMES[row["frame"]])
     lemma = row["infinitive"].removeprefix("sich ")
     prefix, _, infinitive = lemma.rpartition("/")
@@ -213,12 +237,12 @@ def _verb(row: Row, classes: Collection[str]) -> Verb:
         de.conjugate([infinitive, *row.given_together("present", "preterite", "participle")]),
         en.english_verb(english, row.words("particles")),
         row.words("features", VERB_FEATURES),
-        lemma != row["infinitive"],
-        bool(row.words("auxiliary", ("sein",))),
-        row.words("subjects", classes),
-        row.words("objects", classes),
-        (row["preposition"], CASES[case[0]], row["english_preposition"]),
-        row.words("complements", COMPLEMENTS.get(row["frame"], ())),
+        reflexive=lemma != row["infinitive"],
+        sein=bool(row.words("auxiliary", ("sein",))),
+        subjects=row.words("subjects", (*CLASSES, "es")),
+        objects=row.words("objects", CLASSES),
+        preposition=(row["preposition"], CASES[case[0]], row["english_preposition"]),
+        complements=row.words("complements", COMPLEMENTS.get(row["frame"], ())),
     )
 
 
@@ -278,51 +302,32 @@ class Lexicon:
 
     def __init__(self, directory: Path = DIRECTORY) -> None:
         """Read the tables."""
-        rows = read_table(
-            directory / "nouns.tsv",
-            "lemma class gender plural english",
-            "declension genitive english_plural",
-        )
+
+        def read(name: str) -> list[Row]:
+            return read_table(directory / f"{name}.tsv", *TABLES[name])
+
+        rows = read("nouns")
         nouns = {row["lemma"]: _noun(row) for row in rows}
-        listed: dict[str, list[Noun]] = {}
-        rows += read_table(directory / "noun_subclasses.tsv", "class lemma", key="class lemma")
-        for row in rows:
-            listed.setdefault(row["class"], []).append(nouns[row.one_of("lemma", nouns)])
-        self.nouns = {kind: zipf_distribution(group) for kind, group in listed.items()}
-        rows = read_table(
-            directory / "places.tsv",
-            "lemma position english_position direction english_direction",
-            "features",
-        )
-        self.places = zipf_distribution(_place(row, nouns) for row in rows)
-        rows = read_table(
-            directory / "adjectives.tsv",
-            "lemma english classes",
-            "stem comparative superlative english_comparative english_superlative groups",
-        )
-        adjectives = [_adjective(row, listed) for row in rows]
+        classes = _groups(rows + read("noun_subclasses"), "class", CLASSES)
+        self.nouns = {
+            kind: zipf_distribution(nouns[row.one_of("lemma", nouns)] for row in group)
+            for kind, group in classes.items()
+        }
+        self.places = zipf_distribution(_place(row, nouns) for row in read("places"))
+        adjectives = [_adjective(row) for row in read("adjectives")]
         self.describing = {
             kind: zipf_distribution(fitting)
-            for kind in listed
+            for kind in CLASSES
             if (fitting := [adjective for adjective in adjectives if kind in adjective.kinds])
         }
-        rows = read_table(
-            directory / "verbs.tsv",
-            "frame infinitive english subjects",
-            "present preterite participle auxiliary english_past english_participle particles objects "
-            "preposition case english_preposition complements features",
-            key="frame infinitive objects preposition",
-        )
-        verbs = _groups(rows, "frame", FRAMES)
-        subjects = [*listed, "es"]
         self.verbs = {
-            frame: zipf_distribution(_verb(row, subjects) for row in group) for frame, group in verbs.items()
+            frame: zipf_distribution(_verb(row) for row in group)
+            for frame, group in _groups(read("verbs"), "frame", FRAMES).items()
         }
-        rows = read_table(
-            directory / "expressions.tsv", "category german english", "links weight", key="category german"
-        )
-        categories = _groups(rows, "category", CATEGORIES)
-        self.expressions = {category: _expressions(group) for category, group in categories.items()}
+        self.expressions = {
+            category: _expressions(group)
+            for category, group in _groups(read("expressions"), "category", CATEGORIES).items()
+        }
 
 
 @cache

@@ -47,7 +47,8 @@ class Row:
 
     def _check(self, column: str, value: str, allowed: Collection[str]) -> None:
         if value not in allowed:
-            raise self.error(f"{column} is {value!r}; expected one of {', '.join(allowed)}")
+            expected = f"one of {', '.join(allowed)}" if allowed else "none"
+            raise self.error(f"{column} is {value!r}; expected {expected}")
 
     def given_together(self, *columns: str) -> list[str]:
         """Return the cells of columns that belong together, or an empty list if all cells are empty.
