@@ -99,9 +99,8 @@ class ClauseBuilder:
         draw, adverbials = self.draw, self.adverbials
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
-        plan, time = self.planner.plan(verb, subject, constraints, negated)
-        clause = Clause(verb, plan, subject, time=time)
-        if time is not None:
+        clause = self.planner.clause(verb, subject, constraints, negated)
+        if clause.time is not None:
             constraints = replace(constraints, relative=0.0)
         plain = replace(constraints, relative=0.0)
         make_object = self.participants.object
@@ -201,13 +200,13 @@ class ClauseBuilder:
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
-        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses, timed=0.1), negated)
-        clause = Clause(verb, plan, subject, time=time)
+        constraints = replace(constraints, tenses=tenses, timed=0.1)
+        clause = self.planner.clause(verb, subject, constraints, negated)
         changing = verb is COPULAS["werden"] and not negated
         clause.complement = self.predicates.predicate(
             subject, kind, negated, changing, verb is COPULAS["sein"]
         )
-        if time is None and draw.bernoulli(0.1):
+        if clause.time is None and draw.bernoulli(0.1):
             clause.middle = self.adverbials.fixed("frequency")
         if negated and isinstance(clause.complement, NounPhrase) and clause.complement.negator is not None:
             clause.middle, clause.negator = None, clause.complement.negator
@@ -221,15 +220,15 @@ class ClauseBuilder:
         negated = draw.bernoulli(constraints.negation)
         subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
         tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
-        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses), negated)
+        clause = self.planner.clause(verb, subject, replace(constraints, tenses=tenses), negated)
+        plan = clause.plan
         if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
             plan.modal = MODALS.items[draw.sample_below(2)]
             plan.tense = plan.english = Tense.PRESENT
-            time = None
+            clause.time, plan.time = None, ""
         plan.passive = True
         if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
             plan.english = Tense.PROGRESSIVE
-        clause = Clause(verb, plan, subject, time=time)
         if draw.bernoulli(0.25):
             agent = self.nouns.common(("person",), de.DAT, adjective=0.15)
             clause.company = contract("von", agent, "by")
@@ -303,8 +302,7 @@ class ClauseBuilder:
         """Return the matrix clause of a verb with a clausal complement."""
         negated = self.draw.bernoulli(constraints.negation)
         subject = self.participants.subject(("person",), constraints, negated)
-        plan, time = self.planner.plan(verb, subject, constraints, negated)
-        clause = Clause(verb, plan, subject, time=time)
+        clause = self.planner.clause(verb, subject, constraints, negated)
         if negated:
             self._negate(clause)
         return clause

@@ -60,7 +60,9 @@ class Participants:
         self.nouns = nouns
         self._relative = relative
 
-    def subject(self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool) -> NounPhrase:
+    def subject(
+        self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool = False
+    ) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
         kind = (

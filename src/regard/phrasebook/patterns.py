@@ -8,7 +8,7 @@ from regard.phrasebook.lexicon import Verb
 from regard.phrasebook.main_clauses import MainClauses, subordinate
 from regard.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
-from regard.phrasebook.planning import ANY, ONLY_PRESENT, PAST, ClauseConstraints
+from regard.phrasebook.planning import ONLY_PRESENT, PAST, ClauseConstraints
 from regard.phrasebook.sampling import Distribution
 from regard.phrasebook.verb_group import Plan, Tense
 
@@ -105,7 +105,7 @@ class Patterns:
     def list_of_things(self) -> Phrase:
         """Return a sentence with a long list: `Auf dem Markt kaufen wir Brot, Käse, drei Äpfel und ...`."""
         build, draw = self.clauses, self.draw
-        subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0), False)
+        subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0))
         verb, kinds = self._listed()
         every = draw.bernoulli(0.2)
         plural = draw.bernoulli(0.5)
@@ -120,8 +120,8 @@ class Patterns:
         things = build.nouns.listing(
             make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), every
         )
-        plan, time = build.planner.plan(verb, subject, ClauseConstraints(tenses=ANY, timed=0.5), False)
-        clause = Clause(verb, plan, subject, accusative=things, time=time)
+        clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.5))
+        clause.accusative = things
         if draw.bernoulli(0.25) and verb.objects[0] != "food":
             clause.place = build.adverbials.place()
         return sentence(self.main.main(clause, 0.35))
@@ -134,7 +134,7 @@ class Patterns:
     def neither(self) -> Phrase:
         """Return a sentence such as `Er hat weder ein Auto noch ein Fahrrad`, or `sowohl ... als auch`."""
         build, draw = self.clauses, self.draw
-        subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0), False)
+        subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0))
         verb, kinds = self._listed()
 
         def make() -> NounPhrase:
@@ -149,9 +149,9 @@ class Patterns:
             als, auch = Word("als"), Word("auch")
             also = Phrase([als, auch], [("and", (als, auch))])
             whole = concatenate(word_phrase("sowohl", "both"), first, also, second)
-        things = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
-        plan, time = build.planner.plan(verb, subject, ClauseConstraints(tenses=ANY, timed=0.2), False)
-        return sentence(self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2))
+        clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.2))
+        clause.accusative = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
+        return sentence(self.main.main(clause, 0.2))
 
     def more_and_more(self) -> Phrase:
         """Return a sentence with a repeated verb: `Der Hund lief und lief, bis ...`."""
@@ -161,9 +161,9 @@ class Patterns:
             lambda verb: not (verb.prefix or verb.english.tail or verb.sein) and verb.subjects[0] == "person",
         )
         constraints = ClauseConstraints(relative=0.0, pronouns=0.3)
-        subject = build.participants.subject(("person",), constraints, False)
+        subject = build.participants.subject(("person",), constraints)
         while subject.owner in ("du", "ihr", "Sie"):
-            subject = build.participants.subject(("person",), constraints, False)
+            subject = build.participants.subject(("person",), constraints)
         times = 3 if draw.bernoulli(0.3) else 2
         preterite = verb.forms.preterite[subject.person]
         again = coordinate([word_phrase(preterite, verb.english.past) for _ in range(times)], every=True)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from regard.phrasebook.adverbials import Adverbials
+from regard.phrasebook.clauses import Clause
 from regard.phrasebook.lexicon import Verb
 from regard.phrasebook.noun_phrases import NounPhrase
-from regard.phrasebook.pair import Phrase, Word
+from regard.phrasebook.pair import Word
 from regard.phrasebook.sampling import Distribution, RandomChoices
 from regard.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
@@ -107,10 +108,10 @@ class Planner:
         self.draw = draw
         self.adverbials = adverbials
 
-    def plan(
-        self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool
-    ) -> tuple[Plan, Phrase | None]:
-        """Return the plan of a verb and its time adverbial, or None without one."""
+    def clause(
+        self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool = False
+    ) -> Clause:
+        """Return a clause with a verb, its subject, its plan and sometimes a time adverbial."""
         draw = self.draw
         form = draw.sample(constraints.tenses)
         if form == "gern" and (
@@ -148,4 +149,4 @@ class Planner:
         tense = _TENSES[form]
         english = tense if modal else english_tense(tense, time_kind, constraints.wh, verb.stative)
         gern = Word("gern") if form == "gern" else None
-        return Plan(tense, english, modal, gern, time=time_kind), time
+        return Clause(verb, Plan(tense, english, modal, gern, time=time_kind), subject, time=time)
