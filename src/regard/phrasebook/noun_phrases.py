@@ -78,7 +78,7 @@ PRONOUNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
     """A determiner: forms by column and case, declension of following adjectives, English translation."""
 

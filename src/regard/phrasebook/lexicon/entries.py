@@ -95,9 +95,12 @@ CATEGORIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun: semantic class, gender, forms by number and case, English translation."""
+    """A noun: semantic class, gender, forms by number and case, English translation.
+
+    Like all entries, nouns are compared by identity, which makes hashing fast.
+    """
 
     lemma: str
     kind: str
@@ -108,7 +111,7 @@ class Noun:
     mass: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """A place with its German and English prepositions of position (`at`) and direction (`to`)."""
 
@@ -118,7 +121,7 @@ class Place:
     features: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
     """An adjective with comparative and superlative, which are empty if it has none."""
 
@@ -137,7 +140,7 @@ class Adjective:
         return self.lemma == other.lemma or not set(self.groups).isdisjoint(other.groups)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Verb:
     """A German verb and its English translation.
 
@@ -171,7 +174,7 @@ class Verb:
         return "stative" in self.features
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     """A fixed expression: its words and, for each English word, the linked German positions."""
 

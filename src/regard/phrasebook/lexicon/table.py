@@ -101,7 +101,8 @@ def read_table(path: Path, required: str, optional: str = "", key: str = "") -> 
     if missing := [column for column in expected if column not in columns]:
         raise DataError(f"{path}:1: column {missing[0]!r} is missing")
     rows: list[Row] = []
-    first: dict[tuple[str, ...], int] = {}
+    first: dict[str, int] = {}
+    key_columns = (key or needed[0]).split()
     for number, line in enumerate(lines, 2):
         cells = line.split("\t")
         padding = [""] * (len(columns) - len(cells))
@@ -109,8 +110,8 @@ def read_table(path: Path, required: str, optional: str = "", key: str = "") -> 
         if len(cells) > len(columns):
             raise row.error(f"the line has {len(cells)} cells; the table has {len(columns)} columns")
         row.require(*needed)
-        identity = tuple(row[column] for column in (key or expected[0]).split())
+        identity = "\t".join([row.cells[column] for column in key_columns])
         if first.setdefault(identity, number) != number:
-            raise row.error(f"{' '.join(identity)!r} is already in line {first[identity]}")
+            raise row.error(f"{' '.join(identity.split())!r} is already in line {first[identity]}")
         rows.append(row)
     return rows
