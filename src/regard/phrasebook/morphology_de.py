@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 __all__ = [
     "ACC",
+    "BLEIBEN",
     "DAT",
     "DEFINITE_FORMS",
     "FEMININE",
@@ -69,7 +70,7 @@ def ein_word(stem: str) -> tuple[Forms, ...]:
 
 
 def noun_forms(lemma: str, genitive: str, plural: str, weak: bool) -> tuple[Forms, Forms]:
-    """Return the case forms of a noun, singular and plural; weak masculines end in -(e)n, see `NOUNS`."""
+    """Return the case forms of a noun, singular and plural; weak masculines end in -(e)n."""
     oblique = (genitive.removesuffix("s") if genitive.endswith("ns") else genitive) if weak else lemma
     dative = plural if plural.endswith(("n", "s")) else plural + "n"
     return (lemma, oblique, oblique, genitive), (plural, plural, dative, plural)
@@ -142,13 +143,8 @@ def conjugate(parts: list[str]) -> Conjugation:
     return Conjugation(present, preterite, infinitive, participle, imperative)
 
 
-HABEN = Conjugation(
-    ("habe", "hast", "hat", "haben", "habt", "haben"),
-    ("hatte", "hattest", "hatte", "hatten", "hattet", "hatten"),
-    "haben",
-    "gehabt",
-    "hab",
-)
+HABEN = conjugate(["haben", "hat", "hatte", "gehabt"])
+BLEIBEN = conjugate(["bleiben", "bleibt", "blieb", "geblieben"])
 SEIN = Conjugation(
     ("bin", "bist", "ist", "sind", "seid", "sind"),
     ("war", "warst", "war", "waren", "wart", "waren"),

@@ -5,7 +5,7 @@ Training, validation and test sets are therefore disjoint for all sizes and seed
 """
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -13,9 +13,15 @@ from typing import Literal
 
 from regard.data.files import open_atomic
 from regard.data.links import format_links
-from regard.data.phrasebook.pair import CorpusPair
-from regard.data.phrasebook.sentences import Sentences
 from regard.errors import DataError, UsageError
+from regard.phrasebook.clause_builder import ClauseBuilder
+from regard.phrasebook.lexicon import lexicon
+from regard.phrasebook.main_clauses import MainClauses
+from regard.phrasebook.pair import CorpusPair, Phrase, realize, sentence
+from regard.phrasebook.patterns import Patterns
+from regard.phrasebook.planning import ClauseConstraints
+from regard.phrasebook.sampling import Distribution, RandomChoices
+from regard.phrasebook.subordination import Subordination
 
 __all__ = ["SPLITS", "SplitName", "generate", "generate_split", "generate_splits", "split_of", "write_splits"]
 
@@ -24,6 +30,51 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
 MAX_WORDS, MIN_WORDS = 40, 3
+
+
+class Sentences:
+    """Generates random sentence pairs.
+
+    Args:
+        seed: A non-negative seed. The same seed gives the same sentences on every machine.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Load the lexicon and seed the random number generator."""
+        self._draw = RandomChoices(seed)
+        self._clauses = ClauseBuilder(self._draw, lexicon())
+        self._main = MainClauses(self._clauses)
+        several, patterns = Subordination(self._main), Patterns(self._main)
+        # Relative frequencies of the constructions.
+        self._constructions: Distribution[Callable[[], Phrase]] = Distribution(
+            {
+                self._statement: 350,
+                self._main.yes_or_no: 75,
+                self._main.question: 80,
+                several.that: 85,
+                several.because: 85,
+                several.when_first: 52,
+                several.two: 66,
+                several.infinitive: 40,
+                several.in_order_to: 25,
+                patterns.request: 32,
+                patterns.there_is: 25,
+                patterns.list_of_things: 26,
+                patterns.weather: 8,
+                patterns.greeting: 6,
+                patterns.exclamation: 7,
+                several.important: 12,
+                patterns.neither: 7,
+                patterns.more_and_more: 6,
+            }
+        )
+
+    def sentence(self) -> CorpusPair:
+        """Return the next sentence pair."""
+        return realize(self._draw.sample(self._constructions)())
+
+    def _statement(self) -> Phrase:
+        return sentence(self._main.main(self._clauses.clause(ClauseConstraints())))
 
 
 def generate(seed: int) -> Iterator[CorpusPair]:

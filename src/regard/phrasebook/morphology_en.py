@@ -1,9 +1,9 @@
-"""English inflection: plurals, verb forms, comparison, and the choice between `a` and `an`."""
+"""English inflection: plurals, verb forms, and the choice between `a` and `an`."""
 
 import re
 from typing import NamedTuple
 
-__all__ = ["BE", "EnglishVerb", "article", "compare", "english_verb", "plural"]
+__all__ = ["BE", "EnglishVerb", "article", "english_verb", "plural"]
 
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh)$")
 _CONSONANT_Y = re.compile(r"[^aeiou]y$")
@@ -72,18 +72,3 @@ def english_verb(parts: list[str], tail: tuple[str, ...] = ()) -> EnglishVerb:
     else:
         past = stem + "ed"
     return EnglishVerb(base, third, past, past, ing, tail)
-
-
-def compare(adjective: str, parts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return comparative and superlative as words: `("older",)` and `("oldest",)`.
-
-    Args:
-        adjective: The positive form.
-        parts: Empty for -er and -est, `["*"]` for `more` and `most`, or the two irregular forms.
-    """
-    if parts == ["*"]:
-        return ("more", adjective), ("most", adjective)
-    if parts:
-        return (parts[0],), (parts[1],)
-    stem = adjective.removesuffix("e")
-    return (stem + "er",), (stem + "est",)

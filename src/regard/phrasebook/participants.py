@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.constraints import PAST, QUESTION, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, RandomChoices
-from regard.data.phrasebook.noun_phrases import (
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
     EIN,
@@ -18,25 +16,29 @@ from regard.data.phrasebook.noun_phrases import (
     NounPhrase,
     NounPhrases,
 )
-from regard.data.phrasebook.pair import Word
+from regard.phrasebook.pair import Word
+from regard.phrasebook.planning import PAST, QUESTION, ClauseConstraints
+from regard.phrasebook.sampling import Distribution, RandomChoices
 
-__all__ = ["POSSESSABLE", "Participants", "implicit_subject"]
+__all__ = ["PERSONAL", "POSSESSABLE", "Participants", "implicit_subject"]
 
 _PRONOUNS = Distribution(
-    ["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2]
+    {"ich": 25, "er": 20, "sie": 17, "wir": 13, "plural": 11, "du": 8, "Sie": 4, "ihr": 2}
 )
 # Subject pronouns of sentences in the preterite, and of questions.
-_PRETERITE_PRONOUNS = Distribution(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
+_PRETERITE_PRONOUNS = Distribution({"ich": 24, "er": 20, "sie": 17, "wir": 13, "plural": 11, "Sie": 2})
 _QUESTION_PRONOUNS = Distribution(
-    ["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4]
+    {"du": 24, "er": 19, "sie": 17, "plural": 13, "Sie": 12, "wir": 9, "ihr": 4, "ich": 4}
 )
 _DATIVES = Distribution(
-    ["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3]
+    {"ich": 22, "er": 18, "sie": 16, "wir": 12, "plural": 12, "du": 10, "Sie": 5, "ihr": 3}
 )
-_ACCUSATIVES = Distribution(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 14, 3])
+_ACCUSATIVES = Distribution({"ich": 26, "er": 24, "sie": 18, "wir": 14, "du": 14, "ihr": 3})
 _SECOND = ("du", "ihr", "Sie")
-_SURE: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, OWN, DIES], [70, 18, 12])
-_NEGATED: Distribution[Choice] = Distribution([DEFINITE_ARTICLE, KEIN, OWN, DIES], [38, 40, 13, 9])
+_SURE: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 70, OWN: 18, DIES: 12})
+_NEGATED: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 38, KEIN: 40, OWN: 13, DIES: 9})
+# Classes of subjects that can be pronouns such as `ich`.
+PERSONAL = ("person", "child", "pupil")
 # Classes of nouns that can be possessed. The first five cannot be agents: they only lie or stand somewhere.
 POSSESSABLE = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
 
@@ -58,26 +60,22 @@ class Participants:
         self.nouns = nouns
         self._relative = relative
 
-    def subject(self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool) -> NounPhrase:
+    def subject(
+        self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool = False
+    ) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
         kind = (
             kinds[0] if constraints.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
         )
         if kind == "es":
-            item = Word("es")
-            return NounPhrase([item], [("it", (item,))], column=de.NEUTER, pronoun=True)
-        if kind in ("person", "child", "pupil") and draw.bernoulli(constraints.pronouns):
-            return self.nouns.pronoun(
-                draw.sample(
-                    _PRETERITE_PRONOUNS
-                    if constraints.tenses is PAST
-                    else _QUESTION_PRONOUNS
-                    if constraints.tenses is QUESTION
-                    else _PRONOUNS
-                ),
-                de.NOM,
-            )
+            es = Word("es")
+            return NounPhrase([es], [("it", (es,))], column=de.NEUTER, pronoun=True)
+        if kind in PERSONAL and draw.bernoulli(constraints.pronouns):
+            pronouns = _PRETERITE_PRONOUNS if constraints.tenses is PAST else _PRONOUNS
+            if constraints.tenses is QUESTION:
+                pronouns = _QUESTION_PRONOUNS
+            return self.nouns.pronoun(draw.sample(pronouns), de.NOM)
         if kind == "person" and draw.bernoulli(0.25):
             return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.bernoulli(0.15) else 1)
         if kind == "person" and draw.bernoulli(0.25):
@@ -119,16 +117,10 @@ class Participants:
             length = 2 + draw.bernoulli(0.5) + draw.bernoulli(0.3)
             bare = draw.bernoulli(0.4)
             adjective = 0.0 if bare else 0.35
+            choice = EIN if bare and kinds[0] != "foodstuff" else None
 
             def make() -> NounPhrase:
-                return self.nouns.common(
-                    kinds,
-                    case,
-                    subject.owner,
-                    EIN if bare and kinds[0] != "foodstuff" else None,
-                    False,
-                    adjective,
-                )
+                return self.nouns.common(kinds, case, subject.owner, choice, False, adjective)
 
             return self.nouns.listing(make, length, every)
         found = self.nouns.common(kinds, case, subject.owner, choice)

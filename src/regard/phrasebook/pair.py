@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 from regard.data.links import Links
 
-__all__ = ["CorpusPair", "Phrase", "Token", "Word", "concatenate", "linked_phrase", "realize", "word_phrase"]
+__all__ = [
+    "CorpusPair",
+    "Phrase",
+    "Token",
+    "Word",
+    "arrange",
+    "concatenate",
+    "realize",
+    "sentence",
+    "word_phrase",
+]
 
 
 class Word:
@@ -31,18 +41,9 @@ class Phrase:
 
 
 def word_phrase(german: str, *english: str) -> Phrase:
-    """Return a phrase of one German word and its English words, which are all linked to it."""
+    """Return a phrase of one German word and its English words, if any, which are all linked to it."""
     item = Word(german)
     return Phrase([item], [(form, (item,)) for form in english])
-
-
-def linked_phrase(german: Iterable[str], english: Iterable[str], links: Iterable[Iterable[int]]) -> Phrase:
-    """Return a phrase from words and, for each English word, the positions of its German words."""
-    words = [Word(form) for form in german]
-    return Phrase(
-        words,
-        [(form, tuple([words[i] for i in where])) for form, where in zip(english, links, strict=True)],
-    )
 
 
 def concatenate(*phrases: Phrase) -> Phrase:
@@ -53,6 +54,16 @@ def concatenate(*phrases: Phrase) -> Phrase:
         german += phrase.german
         english += phrase.english
     return Phrase(german, english)
+
+
+def arrange(german: Iterable[Phrase], english: Iterable[Phrase]) -> Phrase:
+    """Return a phrase from constituents that are in different orders on the two sides."""
+    return Phrase(concatenate(*german).german, concatenate(*english).english)
+
+
+def sentence(*phrases: Phrase, mark: str = ".") -> Phrase:
+    """Concatenate phrases and append a final mark on both sides."""
+    return concatenate(*phrases, word_phrase(mark, mark))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +107,10 @@ def _capital(form: str) -> str:
     return form[:1].upper() + form[1:]
 
 
-def realize(sentence: Phrase) -> CorpusPair:
+def realize(phrase: Phrase) -> CorpusPair:
     """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
-    english = sentence.english
-    german = _one_comma(sentence.german, english)
+    english = phrase.english
+    german = _one_comma(phrase.german, english)
     position = {item: i for i, item in enumerate(german)}
     source = [item.form for item in german]
     target = [form for form, _ in english]

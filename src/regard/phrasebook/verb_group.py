@@ -7,12 +7,13 @@ of the source.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.data.phrasebook.lexicon import Modal, Verb
-from regard.data.phrasebook.morphology_de import HABEN, SEIN, WERDEN, Conjugation
-from regard.data.phrasebook.morphology_en import BE, EnglishVerb, english_verb
-from regard.data.phrasebook.pair import Token, Word
+from regard.phrasebook.lexicon import Verb
+from regard.phrasebook.morphology_de import BLEIBEN, HABEN, SEIN, WERDEN, Conjugation
+from regard.phrasebook.morphology_en import BE, EnglishVerb, english_verb
+from regard.phrasebook.pair import Token, Word
+from regard.phrasebook.sampling import zipf_distribution
 
-__all__ = ["COPULAS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
+__all__ = ["COPULAS", "MODALS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
 
 
 class Tense(Enum):
@@ -30,21 +31,51 @@ INVARIABLE = ("can", "could", "may", "should", "would")
 LIKE = english_verb(["like"], ("to",))  # gern
 
 
-def _copula(forms: Conjugation, english: EnglishVerb, sein: bool = True) -> Verb:
-    return Verb("", forms, sein, False, english, True, (), (), ("", 0, ""))
+@dataclass(frozen=True, slots=True)
+class Modal:
+    """A modal verb, which is translated as an invariable word or as a verb with a tail (`to`).
+
+    Attributes:
+        forms: The German forms.
+        present: The English verb for the present.
+        past: The English verb for the past, or None if the German preterite is not used.
+    """
+
+    forms: Conjugation
+    present: EnglishVerb
+    past: EnglishVerb | None = None
 
 
-_BLEIBEN = Conjugation(
-    ("bleibe", "bleibst", "bleibt", "bleiben", "bleibt", "bleiben"),
-    ("blieb", "bliebst", "blieb", "blieben", "bliebt", "blieben"),
-    "bleiben",
-    "geblieben",
-    "bleib",
+def _modal(german: str, present: EnglishVerb, past: EnglishVerb | None = None) -> Modal:
+    """Return a modal verb; its German forms are infinitive, present (ich, du) and preterite."""
+    infinitive, singular, second, preterite = german.split()
+    polite = infinitive.removesuffix("en") + ("et" if infinitive == "möchten" else "t")
+    forms = Conjugation(
+        (singular, second, singular, infinitive, polite, infinitive),
+        (preterite, preterite + "st", preterite, preterite + "n", preterite + "t", preterite + "n"),
+        infinitive,
+        "",
+        "",
+    )
+    return Modal(forms, present, past)
+
+
+_HAVE_TO = english_verb(["have", "had", "had"], ("to",))
+_WANT_TO = english_verb(["want"], ("to",))
+MODALS = zipf_distribution(
+    [
+        _modal("können kann kannst konnte", english_verb(["can"]), english_verb(["could"])),
+        _modal("müssen muss musst musste", _HAVE_TO, _HAVE_TO),
+        _modal("wollen will willst wollte", _WANT_TO, _WANT_TO),
+        _modal("dürfen darf darfst durfte", english_verb(["may"]), english_verb(["be"], ("allowed", "to"))),
+        _modal("sollen soll sollst -", english_verb(["should"])),
+        _modal("möchten möchte möchtest -", english_verb(["would"], ("like", "to"))),
+    ]
 )
 COPULAS = {
-    "sein": _copula(SEIN, BE),
-    "werden": _copula(WERDEN, english_verb(["become", "became", "become"])),
-    "bleiben": _copula(_BLEIBEN, english_verb(["remain"])),
+    "sein": Verb("", SEIN, BE, ("stative", "preterite"), sein=True),
+    "werden": Verb("", WERDEN, english_verb(["become", "became", "become"]), ("stative",), sein=True),
+    "bleiben": Verb("", BLEIBEN, english_verb(["remain"]), ("stative",), sein=True),
 }
 
 
@@ -58,6 +89,7 @@ class Plan:
         modal: The modal verb, or None.
         gern: The word `gern`, which is translated as `like to`, or None.
         passive: Whether the clause is in the passive voice (`werden`).
+        time: Type of the time adverbial, or empty without one.
     """
 
     tense: Tense
@@ -65,6 +97,7 @@ class Plan:
     modal: Modal | None = None
     gern: Word | None = None
     passive: bool = False
+    time: str = ""
 
 
 def english_tense(tense: Tense, time: str, wh: bool, state: bool) -> Tense:

@@ -2,14 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adjectives import OPPOSITES
-from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
-from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.pair import Phrase, Token, Word
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.lexicon import Adjective, Lexicon, Noun
+from regard.phrasebook.morphology_en import article
+from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
+from regard.phrasebook.sampling import Distribution, RandomChoices
 
-__all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "contract", "coordinate"]
+__all__ = [
+    "PRONOUNS",
+    "Determiner",
+    "NounPhrase",
+    "NounPhrases",
+    "Pronoun",
+    "contract",
+    "coordinate",
+    "intensifier",
+]
 
 
 @dataclass(slots=True)
@@ -67,23 +77,12 @@ PRONOUNS = {
     "Sie": Pronoun(("Sie", "", "Ihnen"), "sich", "Ihr", "you", "you", "your", 5, 2),
 }
 
-_OPPOSITES = [set(words.split()) for words in OPPOSITES]
 
-
-def exclude_each_other(first: Adjective, second: Adjective) -> bool:
-    """Return whether two adjectives cannot be combined: equal, opposites or two colors."""
-    pair = {first.lemma, second.lemma}
-    return len(pair) == 1 or any(len(pair & words) == 2 for words in _OPPOSITES)
-
-
-FormTable = tuple[tuple[str, str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
     """A determiner: forms by column and case, declension of following adjectives, English translation."""
 
-    forms: FormTable
+    forms: tuple[de.Forms, ...]
     declension: int
     singular: str
     plural: str
@@ -107,14 +106,15 @@ NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
 Choice = Determiner | str
 
 SINGULAR: Distribution[Choice] = Distribution(
-    [DEFINITE_ARTICLE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2]
+    {DEFINITE_ARTICLE: 46, EIN: 27, OWN: 13, DIES: 6, JED: 2, NAME: 2}
 )
 PLURALS: Distribution[Choice] = Distribution(
-    [DEFINITE_ARTICLE, NONE, OWN, NUMBER, VIEL, EINIG, DIES, ALL], [34, 22, 11, 12, 8, 6, 4, 3]
+    {DEFINITE_ARTICLE: 34, NONE: 22, OWN: 11, NUMBER: 12, VIEL: 8, EINIG: 6, DIES: 4, ALL: 3}
 )
-MASS: Distribution[Choice] = Distribution([NONE, DEFINITE_ARTICLE, OWN, DIES], [60, 26, 8, 6])
-FAMILY: Distribution[Choice] = Distribution([OWN, DEFINITE_ARTICLE, EIN, NAME], [80, 10, 3, 7])
-OWNERS = Distribution(["ich", "wir", "du"], [70, 25, 5])
+MASS: Distribution[Choice] = Distribution({NONE: 60, DEFINITE_ARTICLE: 26, OWN: 8, DIES: 6})
+FAMILY: Distribution[Choice] = Distribution({OWN: 80, DEFINITE_ARTICLE: 10, EIN: 3, NAME: 7})
+OWNERS = Distribution({"ich": 70, "wir": 25, "du": 5})
+FIRST_NAMES = ("male name", "female name")
 # With a possessive, `Mann` and `Frau` mean husband and wife.
 _MARRIED = {"Mann": ("husband",), "Frau": ("wife",)}
 CONTRACTIONS = {
@@ -135,35 +135,31 @@ def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
     Args:
         preposition: The German preposition.
         noun_phrase: The noun phrase, in the case that the preposition requires.
-        english: The English preposition, with `_` between its words; empty if English has none.
+        english: The words of the English preposition; empty if English has none.
     """
     head = noun_phrase.german[0]
     short = CONTRACTIONS.get((preposition, head.form))
-    if short and not noun_phrase.pronoun:
-        head.form = short
-        german, link = noun_phrase.german, head
-    else:
-        link = Word(preposition)
-        german = [link, *noun_phrase.german]
-    words: list[Token] = [(form, (link,)) for form in english.split("_") if form]
-    return Phrase(german, words + noun_phrase.english)
+    if not short or noun_phrase.pronoun:
+        return concatenate(word_phrase(preposition, *english.split()), noun_phrase)
+    head.form = short
+    return Phrase(noun_phrase.german, [(form, (head,)) for form in english.split()] + noun_phrase.english)
 
 
 def coordinate(
     parts: Sequence[Phrase], conjunction: str = "und", english: str = "and", every: bool = False
 ) -> Phrase:
     """Join phrases to a list: `a , b und c`, or `a und b und c` if `every` is true."""
-    german: list[Word] = []
-    target: list[Token] = []
-    for i, part in enumerate(parts):
-        if i:
-            last = every or i == len(parts) - 1
-            link = Word(conjunction if last else ",")
-            german.append(link)
-            target.append((english if last else ",", (link,)))
-        german += part.german
-        target += part.english
-    return Phrase(german, target)
+    joined = [parts[0]]
+    for i, part in enumerate(parts[1:], 1):
+        last = every or i == len(parts) - 1
+        joined += [word_phrase(conjunction, english) if last else word_phrase(",", ","), part]
+    return concatenate(*joined)
+
+
+def intensifier(repeated: bool) -> Phrase:
+    """Return `sehr`, or `sehr , sehr`."""
+    very = word_phrase("sehr", "very")
+    return concatenate(very, word_phrase(",", ","), word_phrase("sehr", "very")) if repeated else very
 
 
 class NounPhrases:
@@ -189,16 +185,16 @@ class NounPhrases:
 
     def name(self, case: int) -> NounPhrase:
         """Return a first name, or a surname with `Herr` or `Frau`."""
-        draw = self.draw
+        draw, expressions = self.draw, self.lexicon.expressions
         gender = draw.sample_below(2)
-        owner = ("er", "sie")[gender]
         if draw.bernoulli(0.2):
-            title = Word(("Herr" if case == de.NOM else "Herrn") if gender == de.MASCULINE else "Frau")
-            last = Word(draw.sample(self.lexicon.surnames))
-            english: list[Token] = [(("Mr", "Mrs")[gender], (title,)), (last.form, (last,))]
-            return NounPhrase([title, last], english, column=gender, owner=owner, human=True)
-        item = Word(draw.sample(self.lexicon.names[gender]))
-        return NounPhrase([item], [(item.form, (item,))], column=gender, owner=owner, human=True)
+            title = ("Herr" if case == de.NOM else "Herrn") if gender == de.MASCULINE else "Frau"
+            surname = draw.sample(expressions["surname"]).phrase()
+            phrase = concatenate(word_phrase(title, ("Mr", "Mrs")[gender]), surname)
+        else:
+            phrase = draw.sample(expressions[FIRST_NAMES[gender]]).phrase()
+        owner = ("er", "sie")[gender]
+        return NounPhrase(phrase.german, phrase.english, column=gender, owner=owner, human=True)
 
     def common(
         self,
@@ -253,92 +249,71 @@ class NounPhrases:
         if choice == OWN and noun.lemma in ("Herr", "Dame"):
             choice = DEFINITE_ARTICLE
         declension = de.STRONG
-        german: list[Word] = []
-        english: list[Token] = []
+        parts: list[Phrase] = []
         definite, negator = False, None
         if choice == OWN:
             key = owner if owner and draw.bernoulli(0.75) else draw.sample(OWNERS)
             choice = POSSESSIVES["ich" if married and key == "wir" else key]
         if isinstance(choice, Determiner):
-            item = Word(choice.forms[column][case])
-            german.append(item)
             definite, declension = choice.definite, choice.declension
-            determiner = choice.plural if plural else choice.singular
-            if choice is KEIN:
-                negator, determiner = item, "any" if noun.mass else determiner
-            english.append((determiner, (item,)))
+            english = "any" if choice is KEIN and noun.mass else choice.plural if plural else choice.singular
+            parts.append(word_phrase(choice.forms[column][case], english))
+            negator = parts[0].german[0] if choice is KEIN else None
         elif choice == NUMBER:
-            number, translations = draw.sample(self.lexicon.numbers)
-            item = Word(number)
-            german.append(item)
-            english += [(form, (item,)) for form in translations]
+            parts.append(draw.sample(self.lexicon.expressions["number"]).phrase())
         elif choice == NAME:
-            name = draw.sample(self.lexicon.names[draw.sample_below(2)])
-            item = Word(name + "s")
-            german.append(item)
-            english += [(name, (item,)), ("'s", (item,))]
+            (name,) = draw.sample(self.lexicon.expressions[FIRST_NAMES[draw.sample_below(2)]]).german
+            parts.append(word_phrase(name + "s", name, "'s"))
             definite = True
         if draw.bernoulli(adjective) and noun.kind in self.lexicon.describing:
-            self._adjectives(
-                noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case), german, english
-            )
-        item = Word(noun.forms[plural][case])
-        german.append(item)
+            parts += self._adjectives(noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case))
         translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
-        english += [(form, (item,)) for form in translation]
-        if english[0][0] == "a":
-            english[0] = (article(english[1][0]), english[0][1])
-        owner_key = "plural" if plural else ("er", "sie", "")[noun.gender]
-        human = noun.kind in ("person", "family")
+        parts.append(word_phrase(noun.forms[plural][case], *translation))
+        whole = concatenate(*parts)
+        if whole.english[0][0] == "a":
+            whole.english[0] = (article(whole.english[1][0]), whole.english[0][1])
         person, agreement = (5, 2) if plural else (2, 1)
         return NounPhrase(
-            german, english, person, agreement, column, owner_key, False, definite, human, negator, noun.kind
+            whole.german,
+            whole.english,
+            person,
+            agreement,
+            column,
+            owner="plural" if plural else ("er", "sie", "")[noun.gender],
+            definite=definite,
+            human=noun.kind in ("person", "family"),
+            negator=negator,
+            kind=noun.kind,
         )
 
-    def _adjectives(
-        self,
-        kind: str,
-        superlative: bool,
-        ending: tuple[int, int, int],
-        german: list[Word],
-        english: list[Token],
-    ) -> None:
+    def _adjectives(self, kind: str, superlative: bool, ending: tuple[int, int, int]) -> list[Phrase]:
+        """Return adjectives with their commas and conjunctions.
+
+        Args:
+            kind: Semantic class of the noun.
+            superlative: Whether a superlative is possible.
+            ending: Declension, column and case.
+        """
         draw, table = self.draw, self.lexicon.describing[kind]
 
-        def add(stem: str, words: Sequence[str]) -> None:
-            item = Word(de.adjective_form(stem, *ending))
-            german.append(item)
-            english.extend([(form, (item,)) for form in words])
-
-        def link(form: str, translation: str) -> None:
-            item = Word(form)
-            german.append(item)
-            english.append((translation, (item,)))
+        def inflect(adjective: Adjective) -> Phrase:
+            return word_phrase(de.adjective_form(adjective.stem, *ending), adjective.english)
 
         first = draw.sample(table)
         if superlative and first.superlative and draw.bernoulli(0.1):
-            add(first.superlative, first.most)
-            return
+            return [word_phrase(de.adjective_form(first.superlative, *ending), *first.most)]
+        parts: list[Phrase] = []
         if first.comparative and draw.bernoulli(0.12):
-            link("sehr", "very")
-            if draw.bernoulli(0.15):
-                link(",", ",")
-                link("sehr", "very")
-        add(first.stem, (first.english,))
+            parts.append(intensifier(draw.bernoulli(0.15)))
+        parts.append(inflect(first))
         if draw.bernoulli(0.12):
-            second, third = draw.sample(table), draw.sample(table)
-            if (
-                exclude_each_other(first, second)
-                or exclude_each_other(first, third)
-                or exclude_each_other(second, third)
-            ):
-                return
+            others = [draw.sample(table), draw.sample(table)]
+            if any(one.excludes(other) for one, other in combinations([first, *others], 2)):
+                return parts
             if draw.bernoulli(0.35):
-                link(",", ",")
-                add(second.stem, (second.english,))
-                second = third
-            link("und", "and")
-            add(second.stem, (second.english,))
+                parts += [word_phrase(",", ","), inflect(others.pop(0))]
+            parts += [word_phrase("und", "and"), inflect(others[0])]
+        return parts
 
     def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
         """Append a genitive to a noun phrase, with `of` in English: `das Auto des Lehrers`."""

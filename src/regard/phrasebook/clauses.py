@@ -8,10 +8,10 @@ objects, manner, place, time.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.data.phrasebook.lexicon import Verb
-from regard.data.phrasebook.noun_phrases import PRONOUNS, NounPhrase
-from regard.data.phrasebook.pair import Phrase, Token, Word
-from regard.data.phrasebook.verb_group import Plan, infinitive_group, verb_group
+from regard.phrasebook.lexicon import Verb
+from regard.phrasebook.noun_phrases import PRONOUNS, NounPhrase
+from regard.phrasebook.pair import Phrase, Token, Word
+from regard.phrasebook.verb_group import Plan, infinitive_group, verb_group
 
 __all__ = ["Clause", "Order", "bare_clause", "infinitive_clause", "order_clause"]
 

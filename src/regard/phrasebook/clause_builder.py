@@ -2,52 +2,42 @@
 
 from dataclasses import replace
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.clauses import Clause, Order, order_clause
-from regard.data.phrasebook.constraints import ANY, PASSIVE, QUESTION, ClauseConstraints
-from regard.data.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb, zipf_distribution
-from regard.data.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
-from regard.data.phrasebook.pair import Token, Word
-from regard.data.phrasebook.participants import POSSESSABLE, Participants
-from regard.data.phrasebook.planning import Planner
-from regard.data.phrasebook.predicates import Predicates
-from regard.data.phrasebook.verb_group import COPULAS, Tense
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adverbials import Adverbials
+from regard.phrasebook.clauses import Clause, Order, order_clause
+from regard.phrasebook.lexicon import Lexicon, Verb
+from regard.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
+from regard.phrasebook.pair import Token, Word
+from regard.phrasebook.participants import PERSONAL, POSSESSABLE, Participants
+from regard.phrasebook.planning import ANY, PASSIVE, QUESTION, ClauseConstraints, Planner
+from regard.phrasebook.predicates import KINDS, Predicates
+from regard.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
+from regard.phrasebook.verb_group import COPULAS, MODALS, Tense
 
 __all__ = ["ClauseBuilder"]
 
 # Pronouns whose nominative differs from the accusative.
-_CLEAR = Distribution(["ich", "er", "wir", "du"], [30, 30, 20, 10])
+_CLEAR = Distribution({"ich": 30, "er": 30, "wir": 20, "du": 10})
 _FRAMES = Distribution(
-    [
-        "transitive",
-        "motion",
-        "location",
-        "intransitive",
-        "copula",
-        "prepositional",
-        "ditransitive",
-        "dative",
-        "reflexive",
-        "reflexive prepositional",
-        "passive",
-        "explaining",
-        "pleasing",
-        "weather",
-    ],
-    [330, 115, 95, 95, 130, 75, 65, 45, 30, 32, 40, 18, 18, 10],
+    {
+        "transitive": 330,
+        "motion": 115,
+        "location": 95,
+        "intransitive": 95,
+        "copula": 130,
+        "prepositional": 75,
+        "ditransitive": 65,
+        "dative": 45,
+        "reflexive": 30,
+        "reflexive prepositional": 32,
+        "passive": 40,
+        "explaining": 18,
+        "pleasing": 18,
+        "weather": 10,
+    }
 )
-_WHAT = Distribution(["thing", "food", "text", "clothes", "drink", "sound"], [30, 20, 20, 12, 10, 5])
-_PASSIVE = frozenset(
-    "kaufen lesen finden essen schreiben besuchen öffnen verkaufen anrufen bauen reparieren waschen "
-    "bestellen schließen malen einladen zeichnen backen beobachten abholen putzen fotografieren lösen "
-    "beantworten vorbereiten stehlen wegwerfen zerstören erfinden unterschreiben verstecken füttern".split()
-)
-# Verbs that combine with adverbs of manner such as quickly, quietly and carefully.
-_CAREFUL = frozenset(
-    "arbeiten spielen singen tanzen kochen schwimmen lernen lesen schreiben essen trinken öffnen schließen "
-    "waschen putzen reparieren bauen malen zeichnen gehen fahren laufen rennen kommen".split()
-)
+# Semantic classes of the object `was`.
+_WHAT = Distribution({"thing": 30, "food": 20, "text": 20, "clothes": 12, "drink": 10, "sound": 5})
 
 
 class ClauseBuilder:
@@ -64,20 +54,17 @@ class ClauseBuilder:
         self.lexicon = lexicon
         self.nouns = NounPhrases(draw, lexicon)
         self.adverbials = Adverbials(draw, lexicon, self.nouns)
-        self.planner = Planner(draw, lexicon, self.adverbials)
+        self.planner = Planner(draw, self.adverbials)
         self.participants = Participants(draw, self.nouns, self.relative)
         self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
         transitive = lexicon.verbs["transitive"].items
         kinds = sorted({kind for verb in transitive for kind in verb.objects})
         self._taking = {
-            kind: zipf_distribution([verb for verb in transitive if kind in verb.objects]) for kind in kinds
+            kind: zipf_distribution(verb for verb in transitive if kind in verb.objects) for kind in kinds
         }
-        self._passive = zipf_distribution(
-            [verb for verb in transitive if verb.prefix + verb.forms.infinitive in _PASSIVE]
-        )
-        self._doing = zipf_distribution(
-            [verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects]
-        )
+        self._passive = zipf_distribution(verb for verb in transitive if "passive" in verb.features)
+        self._located = {verb.forms.infinitive: verb for verb in lexicon.verbs["location"].items}
+        self._doing = zipf_distribution(verb for verb in transitive if "person" in verb.subjects)
 
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
         """Return a random clause.
@@ -88,8 +75,8 @@ class ClauseBuilder:
         """
         draw = self.draw
         frame = constraints.frame or draw.sample(_FRAMES)
-        given = constraints.subject
-        if given is not None or constraints.personal:
+        personal = constraints.personal or constraints.subject is not None
+        if personal:
             while frame in ("passive", "pleasing", "weather"):
                 frame = draw.sample(_FRAMES)
         if frame == "copula":
@@ -97,11 +84,7 @@ class ClauseBuilder:
         if frame == "passive":
             return self._passive_clause(constraints)
         verb = draw.sample(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
-        while (given is not None or constraints.personal) and verb.subjects[0] not in (
-            "person",
-            "child",
-            "pupil",
-        ):
+        while personal and verb.subjects[0] not in PERSONAL:
             verb = draw.sample(self.lexicon.verbs[frame])
         return self._with(verb, frame, constraints, given_object=given_object)
 
@@ -116,18 +99,16 @@ class ClauseBuilder:
         draw, adverbials = self.draw, self.adverbials
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
-        plan, time = self.planner.plan(verb, subject, constraints, negated)
-        clause = Clause(verb, plan, subject, time=time)
-        if time is not None:
+        clause = self.planner.clause(verb, subject, constraints, negated)
+        if clause.time is not None:
             constraints = replace(constraints, relative=0.0)
-        dative = given_object if given_object is not None and frame == "dative" else None
-        accusative = given_object if dative is None else None
+        plain = replace(constraints, relative=0.0)
+        make_object = self.participants.object
         if frame in ("dative", "ditransitive", "explaining"):
-            clause.dative = dative or self.participants.object(
-                ("person", "family"), de.DAT, subject, replace(constraints, relative=0.0), negated
-            )
+            given = given_object if frame == "dative" else None
+            clause.dative = given or make_object(("person", "family"), de.DAT, subject, plain, negated)
         if frame in ("transitive", "ditransitive", "explaining"):
-            clause.accusative = accusative or self.participants.object(
+            clause.accusative = given_object or make_object(
                 verb.objects, de.ACC, subject, constraints, negated
             )
             clause.to_dative = frame == "explaining"
@@ -136,26 +117,19 @@ class ClauseBuilder:
         elif frame in ("prepositional", "reflexive prepositional"):
             preposition, case, english = verb.preposition
             clause.complement = contract(
-                preposition,
-                self.participants.object(verb.objects, case, subject, replace(constraints, relative=0.0)),
-                english,
+                preposition, make_object(verb.objects, case, subject, plain), english
             )
         elif frame == "motion":
-            clause.complement = adverbials.direction(subject.owner, verb.forms.infinitive)
+            clause.complement = adverbials.direction(subject.owner, verb)
             if verb.english.base == "return" and clause.complement.english[0][0] == "into":
                 clause.complement.english[0] = ("to", clause.complement.english[0][1])
-            if (
-                verb.forms.infinitive in ("fahren", "reisen")
-                and "person" in verb.subjects
-                and draw.bernoulli(0.35)
-            ):
-                if subject.human:
-                    clause.company = adverbials.vehicle()
+            driving = verb.forms.infinitive in ("fahren", "reisen") and "person" in verb.subjects
+            if driving and draw.bernoulli(0.35) and subject.human:
+                clause.company = adverbials.fixed("vehicle")
         elif frame == "location":
             inanimate = (kind or subject.kind) in ("thing", "text", "clothes", "furniture")
-            clause.place = (
-                adverbials.position() if inanimate else adverbials.place(subject.owner, verb.forms.infinitive)
-            )
+            home = "dwelling" in verb.features
+            clause.place = adverbials.position() if inanimate else adverbials.place(subject.owner, home)
         self._add_adverbials(clause, frame, negated)
         if negated:
             self._negate(clause)
@@ -163,7 +137,7 @@ class ClauseBuilder:
 
     def _add_adverbials(self, clause: Clause, frame: str, negated: bool) -> None:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
-        doing = subject.human and not clause.verb.state
+        doing = subject.human and not clause.verb.stative
         prior = clause.plan.tense is Tense.PLUPERFECT
         if (
             clause.time is None
@@ -171,8 +145,8 @@ class ClauseBuilder:
             and not (prior or negated)
             and draw.bernoulli(0.13)
         ):
-            if not clause.verb.state or draw.bernoulli(0.3):
-                clause.middle = adverbials.middle()
+            if not clause.verb.stative or draw.bernoulli(0.3):
+                clause.middle = adverbials.fixed("frequency")
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
             return  # after a relative clause, the attachment of an adverbial would be ambiguous
         resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
@@ -180,8 +154,8 @@ class ClauseBuilder:
         if doing and not moving and frame in ("transitive", "intransitive") and draw.bernoulli(0.14):
             clause.place = adverbials.place(subject.owner)
         elif doing and frame in ("intransitive", "motion", "transitive") and draw.bernoulli(0.07):
-            if clause.verb.forms.infinitive in _CAREFUL and not clause.verb.prefix:
-                clause.manner = adverbials.manner()
+            if "manner" in clause.verb.features:
+                clause.manner = adverbials.fixed("manner")
         elif (
             doing
             and clause.company is None
@@ -218,24 +192,22 @@ class ClauseBuilder:
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject
         if subject is None:
-            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else self.predicates.kinds
+            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else KINDS
             subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
-        tenses = (
-            constraints.tenses
-            if constraints.tenses is not ANY
-            else Distribution(["present", "past"], [65, 35])
-        )
+        tenses = constraints.tenses
+        if tenses is ANY:
+            tenses = Distribution({"present": 65, "past": 35})
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
-        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses, timed=0.1), negated)
-        clause = Clause(verb, plan, subject, time=time)
+        constraints = replace(constraints, tenses=tenses, timed=0.1)
+        clause = self.planner.clause(verb, subject, constraints, negated)
         changing = verb is COPULAS["werden"] and not negated
         clause.complement = self.predicates.predicate(
             subject, kind, negated, changing, verb is COPULAS["sein"]
         )
-        if time is None and draw.bernoulli(0.1):
-            clause.middle = self.adverbials.middle()
+        if clause.time is None and draw.bernoulli(0.1):
+            clause.middle = self.adverbials.fixed("frequency")
         if negated and isinstance(clause.complement, NounPhrase) and clause.complement.negator is not None:
             clause.middle, clause.negator = None, clause.complement.negator
         elif negated:
@@ -248,15 +220,15 @@ class ClauseBuilder:
         negated = draw.bernoulli(constraints.negation)
         subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
         tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
-        plan, time = self.planner.plan(verb, subject, replace(constraints, tenses=tenses), negated)
+        clause = self.planner.clause(verb, subject, replace(constraints, tenses=tenses), negated)
+        plan = clause.plan
         if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
-            plan.modal, plan.tense = self.lexicon.modals.items[draw.sample_below(2)], Tense.PRESENT
-            time = None
-            plan.english = Tense.PRESENT
+            plan.modal = MODALS.items[draw.sample_below(2)]
+            plan.tense = plan.english = Tense.PRESENT
+            clause.time, plan.time = None, ""
         plan.passive = True
-        if plan.english is Tense.PRESENT and plan.modal is None and (time is None or time.kind != "general"):
+        if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
             plan.english = Tense.PROGRESSIVE
-        clause = Clause(verb, plan, subject, time=time)
         if draw.bernoulli(0.25):
             agent = self.nouns.common(("person",), de.DAT, adjective=0.15)
             clause.company = contract("von", agent, "by")
@@ -290,16 +262,13 @@ class ClauseBuilder:
             if head.human:
                 clause = self.clause(replace(constraints, subject=pronoun))
             elif head.kind in ("thing", "text", "clothes", "furniture", "vehicle"):
-                verbs = self.lexicon.verbs["location"].items
-                verb = verbs[2] if head.kind in ("thing", "text", "clothes") else verbs[3]
+                verb = self._located["liegen" if head.kind in ("thing", "text", "clothes") else "stehen"]
                 clause = self._with(verb, "location", replace(constraints, subject=pronoun), head.kind)
             else:
                 clause = self._copula(replace(constraints, subject=pronoun), head.kind)
             body = order_clause(clause, Order.FINAL, pronoun)
         else:
-            verb = draw.sample(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
-            while "person" not in verb.subjects:
-                verb = draw.sample(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
+            verb = self._personal(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
             frame = "transitive" if gap == de.ACC else "dative"
             subject = None
             if gap == de.ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
@@ -318,24 +287,22 @@ class ClauseBuilder:
 
     def asked_object(self, given_object: NounPhrase, frame: str, constraints: ClauseConstraints) -> Clause:
         """Return a clause whose accusative or dative object is a question word or `welches Buch`."""
-        draw = self.draw
         if frame == "dative":
-            verb = draw.sample(self.lexicon.verbs["dative"])
-            while "person" not in verb.subjects:
-                verb = draw.sample(self.lexicon.verbs["dative"])
-            return self._with(verb, frame, constraints, given_object=given_object)
-        kind = given_object.kind or ("person" if given_object.human else draw.sample(_WHAT))
-        verb = draw.sample(self._taking[kind])
-        while "person" not in verb.subjects:
-            verb = draw.sample(self._taking[kind])
-        return self._with(verb, "transitive", constraints, given_object=given_object)
+            verb = self._personal(self.lexicon.verbs["dative"])
+        else:
+            kind = given_object.kind or ("person" if given_object.human else self.draw.sample(_WHAT))
+            verb = self._personal(self._taking[kind])
+        return self._with(verb, frame, constraints, given_object=given_object)
+
+    def _personal(self, verbs: Distribution[Verb]) -> Verb:
+        """Sample a verb whose subject may be a person."""
+        return self.draw.sample_where(verbs, lambda verb: "person" in verb.subjects)
 
     def matrix(self, verb: Verb, constraints: ClauseConstraints) -> Clause:
         """Return the matrix clause of a verb with a clausal complement."""
         negated = self.draw.bernoulli(constraints.negation)
         subject = self.participants.subject(("person",), constraints, negated)
-        plan, time = self.planner.plan(verb, subject, constraints, negated)
-        clause = Clause(verb, plan, subject, time=time)
+        clause = self.planner.clause(verb, subject, constraints, negated)
         if negated:
             self._negate(clause)
         return clause

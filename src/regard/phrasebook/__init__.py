@@ -4,13 +4,12 @@ The English sentence is a function of the German sentence, so that a model can l
 perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
 words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
 
-Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
-`morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`,
-`constraints`, `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`,
-`patterns`, `sentences`, `corpus`.
+Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `morphology_de`,
+`morphology_en`, `noun_phrases`, `adverbials`, `verb_group`, `planning`, `clauses`, `participants`,
+`predicates`, `clause_builder`, `main_clauses`, `subordination`, `patterns`, `corpus`.
 """
 
-from regard.data.phrasebook.corpus import (
+from regard.phrasebook.corpus import (
     SPLITS,
     SplitName,
     generate,
@@ -19,7 +18,7 @@ from regard.data.phrasebook.corpus import (
     split_of,
     write_splits,
 )
-from regard.data.phrasebook.pair import CorpusPair
+from regard.phrasebook.pair import CorpusPair
 
 __all__ = [
     "SPLITS",

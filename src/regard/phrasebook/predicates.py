@@ -1,40 +1,26 @@
 """Generation of predicatives of `sein`, `werden` and `bleiben`: adjectives, comparisons, nouns, places."""
 
-from regard.data.phrasebook import morphology_de as de
-from regard.data.phrasebook.adverbials import Adverbials
-from regard.data.phrasebook.lexicon import Adjective, Distribution, Lexicon, RandomChoices, zipf_distribution
-from regard.data.phrasebook.morphology_en import article
-from regard.data.phrasebook.noun_phrases import (
+from regard.phrasebook import morphology_de as de
+from regard.phrasebook.adverbials import Adverbials
+from regard.phrasebook.lexicon import Adjective, Lexicon
+from regard.phrasebook.morphology_en import article
+from regard.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     EIN,
     KEIN,
     NounPhrase,
     NounPhrases,
-    exclude_each_other,
+    intensifier,
 )
-from regard.data.phrasebook.pair import Phrase, Token, Word
+from regard.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
+from regard.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
 
-__all__ = ["Predicates"]
+__all__ = ["KINDS", "Predicates"]
 
-_TRADES = {
-    de.MASCULINE: "Lehrer Arzt Student Bäcker Maler Bauer Koch Anwalt Ingenieur Polizist Schauspieler",
-    de.FEMININE: "Lehrerin Ärztin Studentin Verkäuferin Sängerin Richterin Krankenschwester",
-}
-_KINDS = (
-    "text",
-    "building",
-    "thing",
-    "clothes",
-    "event",
-    "vehicle",
-    "abstract",
-    "place",
-    "animal",
-    "food",
-    "nature",
-)
+KINDS = tuple("text building thing clothes event vehicle abstract place animal food nature".split())
+"""The semantic classes of subjects that are not persons."""
 _SHAPES = Distribution(
-    ["plain", "very", "comparative", "as", "noun", "place", "and"], [42, 14, 10, 6, 14, 9, 5]
+    {"plain": 42, "very": 14, "comparative": 10, "as": 6, "noun": 14, "place": 9, "and": 5}
 )
 
 
@@ -48,8 +34,6 @@ class Predicates:
         adverbials: The generator of adverbials.
     """
 
-    kinds = _KINDS
-
     def __init__(
         self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials
     ) -> None:
@@ -58,10 +42,10 @@ class Predicates:
         self.nouns = nouns
         self.adverbials = adverbials
         self._describing = lexicon.describing
-        by_lemma = {noun.lemma: noun for noun in lexicon.nouns["person"].items}
-        self._trades = {
-            gender: zipf_distribution([by_lemma[name] for name in names.split()])
-            for gender, names in _TRADES.items()
+        professions = lexicon.nouns["profession"].items
+        self._professions = {
+            gender: zipf_distribution(noun for noun in professions if noun.gender == gender)
+            for gender in (de.MASCULINE, de.FEMININE)
         }
 
     def predicate(self, subject: NounPhrase, kind: str, negated: bool, changing: bool, being: bool) -> Phrase:
@@ -78,15 +62,14 @@ class Predicates:
         kind = kind or subject.kind or "person"
         kind = "person" if kind not in self._describing else kind
         shape = draw.sample(_SHAPES)
-        trade = (
+        if (
             being
             and shape == "noun"
             and subject.owner in ("er", "sie")
             and subject.human
             and subject.person == 2
-        )
-        if trade:
-            return self._trade(subject.column, negated)
+        ):
+            return self._profession(subject.column, negated)
         if being and shape == "place" and subject.human:
             return self.adverbials.place(subject.owner)
         first = draw.sample(self._describing[kind])
@@ -94,32 +77,25 @@ class Predicates:
             return _increasing(first)
         if first.comparative and shape in ("comparative", "as") and being:
             return self._compared(first, subject, kind, shape == "as")
-        words = [Word(first.lemma)]
-        english: list[Token] = [(first.english, (words[0],))]
+        found = word_phrase(first.lemma, first.english)
         if shape == "very" and first.comparative:
-            times = 2 if draw.bernoulli(0.15) else 1
-            before = [Word(form) for form in ("sehr", ",", "sehr")[: 2 * times - 1]]
-            english[:0] = [("," if item.form == "," else "very", (item,)) for item in before]
-            words[:0] = before
+            return concatenate(intensifier(draw.bernoulli(0.15)), found)
         if shape == "and":
             second = draw.sample(self._describing[kind])
-            if not exclude_each_other(first, second):
-                link, item = Word("und"), Word(second.lemma)
-                words += [link, item]
-                english += [("and", (link,)), (second.english, (item,))]
-        return Phrase(words, english)
+            if not first.excludes(second):
+                und = word_phrase("und", "and")
+                return concatenate(found, und, word_phrase(second.lemma, second.english))
+        return found
 
-    def _trade(self, gender: int, negated: bool) -> Phrase:
+    def _profession(self, gender: int, negated: bool) -> Phrase:
         """Return a profession: `Er ist Lehrer`, with an article in English; `Sie ist keine gute Lehrerin`."""
         draw = self.draw
-        noun = draw.sample(self._trades[gender])
+        noun = draw.sample(self._professions[gender])
         if negated:
             return self.nouns.build(noun, de.NOM, False, KEIN, adjective=0.3)
         if draw.bernoulli(0.5):
             return self.nouns.build(noun, de.NOM, False, EIN, adjective=0.8)
-        item = Word(noun.lemma)
-        english = [article(noun.singular[0]), *noun.singular]
-        return Phrase([item], [(form, (item,)) for form in english])
+        return word_phrase(noun.lemma, article(noun.singular[0]), *noun.singular)
 
     def _compared(self, adjective: Adjective, subject: NounPhrase, kind: str, equal: bool) -> Phrase:
         if subject.kind in ("", "person", "family"):
@@ -133,16 +109,10 @@ class Predicates:
                 (kind,), de.NOM, choice=DEFINITE_ARTICLE, plural=subject.column == de.PLURAL
             )
         if equal:
-            words = [Word("so"), Word(adjective.lemma), Word("wie")]
-            english: list[Token] = [
-                ("as", (words[0],)),
-                (adjective.english, (words[1],)),
-                ("as", (words[2],)),
-            ]
-        else:
-            words = [Word(adjective.comparative), Word("als")]
-            english = [*((form, (words[0],)) for form in adjective.more), ("than", (words[1],))]
-        return Phrase(words + other.german, english + other.english)
+            so, wie = word_phrase("so", "as"), word_phrase("wie", "as")
+            return concatenate(so, word_phrase(adjective.lemma, adjective.english), wie, other)
+        more = word_phrase(adjective.comparative, *adjective.more)
+        return concatenate(more, word_phrase("als", "than"), other)
 
 
 def _increasing(adjective: Adjective) -> Phrase:
