@@ -69,13 +69,6 @@ class SentencePieceConfig:
         default=True,
         help="Encode characters without a token as bytes. If false, they are unknown tokens.",
     )
-    seed: int = option(
-        default=1,
-        help="Random seed of SentencePiece training, independent of the seed of the run. Neither model type "
-        "uses random numbers at present.",
-        ge=0,
-        le=4_294_967_295,
-    )
     max_training_lines: int = option(
         default=500_000,
         help="Maximum number of lines per language for training, evenly spaced in the corpora.",
@@ -89,7 +82,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
 
     Args:
         lines: The text. The caller limits it to `config.max_training_lines` lines.
-        config: Model type, vocabulary size, coverage and seed.
+        config: Model type, vocabulary size and coverage.
 
     Returns:
         The content of a SentencePiece model file.
@@ -99,7 +92,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
     """
     model = io.BytesIO()
     sentences = [" ".join(line.split()) for line in lines]
-    sentencepiece.set_random_generator_seed(config.seed)
+    sentencepiece.set_random_generator_seed(1)
     try:
         sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
             sentence_iterator=iter(sentences),
