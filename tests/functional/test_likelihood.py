@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.functional import linear_log_likelihood, linear_log_softmax
-from regard.kernels.likelihood import exp_logits
+from regard.kernels.logits import exp_logits
 
 DOUBLE = torch.float64
 
