@@ -14,7 +14,7 @@ import struct
 import torch
 from torch.nn import functional as F
 
-from regard.kernels.backend import use_numba
+from regard.kernels.backend import backend_module, use_numba
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fused_attention", "gather_slots", "slot_attention", "source_attention", "supports_attention"]
@@ -115,12 +115,10 @@ def slot_attention(
     (batch, num_positions), width = slots.shape, queries.shape[1]
     head_size = width // num_heads
     if supports_attention(queries, store) and slots.numel() > 0:
-        from regard.kernels._numba.attention import run_attention
-
         assert store.shape[1] == 2 * width and len(slots) == len(queries)
         queries, store, slots = queries.contiguous(), store.contiguous(), _checked_indices(slots, len(store))
         contexts, keys = torch.empty_like(queries), store.data_ptr()
-        run_attention(
+        backend_module("numba", "attention").run_attention(
             queries,
             contexts,
             num_heads,
@@ -163,8 +161,6 @@ def source_attention(
     Raises:
         IndexError: An index of `sentence_index` is not in [0, B).
     """
-    from regard.kernels._numba.attention import run_attention
-
     num_sentences, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
@@ -174,7 +170,7 @@ def source_attention(
     assert len(sentence_index) == rows
     weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
     contexts = values.new_empty(rows, values.shape[2])
-    run_attention(
+    backend_module("numba", "attention").run_attention(
         queries,
         contexts,
         1,

@@ -8,6 +8,8 @@ implementation. By default the device determines the backend. A backend can be f
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -22,6 +24,7 @@ __all__ = [
     "BackendName",
     "KernelFallbackError",
     "apply",
+    "backend_module",
     "broadcast_rows",
     "first_order",
     "in_functorch_transform",
@@ -71,6 +74,19 @@ def use_backend(backend: BackendName) -> Iterator[None]:
 def select_backend(scores: Tensor) -> BackendName:
     """Return the backend to use for these scores, which is never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
+
+
+@cache
+def backend_module(backend: BackendName, operation: str) -> Any:
+    """Return the module with the implementation of an operation; it is imported at the first call.
+
+    Numba and Triton, whose import takes a second, are thus imported only if one of their kernels runs.
+
+    Args:
+        backend: The backend, except `auto`.
+        operation: Name of the module, which is that of the front.
+    """
+    return import_module(f"regard.kernels._{backend}.{operation}")
 
 
 def use_numba(*operands: Tensor) -> bool:

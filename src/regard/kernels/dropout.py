@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.kernels.backend import apply, first_order, in_functorch_transform, use_numba
+from regard.kernels.backend import apply, backend_module, first_order, in_functorch_transform, use_numba
 from regard.types import Tensor
 
 __all__ = ["DROPOUT_RESOLUTION", "fused_dropout", "supports_dropout"]
@@ -26,14 +26,14 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, residual: Tensor | None, threshold: int, relu: bool) -> Tensor:
-        from regard.kernels._numba.dropout import run_dropout
-
         # All that the backward pass needs to reproduce the noise.
         ctx.seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
         ctx.threshold, ctx.dtype = threshold, x.dtype
         x, residual = x.contiguous(), None if residual is None else residual.contiguous()
         out = torch.empty_like(x if residual is None else residual)
-        run_dropout(x, out, threshold, ctx.seed, relu=relu, residual=residual)
+        backend_module("numba", "dropout").run_dropout(
+            x, out, threshold, ctx.seed, relu=relu, residual=residual
+        )
         # After ReLU the output is positive exactly where a positive element was kept, so it is the gate.
         ctx.save_for_backward(out if relu else None)
         return out
@@ -41,8 +41,6 @@ class _Dropout(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        from regard.kernels._numba.dropout import run_dropout
-
         (grad,) = grads
         (gate,) = ctx.saved_tensors
         needs_x, needs_residual, *_ = ctx.needs_input_grad
@@ -50,7 +48,7 @@ class _Dropout(torch.autograd.Function):
         if needs_x:
             grad = grad.contiguous()
             x_grad = torch.empty_like(grad, dtype=ctx.dtype)
-            run_dropout(grad, x_grad, ctx.threshold, ctx.seed, gate=gate)
+            backend_module("numba", "dropout").run_dropout(grad, x_grad, ctx.threshold, ctx.seed, gate=gate)
         return x_grad, grad if needs_residual else None, None, None
 
 

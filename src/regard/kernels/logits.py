@@ -6,7 +6,7 @@ Otherwise the caller uses the PyTorch operations that the docstrings name; see `
 
 import torch
 
-from regard.kernels.backend import use_numba
+from regard.kernels.backend import backend_module, use_numba
 from regard.types import Float, Int, Tensor
 
 __all__ = ["exp_logits", "log_softmax", "nll_gradient", "supports_softmax", "supports_topk", "topk"]
@@ -26,9 +26,7 @@ def exp_logits(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         For each row the maximum of the logits, their mean, and the sum of the exponentials: [N], float32.
     """
-    from regard.kernels._numba import logits as numba
-
-    return numba.exp_logits(logits)
+    return backend_module("numba", "logits").exp_logits(logits)
 
 
 def nll_gradient(
@@ -45,9 +43,7 @@ def nll_gradient(
         gains: Term added at the target, [N].
         targets: Index of the target, [N], in [0, V).
     """
-    from regard.kernels._numba import logits as numba
-
-    numba.nll_gradient(exp_values, factors, shifts, gains, targets)
+    backend_module("numba", "logits").nll_gradient(exp_values, factors, shifts, gains, targets)
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
@@ -60,9 +56,7 @@ def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
     Returns:
         The log-probabilities, [N, V], float32.
     """
-    from regard.kernels._numba import logits as numba
-
-    return numba.log_softmax(logits, bias)
+    return backend_module("numba", "logits").log_softmax(logits, bias)
 
 
 def supports_topk(values: Tensor) -> bool:
@@ -80,6 +74,4 @@ def topk(values: Float[Tensor, "N V"], k: int) -> tuple[Float[Tensor, "N k"], In
         values: Values that satisfy `supports_topk`.
         k: k, at most V.
     """
-    from regard.kernels._numba import logits as numba
-
-    return numba.topk(values, k)
+    return backend_module("numba", "logits").topk(values, k)

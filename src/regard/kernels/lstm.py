@@ -9,7 +9,7 @@ import torch
 
 from regard.kernels._reference import lstm as reference
 from regard.kernels._reference.lstm import fast_tanh
-from regard.kernels.backend import apply, first_order, use_numba
+from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Tensor
 
 __all__ = ["fast_tanh", "lstm_step", "supports_lstm"]
@@ -27,15 +27,6 @@ def supports_lstm(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -
     )
 
 
-def _backend(fused: bool) -> Any:
-    """Return the module with the implementation; Numba is imported only if it is used."""
-    if not fused:
-        return reference
-    from regard.kernels._numba import lstm
-
-    return lstm
-
-
 class _LstmStep(torch.autograd.Function):
     """The autograd function of `lstm_step`."""
 
@@ -43,15 +34,16 @@ class _LstmStep(torch.autograd.Function):
     def forward(
         ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.fused = supports_lstm(from_input, from_hidden, cell_state)
-        hidden, next_cell, saved = _backend(ctx.fused).forward(from_input, from_hidden, cell_state)
+        fused = supports_lstm(from_input, from_hidden, cell_state)
+        ctx.backend = backend_module("numba" if fused else "reference", "lstm")
+        hidden, next_cell, saved = ctx.backend.forward(from_input, from_hidden, cell_state)
         ctx.save_for_backward(*saved)
         return hidden, next_cell
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        gates, cell_grad = _backend(ctx.fused).backward(*grads, ctx.saved_tensors)
+        gates, cell_grad = ctx.backend.backward(*grads, ctx.saved_tensors)
         return gates, gates, cell_grad
 
 

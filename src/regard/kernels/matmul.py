@@ -26,9 +26,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.errors import DeviceError
-from regard.kernels._reference import matmul as reference
 from regard.kernels._reference.matmul import INT8_MAX
-from regard.kernels.backend import apply, first_order, use_numba
+from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Int8Weight", "check_int8", "limit_kernel_caches", "linear", "matmul"]
@@ -120,7 +119,7 @@ class Int8Weight(nn.Parameter):
         """Return a view of this weight as a weight that shares the cache of quantized matrices."""
         if found.dim() != 2:
             return found
-        weight = Int8Weight(found)
+        weight = found.as_subclass(Int8Weight)
         weight._quantized = self._quantized
         return weight
 
@@ -145,12 +144,8 @@ class Int8Weight(nn.Parameter):
 
 
 def _int8_backend(operand: Tensor) -> Any:
-    """Return the module with the implementation; Numba is imported only if it is used."""
-    if not use_numba(operand):
-        return reference
-    from regard.kernels._numba import matmul
-
-    return matmul
+    """Return the module with the quantization of rows."""
+    return backend_module("numba" if use_numba(operand) else "reference", "matmul")
 
 
 def _int8_matmul(

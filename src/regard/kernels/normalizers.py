@@ -21,19 +21,10 @@ from typing import Any
 import torch
 
 from regard.kernels._reference.normalizers import NormalizerName, normalizer_backward
-from regard.kernels.backend import apply
+from regard.kernels.backend import BackendName, apply, backend_module
 from regard.types import Tensor
 
 __all__ = ["NormalizerName", "eager_normalizer", "normalizer_backward", "traced_normalizer"]
-
-
-def _backend(name: str) -> Any:
-    """Return the module with the kernels of a backend, which is imported only if it is used."""
-    if name == "triton":
-        from regard.kernels._triton import normalizers
-    else:
-        from regard.kernels._numba import normalizers
-    return normalizers
 
 
 class _Normalizer(torch.autograd.Function):
@@ -43,13 +34,15 @@ class _Normalizer(torch.autograd.Function):
     def forward(
         ctx: Any,
         name: str,
-        version: str,
+        version: BackendName,
         scores: Tensor,
         upper: Tensor | None,
         lower: Tensor | None,
         mask: Tensor | None,
     ) -> Tensor:
-        weights, rests = _backend(version).forward(name, scores, upper, lower, mask, raise_on_failure=True)
+        weights, rests = backend_module(version, "normalizers").forward(
+            name, scores, upper, lower, mask, raise_on_failure=True
+        )
         ctx.save_for_backward(weights, rests)
         ctx.name, ctx.version = name, version
         ctx.shapes = None if upper is None else upper.shape, None if lower is None else lower.shape
@@ -64,7 +57,11 @@ class _Normalizer(torch.autograd.Function):
             scores, change, high, low = normalizer_backward(ctx.name, gradient, weights, rests)
             found = [scores, change * high if upper else None, change * low if lower else None]
         else:
-            found = list(_backend(ctx.version).backward(ctx.name, gradient, weights, rests, upper, lower))
+            found = list(
+                backend_module(ctx.version, "normalizers").backward(
+                    ctx.name, gradient, weights, rests, upper, lower
+                )
+            )
         # The gradients have the shape of the scores; sum over the dimensions in which a bound broadcasts.
         for i, shape in enumerate(ctx.shapes, 1):
             one = found[i]
@@ -75,7 +72,7 @@ class _Normalizer(torch.autograd.Function):
 
 def eager_normalizer(
     name: NormalizerName,
-    backend: str,
+    backend: BackendName,
     scores: Tensor,
     upper: Tensor | None,
     lower: Tensor | None,
@@ -106,7 +103,9 @@ def _normalizer_op(
     lower: torch.Tensor | None,
     mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    weights, rests = _backend(version).forward(name, scores, upper, lower, mask, raise_on_failure=False)
+    weights, rests = backend_module(version, "normalizers").forward(
+        name, scores, upper, lower, mask, raise_on_failure=False
+    )
     # An operator cannot return None, so an empty tensor stands for a missing status.
     return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
 
@@ -124,7 +123,9 @@ def _normalizer_gradient_op(
 ) -> list[torch.Tensor]:
     # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
     kept = None if weights.numel() and not rests.numel() else rests
-    found = _backend(version).backward(name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2))
+    found = backend_module(version, "normalizers").backward(
+        name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2)
+    )
     return [each for each in found if each is not None]
 
 
@@ -157,7 +158,7 @@ _normalizer_op.register_autograd(_gradients, setup_context=_save_for_backward)
 
 def traced_normalizer(
     name: NormalizerName,
-    backend: str,
+    backend: BackendName,
     scores: Tensor,
     upper: Tensor | None,
     lower: Tensor | None,

@@ -15,22 +15,13 @@ from typing import Any
 import torch
 
 from regard.kernels._reference.normalizers import NormalizerName, mean_over_heads, scan_backward
-from regard.kernels.backend import apply
+from regard.kernels.backend import BackendName, apply, backend_module
 from regard.types import Tensor
 
 __all__ = ["SUPPORTED_HEADS", "eager_scan", "mean_over_heads", "traced_scan"]
 
 SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
 """The numbers of adjacent rows that may share a fertility, for each backend."""
-
-
-def _backend(name: str) -> Any:
-    """Return the module with the kernels of a backend, which is imported only if it is used."""
-    if name == "triton":
-        from regard.kernels._triton import scans
-    else:
-        from regard.kernels._numba import scans
-    return scans
 
 
 class _Scan(torch.autograd.Function):
@@ -40,14 +31,14 @@ class _Scan(torch.autograd.Function):
     def forward(
         ctx: Any,
         name: str,
-        version: str,
+        version: BackendName,
         scores: Tensor,
         fertility: Tensor,
         exhaustion: float,
         mask: Tensor | None,
         heads: int,
     ) -> Tensor:
-        backend = _backend(version)
+        backend = backend_module(version, "scans")
         weights, rests = backend.forward(
             name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True
         )
@@ -61,14 +52,14 @@ class _Scan(torch.autograd.Function):
         if torch.is_grad_enabled():
             scores, fertility = scan_backward(ctx.name, grads[0], weights, rests, ctx.heads)
         else:
-            backend = _backend(ctx.version)
+            backend = backend_module(ctx.version, "scans")
             scores, fertility = backend.backward(ctx.name, grads[0], weights, rests, ctx.heads)
         return None, None, scores, fertility, None, None, None
 
 
 def eager_scan(
     name: NormalizerName,
-    backend: str,
+    backend: BackendName,
     scores: Tensor,
     fertility: Tensor,
     exhaustion: float,
@@ -105,7 +96,9 @@ def _scan_op(
     mask: torch.Tensor | None,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).forward(name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False)
+    return backend_module(version, "scans").forward(
+        name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False
+    )
 
 
 @_scan_op.register_fake
@@ -124,7 +117,7 @@ def _scan_gradient_op(
     rests: torch.Tensor,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).backward(name, gradient, weights, rests, heads)
+    return backend_module(version, "scans").backward(name, gradient, weights, rests, heads)
 
 
 @_scan_gradient_op.register_fake
@@ -149,7 +142,7 @@ _scan_op.register_autograd(_scan_gradients, setup_context=_save_scan_for_backwar
 
 def traced_scan(
     name: NormalizerName,
-    backend: str,
+    backend: BackendName,
     scores: Tensor,
     fertility: Tensor,
     exhaustion: float,

@@ -62,7 +62,7 @@ def _gomp_parallel() -> Callable[[int, int, int, int], None] | None:
     return found
 
 
-def argument_block(*fields: str) -> Any:
+def argument_block(*fields: str, num_operands: int = 0) -> Any:
     """Return a ctypes structure of int64: the arguments of a kernel, which `run_kernel` passes to it.
 
     The first fields of every block are `ticket`, the counter of the claimed shares of the work,
@@ -71,11 +71,14 @@ def argument_block(*fields: str) -> Any:
     Args:
         fields: Names of the arguments of the kernel. All are 0 by default. For a tensor the argument is its
             address, 0 if it is absent.
+        num_operands: Number of tensors that broadcast. Each has three numbers in the last field, `operands`:
+            its address, and `every` and `count` of `backend.broadcast_rows`.
     """
-    names = ("ticket", "units_per_ticket", "units", *fields)
-    return type(
-        "ArgumentBlock", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in names]}
-    )
+    layout: list[tuple[str, Any]] = [
+        (name, ctypes.c_int64) for name in ("ticket", "units_per_ticket", "units", *fields)
+    ]
+    layout.append(("operands", ctypes.c_int64 * (3 * num_operands)))
+    return type("ArgumentBlock", (ctypes.Structure,), {"_fields_": layout})
 
 
 def run_kernel(kernel: Any, block: Any, units: int, *, single_threaded: bool) -> None:

@@ -10,9 +10,8 @@ The reference follows the path from lambda = 0; the Numba kernel uses the taut s
 
 import torch
 
-from regard.kernels._reference import total_variation as reference
 from regard.kernels._reference.total_variation import group_means
-from regard.kernels.backend import in_functorch_transform, select_backend
+from regard.kernels.backend import backend_module, in_functorch_transform, select_backend
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fuse", "group_means"]
@@ -32,9 +31,5 @@ def fuse(
         A number for the group of each position, in [0, S), and the difference of x and the mean of the scores
         of the group, in the dtype of the scores.
     """
-    if select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling():
-        return reference.fuse(scores, usable, strength)
-    # Imported here, because the module imports the compiler, which takes a second.
-    from regard.kernels._numba import total_variation
-
-    return total_variation.fuse(scores, usable, strength)
+    plain = select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling()
+    return backend_module("reference" if plain else "numba", "total_variation").fuse(scores, usable, strength)

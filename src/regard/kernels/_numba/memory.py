@@ -4,6 +4,7 @@ Addresses are integers (`Tensor.data_ptr()`) in bytes. Tensors are float32 or, i
 (see `arithmetic`) are always doubles.
 """
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -85,14 +86,15 @@ def _pointer_to(kind: Any) -> Any:
 
 
 def read_arguments(block_type: Any) -> Any:
-    """Return a compiled function that returns the arguments in a block, as the attributes of a record.
+    """Return a compiled function that returns the fields of a block, as the attributes of a record.
+
+    The field `operands` is not among the attributes.
 
     Args:
         block_type: The result of `threads.argument_block`.
     """
-    pointer = _pointer_to(
-        types.Record.make_c_struct([(name, types.int64) for name, _ in block_type._fields_])
-    )
+    fields = [(name, types.int64) for name, kind in block_type._fields_ if kind is ctypes.c_int64]
+    pointer = _pointer_to(types.Record.make_c_struct(fields))
 
     @njit
     def arguments(block):

@@ -14,6 +14,7 @@ from regard.kernels._numba.arithmetic import any_lane, fill_lanes, select_lanes
 from regard.kernels._numba.extreme_scores import apply_mask, solve_shifted
 from regard.kernels._numba.memory import claim_units, keep_alive
 from regard.kernels._numba.row_blocks import (
+    OPERANDS,
     Arguments,
     arguments_of,
     find_rows,
@@ -47,32 +48,6 @@ from regard.kernels.backend import KernelFallbackError, broadcast_rows
 from regard.kernels.threads import run_kernel
 from regard.types import Tensor
 
-# Offsets of operands in the argument block, in bytes.
-(
-    SCORES,
-    UPPER_BOUND,
-    LOWER_BOUND,
-    WEIGHTS,
-    STATUS,
-    GRADIENT,
-    SCORES_GRADIENT,
-    UPPER_GRADIENT,
-    LOWER_GRADIENT,
-) = (
-    getattr(Arguments, name).offset
-    for name in (
-        "scores",
-        "upper_bound",
-        "lower_bound",
-        "weights",
-        "status",
-        "gradient",
-        "scores_gradient",
-        "upper_gradient",
-        "lower_gradient",
-    )
-)
-
 
 @cfunc(types.void(types.int64), cache=True)
 def forward_kernel(block: int) -> None:
@@ -92,10 +67,10 @@ def forward_kernel(block: int) -> None:
     while begin < end:
         for first in range(8 * begin, min(8 * end, rows), 8):
             read_scores(wide, table, block, first, count, z)
-            prefetch_rows(block, SCORES, first + 8, stride, False)
-            prefetch_rows(block, UPPER_BOUND, first + 8, stride, False)
-            prefetch_rows(block, WEIGHTS, first, stride, True)
-            prefetch_rows(block, STATUS, first, count, True)
+            prefetch_rows(block, OPERANDS.scores, first + 8, stride, False)
+            prefetch_rows(block, OPERANDS.upper_bound, first + 8, stride, False)
+            prefetch_rows(block, OPERANDS.weights, first, stride, True)
+            prefetch_rows(block, OPERANDS.status, first, count, True)
             # 1.5-entmax has the form max(z / 2 - tau, 0)^2, hence the halved scores (Peters et al., 2019).
             poison = prepare_scores(
                 size, z, read_mask(table, block, first, count, mask), 0.5 if kind == ENTMAX15 else 1.0
@@ -104,10 +79,10 @@ def forward_kernel(block: int) -> None:
             if kind == SPARSEMAX or kind == ENTMAX15:
                 solve_unbounded(kind, size, z, poison)
             else:
-                find_rows(table, block, UPPER_BOUND, first, stride)
+                find_rows(table, block, OPERANDS.upper_bound, first, stride)
                 read_rows(wide, table, count, u)
                 least = 0
-                if find_rows(table, block, LOWER_BOUND, first, stride):
+                if find_rows(table, block, OPERANDS.lower_bound, first, stride):
                     read_rows(wide, table, count, low)
                     least = low
                 most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
@@ -129,9 +104,9 @@ def forward_kernel(block: int) -> None:
                         kind, size, raw, z, powers, u, least, most, infeasible, again, poison, wide, mask
                     )
                 set_failed(block, infeasible | unsolved)
-                find_rows(table, block, STATUS, first, count)
+                find_rows(table, block, OPERANDS.status, first, count)
                 write_byte_rows(table, left, count, mask)
-            find_rows(table, block, WEIGHTS, first, stride)
+            find_rows(table, block, OPERANDS.weights, first, stride)
             write_rows(wide, table, left, count, found)
         begin, end = claim_units(block)
     keep_alive(scratch)
@@ -152,32 +127,33 @@ def backward_kernel(block: int) -> None:
     while begin < end:
         for first in range(8 * begin, min(8 * end, rows), 8):
             left = min(8, rows - first)
-            find_rows(table, block, GRADIENT, first, stride)
+            find_rows(table, block, OPERANDS.gradient, first, stride)
             read_rows(wide, table, count, g)
-            prefetch_rows(block, GRADIENT, first + 8, stride, False)
-            prefetch_rows(block, WEIGHTS, first + 8, stride, False)
-            prefetch_rows(block, STATUS, first + 8, count, False)
-            prefetch_rows(block, SCORES_GRADIENT, first + 8, stride, True)
-            prefetch_rows(block, UPPER_GRADIENT, first + 8, stride, True)
+            prefetch_rows(block, OPERANDS.gradient, first + 8, stride, False)
+            prefetch_rows(block, OPERANDS.weights, first + 8, stride, False)
+            prefetch_rows(block, OPERANDS.status, first + 8, count, False)
+            prefetch_rows(block, OPERANDS.scores_gradient, first + 8, stride, True)
+            prefetch_rows(block, OPERANDS.upper_gradient, first + 8, stride, True)
             if kind != CONSTRAINED_SPARSEMAX:  # whose gradient depends on the status only
-                find_rows(table, block, WEIGHTS, first, stride)
+                find_rows(table, block, OPERANDS.weights, first, stride)
                 read_rows(wide, table, count, weights)
-            bounded = find_rows(table, block, STATUS, first, count)
+            bounded = find_rows(table, block, OPERANDS.status, first, count)
             if bounded:
                 read_byte_rows(table, count, rests)
             mean = score_gradient(kind, size, g, weights, rests if bounded else 0)
-            find_rows(table, block, SCORES_GRADIENT, first, stride)
+            find_rows(table, block, OPERANDS.scores_gradient, first, stride)
             write_rows(wide, table, left, count, weights)
-            if find_rows(table, block, UPPER_GRADIENT, first, stride):
+            if find_rows(table, block, OPERANDS.upper_gradient, first, stride):
                 bound_gradient(size, g, mean, rests, UPPER, weights)
                 write_rows(wide, table, left, count, weights)
-            if find_rows(table, block, LOWER_GRADIENT, first, stride):
+            if find_rows(table, block, OPERANDS.lower_gradient, first, stride):
                 bound_gradient(size, g, mean, rests, LOWER, weights)
                 write_rows(wide, table, left, count, weights)
         begin, end = claim_units(block)
     keep_alive(scratch)
 
 
+_NUMBER_INDEX = {name: 3 * i for i, name in enumerate(OPERANDS._fields)}
 _MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run_kernel`
 
 
@@ -190,9 +166,8 @@ def prepare_arguments(name: str, like: Tensor, rows: int, **arguments: int) -> A
 def set_operand(block: Any, name: str, operand: Tensor | None, count: int, every: int = 1) -> None:
     """Store a contiguous operand in the argument block; row r of the scores uses row (r // every) % count."""
     if operand is not None:
-        setattr(block, name, operand.data_ptr())
-        setattr(block, f"{name}_every", every)
-        setattr(block, f"{name}_count", count)
+        numbers, i = block.operands, _NUMBER_INDEX[name]
+        numbers[i], numbers[i + 1], numbers[i + 2] = operand.data_ptr(), every, count
 
 
 def run_blocks(kernel: Any, block: Any, num_elements: int) -> None:

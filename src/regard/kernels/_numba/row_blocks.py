@@ -1,10 +1,10 @@
 """Arguments of the normalizer kernels, and input and output of their blocks of eight rows.
 
 Rows are located with the argument block, transposed into vectors of eight lanes, one vector per column, and
-written back. An operand has three arguments: its address, which is 0 if it is absent, and the numbers `every`
-and `count` of `backend.broadcast_rows`.
+written back.
 """
 
+from collections import namedtuple
 from typing import Any
 
 from numba import njit
@@ -26,19 +26,22 @@ from regard.kernels.threads import argument_block
 
 _INF = float("inf")
 
-OPERANDS = (
-    "scores",
-    "mask",
-    "upper_bound",
-    "lower_bound",
-    "fertility",
-    "weights",
-    "status",
-    "gradient",
-    "scores_gradient",
-    "upper_gradient",
-    "lower_gradient",
-    "fertility_gradient",
+Operands = namedtuple(
+    "Operands",
+    (
+        "scores",
+        "mask",
+        "upper_bound",
+        "lower_bound",
+        "fertility",
+        "weights",
+        "status",
+        "gradient",
+        "scores_gradient",
+        "upper_gradient",
+        "lower_gradient",
+        "fertility_gradient",
+    ),
 )
 
 Arguments = argument_block(
@@ -50,14 +53,14 @@ Arguments = argument_block(
     "steps",  # number of steps of a scan, T
     "exhaustion",  # exhaustion factor of a scan, as the bits of a double
     "heads_per_budget",  # of a scan: number of adjacent rows that share one fertility
-    *(name + suffix for name in OPERANDS for suffix in ("", "_every", "_count")),
+    num_operands=len(Operands._fields),
 )
 arguments_of = read_arguments(Arguments)
 
-# Offsets of operands in the argument block, in bytes.
-_ROWS, _FAILED, _SCORES, _MASK = (
-    getattr(Arguments, name).offset for name in ("rows", "failed", "scores", "mask")
-)
+OPERANDS = Operands(*(Arguments.operands.offset + 24 * i for i in range(len(Operands._fields))))
+"""Offset in bytes of each operand in the argument block."""
+
+_ROWS, _FAILED = Arguments.rows.offset, Arguments.failed.offset
 
 
 @njit
@@ -138,7 +141,7 @@ def read_scores(
     wide: int, table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0
 ) -> None:
     """Read eight rows of scores as vectors; an odd number of positions is padded with a masked one."""
-    find_rows(table, block, _SCORES, first, count * (8 if wide else 4), steps, step)
+    find_rows(table, block, OPERANDS.scores, first, count * (8 if wide else 4), steps, step)
     read_rows(wide, table, count, out)
     if count & 1:
         store_vector(out + 64 * count, fill_lanes(-_INF))
@@ -147,7 +150,7 @@ def read_scores(
 @njit
 def read_mask(table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0) -> int:
     """Read eight rows of the mask as vectors at `out`; returns `out`, or 0 if there is no mask."""
-    if not find_rows(table, block, _MASK, first, count, steps, step):
+    if not find_rows(table, block, OPERANDS.mask, first, count, steps, step):
         return 0
     read_byte_rows(table, count, out)
     return out

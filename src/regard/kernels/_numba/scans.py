@@ -24,6 +24,7 @@ from regard.kernels._numba.extreme_scores import apply_mask, solve_shifted
 from regard.kernels._numba.memory import claim_units, keep_alive, load_vector, read_double, store_vector
 from regard.kernels._numba.normalizers import prepare_arguments, run_blocks, set_operand
 from regard.kernels._numba.row_blocks import (
+    OPERANDS,
     Arguments,
     arguments_of,
     find_rows,
@@ -48,19 +49,7 @@ from regard.types import Tensor
 
 _INF = float("inf")
 
-# Offsets of operands in the argument block, in bytes.
-FERTILITY, WEIGHTS, STATUS, GRADIENT, SCORES_GRADIENT, FERTILITY_GRADIENT, EXHAUSTION = (
-    getattr(Arguments, name).offset
-    for name in (
-        "fertility",
-        "weights",
-        "status",
-        "gradient",
-        "scores_gradient",
-        "fertility_gradient",
-        "exhaustion",
-    )
-)
+EXHAUSTION = Arguments.exhaustion.offset
 
 
 @njit
@@ -93,7 +82,7 @@ def scan_forward_kernel(block: int) -> None:
     while begin < end:
         for first in range(8 * begin, min(8 * end, rows), 8):
             left = min(8, rows - first)
-            find_rows(table, block, FERTILITY, first, stride)
+            find_rows(table, block, OPERANDS.fertility, first, stride)
             read_rows(wide, table, count, fertility)
             for at in range(0, size, 64):
                 store_vector(spent + at, fill_lanes(0.0))
@@ -132,9 +121,9 @@ def scan_forward_kernel(block: int) -> None:
                     store_vector(
                         spent + at, load_vector(spent + at) + group_mean(load_vector(found + at), heads)
                     )
-                find_rows(table, block, STATUS, first, count, steps, step)
+                find_rows(table, block, OPERANDS.status, first, count, steps, step)
                 write_byte_rows(table, left, count, mask)
-                find_rows(table, block, WEIGHTS, first, stride, steps, step)
+                find_rows(table, block, OPERANDS.weights, first, stride, steps, step)
                 write_rows(wide, table, left, count, found)
         begin, end = claim_units(block)
     keep_alive(scratch)
@@ -160,17 +149,17 @@ def scan_backward_kernel(block: int) -> None:
                 store_vector(loosened + at, fill_lanes(0.0))
             for back in range(steps):
                 step = steps - 1 - back
-                find_rows(table, block, GRADIENT, first, stride, steps, step)
+                find_rows(table, block, OPERANDS.gradient, first, stride, steps, step)
                 read_rows(wide, table, count, g)
-                find_rows(table, block, WEIGHTS, first, stride, steps, step)
+                find_rows(table, block, OPERANDS.weights, first, stride, steps, step)
                 read_rows(wide, table, count, weights)
-                find_rows(table, block, STATUS, first, count, steps, step)
+                find_rows(table, block, OPERANDS.status, first, count, steps, step)
                 read_byte_rows(table, count, rests)
                 # `loosened` is the sum of du over the later steps, which is -d.
                 for at in range(0, size, 64):
                     store_vector(g + at, load_vector(g + at) - group_mean(load_vector(loosened + at), heads))
                 mean = score_gradient(kind, size, g, weights, rests)
-                find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
+                find_rows(table, block, OPERANDS.scores_gradient, first, stride, steps, step)
                 write_rows(wide, table, left, count, weights)
                 for at in range(0, size, 64):
                     tight = select_lanes(
@@ -179,7 +168,7 @@ def scan_backward_kernel(block: int) -> None:
                         fill_lanes(0.0),
                     )
                     store_vector(loosened + at, load_vector(loosened + at) + tight)
-            find_rows(table, block, FERTILITY_GRADIENT, first, stride)
+            find_rows(table, block, OPERANDS.fertility_gradient, first, stride)
             write_rows(wide, table, left, count, loosened)
         begin, end = claim_units(block)
     keep_alive(scratch)
