@@ -32,7 +32,7 @@ def _seeded() -> None:
 def exact_int8() -> None:
     """Skip the test if the processor has no exact 8-bit integer matrix multiplication and int8 is refused."""
     from regard.errors import DeviceError
-    from regard.kernels.int8 import check_int8
+    from regard.kernels.matmul import check_int8
 
     try:
         check_int8(torch.device("cpu"))

@@ -24,7 +24,7 @@ from regard.functional import (
     entmax15_loss,
     sparsemax_loss,
 )
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 NORMALIZERS = {**FREE, **BOUNDED}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]

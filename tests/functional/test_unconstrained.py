@@ -7,7 +7,7 @@ from problems import FREE, Problem, free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.functional import softmax, sparsemax
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", FREE)
