@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from regard.plotting.svg.document import clip_polygon
 from regard.report.simplex import RoundAttention, plot_bars, plot_triangles
-from regard.report.svg import clip_polygon
 
 SVG = "{http://www.w3.org/2000/svg}"
 SCORES = np.array([[1.0, 0.5, -0.5]])

@@ -12,8 +12,8 @@ from regard.decoding.linking import WordIndices, attention_links, attention_map
 from regard.errors import UsageError
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.maps import AttentionMap, map_difference
-from regard.report.difference import plot_difference
-from regard.report.heatmap import plot_attention
+from regard.plotting.svg.difference import difference_svg
+from regard.plotting.svg.heatmap import attention_svg
 from regard.report.picture import Figure
 
 __all__ = ["AttentionKind", "TranslationResult"]
@@ -126,7 +126,7 @@ class TranslationResult:
             DataError: if the words differ, or the names are equal.
         """
         found = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return Figure(plot_difference(found.weights, found.columns, found.target, names))
+        return Figure(difference_svg(found.weights, found.columns, found.target, names))
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
@@ -199,9 +199,7 @@ class TranslationResult:
             ids = self.source_word_ids, self.target_word_ids
             plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
             rows, columns = self.target_words, self.source_words
-        return Figure(
-            plot_attention(plotted if head == "all" else plotted[0], columns, rows, title, captions)
-        )
+        return Figure(attention_svg(plotted if head == "all" else plotted[0], columns, rows, title, captions))
 
     def _labeled_attention(
         self, kind: AttentionKind

@@ -266,7 +266,7 @@ def _maps(
 ) -> dict[str, str]:
     """Plot the attention maps of a line, and the difference between the map of each model and the first."""
     from regard.metrics.maps import AttentionMap
-    from regard.report.difference import plot_maps_and_differences
+    from regard.plotting.svg.difference import plot_maps_and_differences
 
     maps: dict[str, AttentionMap] = {}
     for model in models:

@@ -14,8 +14,19 @@ import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
-from regard.report.colormap import printable
-from regard.report.svg import INK, MUTED, Length, Point, color_of, dot, line, polygon, svg_document, text
+from regard.plotting.colormap import printable
+from regard.plotting.svg.document import (
+    INK,
+    MUTED,
+    Length,
+    Point,
+    color_of,
+    dot,
+    line,
+    polygon,
+    svg_document,
+    text,
+)
 
 __all__ = ["Groups", "Panel", "Series", "plot_panels"]
 

@@ -13,8 +13,18 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.colormap import Colormap
-from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, line, polygon, svg_document, text
+from regard.plotting.colormap import Colormap
+from regard.plotting.svg.document import (
+    INK,
+    MUTED,
+    Length,
+    Point,
+    clip_polygon,
+    line,
+    polygon,
+    svg_document,
+    text,
+)
 
 __all__ = ["Surface", "plot_curves", "plot_surfaces", "support_regions"]
 

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from regard.report.svg import INK, MUTED, Length, Point, clip_polygon, dot, line, polygon, svg_document, text
+from regard.plotting.svg.document import (
+    INK,
+    MUTED,
+    Length,
+    Point,
+    clip_polygon,
+    dot,
+    line,
+    polygon,
+    svg_document,
+    text,
+)
 
 __all__ = ["RoundAttention", "plot_bars", "plot_triangles"]
 

@@ -44,9 +44,9 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
-    from regard.report.combine import combine_svgs
+    from regard.plotting.svg.combine import combine_svgs
+    from regard.plotting.svg.heatmap import attention_svg
     from regard.report.errors import SentenceErrors
-    from regard.report.heatmap import plot_attention
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -54,7 +54,7 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
     rows = [["system", "translation", "repeated words"]]
     for name, one in found.items():
         repeated = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
-        images[name] = plot_attention(one.weights, one.source, one.target, marked=repeated)
+        images[name] = attention_svg(one.weights, one.source, one.target, marked=repeated)
         words = " ".join(one.target[position] for position in sorted(repeated))
         rows.append([name, " ".join(one.target), words])
     texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
@@ -75,16 +75,14 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
-    from regard.report.attention_history import plot_attention_history
+    from regard.plotting.svg.history import history_svg
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
     images: dict[str, str] = {}
     for name, one in found.items():
         end = "" if len(found) == 1 else f"-{name}"
-        images[f"history-{inputs.line}{end}.svg"] = plot_attention_history(
-            one.weights, one.source, one.target, name
-        )
+        images[f"history-{inputs.line}{end}.svg"] = history_svg(one.weights, one.source, one.target, name)
         for word, row in zip(one.target, one.weights, strict=True):
             best = int(row.argmax())
             rows.append(
@@ -110,7 +108,7 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
     import numpy as np
 
     from regard.metrics.maps import map_difference
-    from regard.report.difference import plot_maps_and_differences
+    from regard.plotting.svg.difference import plot_maps_and_differences
 
     if not inputs.files:
         raise UsageError("figure difference needs model directories (--input), --source and --reference")
@@ -149,8 +147,8 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         DataError: If the line is empty or too long.
     """
     from regard.api.model import load
-    from regard.report.heatmap import plot_attention
-    from regard.report.self_attention import plot_self_attention
+    from regard.plotting.svg.heatmap import attention_svg
+    from regard.plotting.svg.self_attention import self_attention_svg
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
@@ -172,8 +170,8 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
     weights = layers[layer]  # (H, S, S)
     title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
     images = {
-        "self-attention.svg": plot_self_attention(weights[:, word], words, word, title),
-        "self-attention-heads.svg": plot_attention(
+        "self-attention.svg": self_attention_svg(weights[:, word], words, word, title),
+        "self-attention-heads.svg": attention_svg(
             weights, words, words, f"Encoder, layer {layer}, all heads"
         ),
     }

@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from regard.data.links import GoldLinks
 from regard.errors import DataError
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
-from regard.report.colormap import Colormap, clip_label, label_maps, printable
-from regard.report.heatmap import INVALID_COLOR, ColorScale, plot_attention, plot_heatmap
+from regard.plotting.colormap import Colormap, clip_label, label_maps, printable
+from regard.plotting.svg.heatmap import INVALID_COLOR, ColorScale, attention_svg, heatmap_svg
 
-__all__ = ["plot_difference", "plot_maps_and_differences"]
+__all__ = ["difference_svg", "plot_maps_and_differences"]
 
 _REDS = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
 _BLUES = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
@@ -25,7 +25,7 @@ _CHARACTER = 6.2
 _NAME = 40
 
 
-def plot_difference(
+def difference_svg(
     differences: Float[np.ndarray, "T S"] | Float[np.ndarray, "N T S"],
     source: Sequence[str],
     target: Sequence[str],
@@ -55,7 +55,7 @@ def plot_difference(
     if len(set(names)) != 2:
         raise DataError(f"both systems of a difference are named {names[0]!r}: give them different names")
     grid = label_maps(differences, source, target, captions)
-    return plot_heatmap(
+    return heatmap_svg(
         grid, _diverging_colormap(*(clip_label(printable(name), _NAME) for name in names)), title, gold
     )
 
@@ -83,11 +83,11 @@ def plot_maps_and_differences(
     source, target = base.columns, base.target
     stacked = np.stack([one.weights for one in matched.values()])
     title = f"Line {line}"
-    pictures = {f"maps-{line}.svg": plot_attention(stacked, source, target, title, list(maps), gold)}
+    pictures = {f"maps-{line}.svg": attention_svg(stacked, source, target, title, list(maps), gold)}
     for name, one in others:
         file = f"difference-{line}.svg" if len(others) == 1 else f"difference-{line}-{name}.svg"
         difference = map_difference(one, base, (name, first)).weights
-        pictures[file] = plot_difference(difference, source, target, (name, first), title, gold=gold)
+        pictures[file] = difference_svg(difference, source, target, (name, first), title, gold=gold)
     return pictures
 
 

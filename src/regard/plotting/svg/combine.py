@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from rich.cells import cell_len
 
-from regard.report.svg import svg_document, text
+from regard.plotting.svg.document import svg_document, text
 
 __all__ = ["combine_svgs"]
 

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
-from regard.report.colormap import Colormap, LabeledMaps, clip_label, label_maps, printable
-from regard.report.svg import Length
+from regard.plotting.colormap import Colormap, LabeledMaps, clip_label, label_maps, printable
+from regard.plotting.svg.document import Length
 
-__all__ = ["INVALID_COLOR", "ColorScale", "plot_attention", "plot_heatmap", "weight_color"]
+__all__ = ["INVALID_COLOR", "ColorScale", "attention_svg", "heatmap_svg", "weight_color"]
 
 _BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 INVALID_COLOR = "#ff4fa3"
@@ -34,7 +34,7 @@ _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
 
 
-def plot_attention(
+def attention_svg(
     weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
     source: Sequence[str],
     target: Sequence[str],
@@ -61,7 +61,7 @@ def plot_attention(
     Raises:
         DataError: if the shapes of weights, words and captions do not match.
     """
-    return plot_heatmap(label_maps(weights, source, target, captions), _WEIGHT_COLORS, title, gold, marked)
+    return heatmap_svg(label_maps(weights, source, target, captions), _WEIGHT_COLORS, title, gold, marked)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ColorScale:
     outline: str
 
 
-def plot_heatmap(
+def heatmap_svg(
     grid: LabeledMaps,
     paint: ColorScale,
     title: str | None = None,

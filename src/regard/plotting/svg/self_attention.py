@@ -10,10 +10,10 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.errors import DataError
-from regard.report.colormap import clip_label, printable
-from regard.report.svg import MUTED, color_of, line, polygon, svg_document, text
+from regard.plotting.colormap import clip_label, printable
+from regard.plotting.svg.document import MUTED, color_of, line, polygon, svg_document, text
 
-__all__ = ["plot_self_attention"]
+__all__ = ["self_attention_svg"]
 
 # Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
@@ -27,9 +27,7 @@ _SPREAD = 16.0  # maximum distance between the lines of the first and the last h
 _MIN_WEIGHT = 0.02  # lines of smaller weights are omitted
 
 
-def plot_self_attention(
-    weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
-) -> str:
+def self_attention_svg(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str) -> str:
     """Plot the self-attention of one word.
 
     Args:

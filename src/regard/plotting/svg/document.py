@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.report.colormap import printable
+from regard.plotting.colormap import printable
 
 __all__ = [
     "INK",

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
-from regard.report.colormap import clip_label, label_maps
-from regard.report.heatmap import weight_color
-from regard.report.svg import INK, MUTED, format_coordinate, svg_document, text
+from regard.plotting.colormap import clip_label, label_maps
+from regard.plotting.svg.document import INK, MUTED, format_coordinate, svg_document, text
+from regard.plotting.svg.heatmap import weight_color
 
-__all__ = ["plot_attention_history"]
+__all__ = ["history_svg"]
 
 # Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
@@ -27,7 +27,7 @@ _MARGIN = 14.0
 _DARK = 0.45  # text on larger weights is white
 
 
-def plot_attention_history(
+def history_svg(
     weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str], title: str = ""
 ) -> str:
     """Plot the attention history of a translation.

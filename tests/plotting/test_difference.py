@@ -7,7 +7,7 @@ import pytest
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.difference import plot_difference
+from regard.plotting.svg.difference import difference_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("new", "old")
@@ -21,7 +21,7 @@ def fills(svg):
 
 def plot(values, **options):
     values = np.array([values], dtype=float)
-    return plot_difference(values, ["w"] * values.shape[-1], ["x"], NAMES, **options)
+    return difference_svg(values, ["w"] * values.shape[-1], ["x"], NAMES, **options)
 
 
 def test_greater_is_red_smaller_is_blue_and_equal_is_white():
@@ -52,4 +52,4 @@ def test_legend_names_the_systems_and_gold_links():
 
 def test_equal_names_are_rejected():
     with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
-        plot_difference(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
+        difference_svg(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
