@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
 from regard.plotting.colormap import Colormap
-from regard.plotting.svg.heatmap import attention_svg
+from regard.plotting.heatmap import attention_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -104,7 +104,7 @@ class TranslationWriter:
 
     def _write_svg(self, path: Path, result: "LineResult", best: "Translation") -> None:
         from regard.cli.output import open_output
-        from regard.plotting.svg.heatmap import attention_svg
+        from regard.plotting.heatmap import attention_svg
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")

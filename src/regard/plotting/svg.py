@@ -4,20 +4,15 @@ Every picture has its own white background, so that it looks the same on a light
 title and a description for screen readers.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.plotting.colormap import printable
+from regard.plotting.colormap import INK, printable
 
 __all__ = [
-    "INK",
-    "MUTED",
     "Length",
     "Point",
-    "clip_polygon",
-    "color_of",
-    "dot",
     "format_coordinate",
     "line",
     "polygon",
@@ -29,18 +24,7 @@ __all__ = [
 Length = int | float
 Point = tuple[Length, Length]
 
-INK = "#1a1a1a"
-MUTED = "#555555"
 _FONT = 13
-_COLORS = (
-    *("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a"),
-    *("#56a0d8", "#b8860b", "#8a5cc2", "#7f3b08", "#6b8e23"),
-)
-
-
-def color_of(number: int) -> str:
-    """Return one of ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008)."""
-    return _COLORS[number % len(_COLORS)]
 
 
 def svg_document(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
@@ -102,34 +86,6 @@ def polygon(points: Sequence[Point], tooltip: str = "", **style: str | Length) -
         style: SVG attributes; `_` in a name becomes `-`.
     """
     return _element("path", f' d="{_path(points)}z"', tooltip, style) if len(points) >= 3 else ""
-
-
-def dot(at: Point, radius: Length, tooltip: str = "", **style: str | Length) -> str:
-    """Return a circle around a point; `tooltip` is its tooltip."""
-    place = (
-        f' cx="{format_coordinate(at[0])}" cy="{format_coordinate(at[1])}" r="{format_coordinate(radius)}"'
-    )
-    return _element("circle", place, tooltip, style)
-
-
-def clip_polygon(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:
-    """Clip a convex polygon to the half-plane where a linear function is not negative.
-
-    The algorithm is that of Sutherland & Hodgman (1974).
-
-    Args:
-        points: The corners of the polygon, in order.
-        inside: The linear function; its zeros form the clipping line.
-    """
-    kept: list[Point] = []
-    for here, after in zip(points, [*points[1:], *points[:1]], strict=True):
-        a, b = inside(here), inside(after)
-        if a >= 0:
-            kept.append(here)
-        if a * b < 0:
-            share = a / (a - b)
-            kept.append((here[0] + share * (after[0] - here[0]), here[1] + share * (after[1] - here[1])))
-    return kept
 
 
 def _path(points: Sequence[Point]) -> str:

@@ -1,1 +1,0 @@
-"""Attention maps as self-contained SVG text, without scripts, external fonts or styles."""
