@@ -21,7 +21,7 @@ from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
-from regard.plotting.heatmap import attention_svg
+from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
@@ -290,7 +290,7 @@ def test_plot_is_saved_as_svg_pdf_or_png(model, tmp_path):
     assert (
         plot.svg
         == plot._repr_svg_()
-        == attention_svg(result.attention_map, result.source_tokens, result.tokens)
+        == heatmap_svg(attention_heatmap(result.attention_map, result.source_tokens, result.tokens))
     )
     assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
     assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")

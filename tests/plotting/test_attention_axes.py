@@ -11,7 +11,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.plotting import plot_attention, plot_difference, plot_history, plot_self_attention
+from regard.plotting import plot_attention, plot_heatmap, plot_history, plot_self_attention
 from regard.plotting.attention import combined_figure, heatmap_figure
 from regard.plotting.difference import difference_heatmap
 from regard.plotting.heatmap import attention_heatmap, weight_color
@@ -61,7 +61,7 @@ def test_gold_links_are_outlined_and_possible_links_dashed(ax):
 
 
 def test_difference_is_red_where_positive_and_blue_where_negative(ax):
-    plot_difference(ax, np.array([[0.6, -0.6, 0.0]]), SOURCE, ["x"])
+    plot_heatmap(ax, difference_heatmap(np.array([[0.6, -0.6, 0.0]]), SOURCE, ["x"], ("new", "old")))
     ((red, blue, white),) = colors(ax)
     assert red[1:3] > red[5:7] and blue[5:7] > blue[1:3] and white == "#ffffff"
 
@@ -93,8 +93,10 @@ def test_both_forms_have_the_same_size():
 
 def test_combined_maps_have_their_names_above():
     maps = {name: attention_heatmap(WEIGHTS, SOURCE, TARGET) for name in ("one", "two")}
-    page, *panels = combined_figure(maps, "title", "").matplotlib.axes
-    assert len(panels) == 2 and [text for text in texts(page) if text.isalpha()] == ["one", "two"]
+    pages = combined_figure(maps, "title", "").matplotlib.axes[::2]
+    assert [texts(page)[0] for page in pages] == ["one", "two"]
+    left, right = (page.get_position() for page in pages)
+    assert left.x1 < right.x0 and left.y1 == right.y1 < 1
 
 
 def test_history_has_one_row_per_word_and_white_cells_for_zero(ax):

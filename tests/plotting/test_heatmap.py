@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
 from regard.plotting.colormap import Colormap
-from regard.plotting.heatmap import attention_svg
+from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def attention_svg(*arguments, **options):
+    return heatmap_svg(attention_heatmap(*arguments, **options))
 
 
 def cells(svg):

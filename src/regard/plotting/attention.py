@@ -4,6 +4,7 @@ The colors and positions are those of the SVG form (`regard.plotting.heatmap`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from jaxtyping import Float
 
 from regard.data.links import GoldLinks
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
-from regard.plotting.colormap import MUTED, clip_label, printable
+from regard.plotting.colormap import clip_label
 from regard.plotting.difference import difference_heatmap
 from regard.plotting.figure import Figure
 from regard.plotting.heatmap import (
@@ -20,15 +21,14 @@ from regard.plotting.heatmap import (
     LABEL_CELLS,
     MARGIN,
     MARK_COLOR,
-    STEP,
     HeatMap,
     arrange,
     attention_heatmap,
     combine_svgs,
     heatmap_svg,
 )
-from regard.plotting.style import add_box, pixel_figure
-from regard.plotting.svg import Point
+from regard.plotting.shapes import Label, Point, plot_shapes
+from regard.plotting.style import pixel_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -39,7 +39,6 @@ __all__ = [
     "heatmap_figure",
     "maps_and_differences",
     "plot_attention",
-    "plot_difference",
     "plot_heatmap",
 ]
 
@@ -68,28 +67,6 @@ def plot_attention(
     plot_heatmap(ax, attention_heatmap(weights, source, target, gold=gold, marked=marked))
 
 
-def plot_difference(
-    ax: "matplotlib.axes.Axes",
-    differences: Float[np.ndarray, "T S"],
-    source: Sequence[str],
-    target: Sequence[str],
-    gold: GoldLinks | None = None,
-) -> None:
-    """Plot the difference of two attention maps: red where it is positive, blue where it is negative.
-
-    Args:
-        ax: The axes.
-        differences: The differences, between -1 and 1.
-        source: Source words, one per column.
-        target: Target words, one per row.
-        gold: Gold links to outline.
-
-    Raises:
-        DataError: If the shapes of differences and words do not match.
-    """
-    plot_heatmap(ax, difference_heatmap(differences, source, target, ("positive", "negative"), gold=gold))
-
-
 def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> None:
     """Plot one panel of a heat map, without its title, caption and legend.
 
@@ -99,6 +76,7 @@ def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> No
         head: Index of the panel.
     """
     from matplotlib.colors import to_rgb
+    from matplotlib.patches import Rectangle
 
     grid = heat.grid
     rows, columns = grid.weights.shape[1:]
@@ -108,7 +86,7 @@ def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> No
     for s, t, sure in heat.links():
         dashes = "-" if sure else (0, (2, 1.5))
         style = {"edgecolor": heat.scale.outline, "linewidth": 1.5, "linestyle": dashes}
-        add_box(ax, (s + 0.09, t + 0.09), (0.82, 0.82), fill=False, **style)
+        ax.add_patch(Rectangle((s + 0.09, t + 0.09), 0.82, 0.82, fill=False, **style))
     # An axis of zero length would be an error.
     ax.set(xlim=(0, max(columns, 1)), ylim=(max(rows, 1), 0), aspect="equal")
     source, target = (
@@ -117,7 +95,7 @@ def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> No
     slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left"}
     ax.set_xticks(np.arange(columns) + 0.5, source, **slanted)
     ax.set_yticks(np.arange(rows) + 0.5, target)
-    ax.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    ax.xaxis.tick_top()
     ax.tick_params(length=0, labelsize="medium", labelcolor="black")
     ax.grid(False)
     ax.spines[:].set_visible(False)
@@ -125,58 +103,41 @@ def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> No
         ax.get_yticklabels()[t].set(color=MARK_COLOR, fontweight="bold")
 
 
-def _plot_map(
-    figure: "matplotlib.figure.Figure", page: "matplotlib.axes.Axes", heat: HeatMap, origin: Point = (0, 0)
-) -> None:
-    """Plot all panels of a heat map, its title and its legend.
+def _plot_maps(
+    maps: Mapping[str, HeatMap], corners: Sequence[Point], size: Point
+) -> "matplotlib.figure.Figure":
+    """Plot heat maps with their titles, captions and legends, each with its name above it.
 
     Args:
-        figure: The figure.
-        page: Axes that cover the figure, measured in pixels.
-        heat: The heat map.
-        origin: Upper left corner of the heat map.
+        maps: The heat maps by name. An empty name is omitted.
+        corners: Upper left corner of each heat map in pixels.
+        size: Width and height of the figure in pixels.
     """
-    layout = heat.layout()
-    left, top = origin
-    down, across = (max(number, 1) * CELL for number in heat.grid.weights.shape[1:])
-    width, height = page.get_xlim()[1], page.get_ylim()[0]
-    if heat.title:
-        page.text(left + layout.title[0], top + layout.title[1], printable(heat.title), fontweight="bold")
-    for h, corner in enumerate(layout.corners):
-        x, y = left + corner[0], top + corner[1]
-        panel = x / width, 1 - (y + down) / height, across / width, down / height
-        plot_heatmap(figure.add_axes(panel), heat, h)
-        if heat.grid.captions[h]:
-            page.text(x - layout.labels[0], y - layout.labels[1] + 13, heat.grid.captions[h], color=MUTED)
-    _plot_legend(page, heat, (left + layout.legend[0], top + layout.legend[1]))
+    figure = pixel_figure(size)
+    for (left, top), (name, heat) in zip(corners, maps.items(), strict=True):
+        layout = heat.layout()
+        # The axes of the decorations are measured in pixels.
+        page = _add_axes(figure, (left, top), (layout.width, layout.height))
+        named = [Label((MARGIN, -6), name, bold=True)] if name else []
+        plot_shapes(page, [*named, *heat.decorations(layout)], (layout.width, layout.height))
+        rows, columns = heat.grid.weights.shape[1:]
+        for h, (x, y) in enumerate(layout.corners):
+            cells = max(columns, 1) * CELL, max(rows, 1) * CELL
+            plot_heatmap(_add_axes(figure, (left + x, top + y), cells), heat, h)
+    return figure
 
 
-def _plot_legend(page: "matplotlib.axes.Axes", heat: HeatMap, at: Point) -> None:
-    (x, y), scale = at, heat.scale
-    low, bar, high = scale.places
-    small = {"fontsize": 8.25, "color": MUTED}
-    if scale.white_box:
-        add_box(page, (x, y), (12, 12), facecolor="white", edgecolor=GRID_COLOR)
-    page.text(x + low, y + 10, scale.low, **small)
-    for i, color in enumerate(scale.steps):
-        add_box(page, (x + bar + STEP * i, y), (STEP, 12), color=color)
-    page.text(x + high, y + 10, scale.high, **small)
-    if heat.gold is not None:
-        x += scale.width + 11
-        add_box(page, (x, y + 1), (10, 10), fill=False, edgecolor=scale.outline, linewidth=1.5)
-        page.text(x + 16, y + 10, "gold link", **small)
+def _add_axes(figure: "matplotlib.figure.Figure", at: Point, size: Point) -> "matplotlib.axes.Axes":
+    """Add axes to a figure; `at` is the upper left corner in pixels."""
+    width, height = 96 * figure.get_size_inches()
+    return figure.add_axes((at[0] / width, 1 - (at[1] + size[1]) / height, size[0] / width, size[1] / height))
 
 
 def heatmap_figure(heat: HeatMap) -> Figure:
     """Return the figure of a heat map (`attention_heatmap`, `difference_heatmap`)."""
-
-    def plot() -> "matplotlib.figure.Figure":
-        layout = heat.layout()
-        figure, page = pixel_figure(layout.width, layout.height)
-        _plot_map(figure, page, heat)
-        return figure
-
+    layout = heat.layout()
     description = "Rows are target words, columns are source words."
+    plot = partial(_plot_maps, {"": heat}, [(0, 0)], (layout.width, layout.height))
     return Figure(heat.title or "Attention", description, plot, heatmap_svg(heat))
 
 
@@ -188,15 +149,7 @@ def combined_figure(maps: Mapping[str, HeatMap], title: str, description: str) -
         title: Accessible title.
         description: Accessible description.
     """
-
-    def plot() -> "matplotlib.figure.Figure":
-        corners, (width, height) = arrange(maps)
-        figure, page = pixel_figure(width, height)
-        for (x, y), (name, heat) in zip(corners, maps.items(), strict=True):
-            page.text(x + MARGIN, y - 6, printable(name), fontweight="bold")
-            _plot_map(figure, page, heat, (x, y))
-        return figure
-
+    plot = partial(_plot_maps, maps, *arrange(maps))
     return Figure(title, description, plot, combine_svgs(maps, title, description))
 
 

@@ -1,6 +1,6 @@
 """Plot attention statistics of several models: Shankar & Sarawagi (2019), Figures 3 and 4."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ def plot_accuracy_by_entropy(ax: "matplotlib.axes.Axes", models: Mapping[str, At
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    edges = _common_edges([one.entropies for one in models.values()])
+    edges = _common_edges(one.entropies for one in models.values())
     for i, (name, one) in enumerate(models.items()):
         bins = one.entropies
         own = np.array(bins.edges)
@@ -90,7 +90,7 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _common_edges([one.entropies for one in models.values()])
+    _common_edges(one.entropies for one in models.values())
     panels = [partial(plot, models=models) for plot in (plot_accuracy_by_entropy, plot_entropy)]
     summary = "; ".join(
         f"{name}: mean entropy {one.entropy:.3f} nats, accuracy {one.accuracy:.1%}"
@@ -109,7 +109,7 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _common_edges([one.coverages for one in models.values()])
+    _common_edges(one.coverages for one in models.values())
     summary = "; ".join(f"{name}: {one.coverage:.1%} on average" for name, one in models.items())
     return Figure(
         "Coverage of the source sentences by attention",
@@ -119,15 +119,16 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 
 
 def _plot_shares(ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram]) -> None:
-    edges = _common_edges(list(models.values()))
+    edges = _common_edges(models.values())
     for i, (name, bins) in enumerate(models.items()):
         plot_histogram(ax, i, edges, bins.shares, name)
     set_numeric_axis(ax, edges[0], edges[-1])
     set_value_axis(ax, [bins.shares for bins in models.values()], percent=True)
 
 
-def _common_edges(bins: list[Histogram]) -> tuple[float, ...]:
+def _common_edges(histograms: Iterable[Histogram]) -> tuple[float, ...]:
     """Return the bin edges that span the values of all models."""
+    bins = list(histograms)
     edges = max((one.edges for one in bins), key=len)
     if any(one.edges != edges[: len(one.edges)] for one in bins):
         raise DataError("the histograms of the models have bins of different widths: use one width for all")

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.plotting.colormap import MUTED, color_of
+from regard.plotting.shapes import Length
 from regard.plotting.style import add_legend, new_figure, series_style
-from regard.plotting.svg import Length
 
 if TYPE_CHECKING:
     import matplotlib.axes

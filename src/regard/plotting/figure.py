@@ -1,8 +1,9 @@
 """A figure that a notebook displays and that is saved as SVG, PDF or PNG."""
 
 import io
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,17 +13,20 @@ from xml.sax.saxutils import escape
 from regard.data.files import write_atomic
 from regard.errors import UsageError
 from regard.plotting.colormap import printable
-from regard.plotting.style import add_fallback_fonts, matplotlib_style
+from regard.plotting.shapes import Point, Shape, plot_shapes, svg_document, svg_parts
+from regard.plotting.style import add_fallback_fonts, matplotlib_style, pixel_figure
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-__all__ = ["DPI", "FORMATS", "Figure"]
+__all__ = ["DPI", "FORMATS", "Figure", "shapes_figure"]
 
 DPI = 300
 """Default resolution of PNG files in dots per inch, suitable for print."""
 FORMATS = ("svg", "pdf", "png")
 """File formats of figures."""
+_PATH = re.compile(r'(?<= d=")[^"]+')
+_DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +91,8 @@ class Figure:
             self.matplotlib.savefig(content, format=file_format, dpi=dpi, metadata=metadata)
         if file_format != "svg":
             return content.getvalue()
-        head, metadata_element, rest = content.getvalue().decode().partition(" <metadata>")
+        svg = _PATH.sub(_shorten_path, content.getvalue().decode())
+        head, metadata_element, rest = svg.partition(" <metadata>")
         head = head.replace("<svg ", '<svg role="img" ', 1)
         return f"{head} <desc>{escape(description)}</desc>\n{metadata_element}{rest}".encode()
 
@@ -115,3 +120,26 @@ class Figure:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+
+def shapes_figure(title: str, description: str, shapes: Sequence[Shape], size: Point) -> Figure:
+    """Return a figure made of shapes, whose SVG form is our own.
+
+    Args:
+        title: Accessible title.
+        description: Accessible description.
+        shapes: The shapes, from the bottom to the top.
+        size: Width and height in pixels.
+    """
+
+    def plot() -> "matplotlib.figure.Figure":
+        figure = pixel_figure(size)
+        plot_shapes(figure.add_axes((0, 0, 1, 1)), shapes, size)
+        return figure
+
+    return Figure(title, description, plot, svg_document(size, title, description, svg_parts(shapes)))
+
+
+def _shorten_path(path: re.Match[str]) -> str:
+    """Return path data on one line, rounded to a hundredth of a point."""
+    return _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}", path[0].replace("\n", " "))

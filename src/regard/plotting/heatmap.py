@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.plotting.colormap import MUTED, Colormap, LabeledMaps, clip_label, label_maps
-from regard.plotting.svg import Length, Point, svg_document, text
+from regard.plotting.shapes import FONT, Box, Label, Length, Point, Shape, svg_document, svg_parts
 
 __all__ = [
     "CELL",
@@ -23,12 +23,10 @@ __all__ = [
     "LABEL_CELLS",
     "MARGIN",
     "MARK_COLOR",
-    "STEP",
     "ColorScale",
     "HeatMap",
     "arrange",
     "attention_heatmap",
-    "attention_svg",
     "combine_svgs",
     "heatmap_svg",
     "weight_color",
@@ -44,13 +42,11 @@ CELL = 24
 """Width and height of a cell in pixels."""
 LABEL_CELLS = 24
 """Maximum width of a label in half-width characters."""
-STEP = 8
-"""Width of a color in the legend in pixels."""
 MARGIN = 12.0
 """Distance of a heat map from the border of the picture in pixels."""
 
 # Lengths in pixels.
-_FONT = 13
+_STEP = 8  # width of a color in the legend
 _CHARACTER = 7.4
 _SMALL_CHARACTER = 6.2
 _GAP = 8
@@ -86,7 +82,7 @@ class ColorScale:
         """Return the left edges of the lower label, of the colors and of the upper label in pixels."""
         start = 18.0 if self.white_box else 0.0
         bar = start + _SMALL_CHARACTER * cell_len(self.low) + 10
-        return start, bar, bar + STEP * len(self.steps) + 6
+        return start, bar, bar + _STEP * len(self.steps) + 6
 
     @property
     def width(self) -> float:
@@ -120,7 +116,7 @@ class HeatMap:
         """
         grid = self.grid
         left = _GAP + max((_width(clip_label(label, LABEL_CELLS)) for label in grid.target), default=0.0)
-        slanted = [_SLOPE * (_width(clip_label(label, LABEL_CELLS)) + _FONT) for label in grid.source]
+        slanted = [_SLOPE * (_width(clip_label(label, LABEL_CELLS)) + FONT) for label in grid.source]
         top = _GAP + max(slanted, default=0.0) + (_LINE if any(grid.captions) else 0)
         across, down = CELL * len(grid.source), CELL * len(grid.target)
         # The slanted labels extend to the right beyond the last column.
@@ -140,8 +136,29 @@ class HeatMap:
             (MARGIN + (h % columns) * panel_width + left, head + (h // columns) * panel_height + top)
             for h in range(len(grid.weights))
         )
-        legend = MARGIN, height - MARGIN - _LINE / 2
-        return HeatMapLayout(width, height, corners, (left, top), (MARGIN, MARGIN + _FONT), legend)
+        return HeatMapLayout(width, height, corners, (left, top))
+
+    def decorations(self, layout: "HeatMapLayout") -> list[Shape]:
+        """Return the title, the captions and the legend."""
+        shapes: list[Shape] = []
+        if self.title:
+            shapes.append(Label((MARGIN, MARGIN + FONT), self.title, bold=True))
+        for (x, y), caption in zip(layout.corners, self.grid.captions, strict=True):
+            if caption:
+                at = x - layout.labels[0], y - layout.labels[1] + FONT
+                shapes.append(Label(at, caption, color=MUTED))
+        x, y = MARGIN, layout.height - MARGIN - _LINE / 2
+        low, bar, high = self.scale.places
+        if self.scale.white_box:
+            shapes.append(Box((x, y), (12, 12), "#ffffff", GRID_COLOR))
+        for i, color in enumerate(self.scale.steps):
+            shapes.append(Box((x + bar + _STEP * i, y), (_STEP, 12), color))
+        labels = [(low, self.scale.low), (high, self.scale.high)]
+        if self.gold is not None:
+            box = x + self.scale.width + 11
+            shapes.append(Box((box, y + 1), (10, 10), "none", self.scale.outline, stroke_width=2))
+            labels.append((self.scale.width + 27, "gold link"))
+        return [*shapes, *(Label((x + at, y + 10), name, color=MUTED, size=11) for at, name in labels)]
 
     def links(self) -> list[tuple[int, int, bool]]:
         """Return the gold links between the words of the map: column, row, and whether the link is sure."""
@@ -160,17 +177,13 @@ class HeatMapLayout:
         width: Width of the picture.
         height: Height of the picture.
         corners: Upper left corner of the cells of each panel.
-        labels: Widths of the row labels and height of the column labels of a panel.
-        title: Start of the baseline of the title.
-        legend: Upper left corner of the legend.
+        labels: Width of the row labels and height of the column labels of a panel.
     """
 
     width: Length
     height: Length
     corners: tuple[Point, ...]
     labels: Point
-    title: Point
-    legend: Point
 
 
 def attention_heatmap(
@@ -200,42 +213,24 @@ def attention_heatmap(
     return HeatMap(label_maps(weights, source, target, captions), _WEIGHT_COLORS, title, gold, marked)
 
 
-def attention_svg(
-    weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
-    source: Sequence[str],
-    target: Sequence[str],
-    title: str | None = None,
-    captions: Sequence[str] | None = None,
-    gold: GoldLinks | None = None,
-    marked: Collection[int] = (),
-) -> str:
-    """Return the text of an SVG file of an attention map; see `attention_heatmap`."""
-    return heatmap_svg(attention_heatmap(weights, source, target, title, captions, gold, marked))
-
-
 def heatmap_svg(heat: HeatMap) -> str:
     """Return the text of an SVG file of a heat map."""
     layout = heat.layout()
-    parts = [] if not heat.title else [text(layout.title, heat.title, font_weight="bold")]
+    parts = svg_parts(heat.decorations(layout))
     for h, (x, y) in enumerate(layout.corners):
         parts.append(f'<g transform="translate({x:.1f} {y:.1f})">')
-        parts += [*_labels(heat, h, layout.labels), *_cells(heat, h), *_outlines(heat), "</g>"]
-    parts += _legend(layout.legend, heat.scale, heat.gold is not None)
-    title = heat.title or "Attention"
-    return svg_document(
-        layout.width, layout.height, title, "Rows are target words, columns source words.", parts
-    )
+        parts += [*_labels(heat), *_cells(heat, h), *_outlines(heat), "</g>"]
+    description = "Rows are target words, columns are source words."
+    return svg_document((layout.width, layout.height), heat.title or "Attention", description, parts)
 
 
-def _labels(heat: HeatMap, head: int, size: Point) -> list[str]:
-    grid, parts = heat.grid, []
-    if grid.captions[head]:
-        parts.append(text((-size[0], -size[1] + _FONT), grid.captions[head], fill=MUTED))
-    for s, label in enumerate(grid.source):
-        x = CELL * (s + 0.5) + _FONT / 4
+def _labels(heat: HeatMap) -> list[str]:
+    parts = []
+    for s, label in enumerate(heat.grid.source):
+        x = CELL * (s + 0.5) + FONT / 4
         parts.append(f'<text transform="translate({x:.1f} {-_GAP}) rotate(-45)">{_label(label)}</text>')
-    for t, label in enumerate(grid.target):
-        y = CELL * (t + 0.5) + _FONT * 0.36
+    for t, label in enumerate(heat.grid.target):
+        y = CELL * (t + 0.5) + FONT * 0.36
         marked = t in heat.marked
         style = f' fill="{MARK_COLOR}" font-weight="bold" text-decoration="underline"' if marked else ""
         parts.append(f'<text x="{-_GAP}" y="{y:.1f}" text-anchor="end"{style}>{_label(label)}</text>')
@@ -269,22 +264,6 @@ def _outlines(heat: HeatMap) -> list[str]:
         dashed = "" if sure else ' stroke-dasharray="4 3"'
         place = f'x="{CELL * s + 2}" y="{CELL * t + 2}" width="{side}" height="{side}"'
         parts.append(f"<rect {place}{dashed}/>")
-    return [*parts, "</g>"]
-
-
-def _legend(at: Point, scale: ColorScale, gold: bool) -> list[str]:
-    low, bar, high = scale.places
-    parts = [f'<g transform="translate({at[0]:.1f} {at[1]:.1f})" font-size="11" fill="{MUTED}">']
-    if scale.white_box:
-        parts.append(f'<rect width="12" height="12" fill="#ffffff" stroke="{GRID_COLOR}"/>')
-    parts.append(text((low, 10), scale.low))
-    for i, color in enumerate(scale.steps):
-        parts.append(f'<rect x="{bar + STEP * i:.1f}" width="{STEP}" height="12" fill="{color}"/>')
-    parts.append(text((high, 10), scale.high))
-    if gold:
-        x = scale.width + 11
-        box = f'<rect x="{x:.1f}" y="1" width="10" height="10" fill="none" stroke="{scale.outline}"'
-        parts += [f'{box} stroke-width="2"/>', text((x + 16, 10), "gold link")]
     return [*parts, "</g>"]
 
 
@@ -340,9 +319,9 @@ def combine_svgs(maps: Mapping[str, HeatMap], title: str, description: str) -> s
         title: Accessible title of the combined picture.
         description: Accessible description of the combined picture.
     """
-    corners, (width, height) = arrange(maps)
+    corners, size = arrange(maps)
     parts: list[str] = []
     for (x, y), (name, heat) in zip(corners, maps.items(), strict=True):
-        parts.append(text((x + MARGIN, y - 6), name, font_weight="bold"))
+        parts += svg_parts([Label((x + MARGIN, y - 6), name, bold=True)])
         parts.append(heatmap_svg(heat).replace("<svg ", f'<svg x="{x:g}" y="{y:g}" ', 1))
-    return svg_document(width, height, title, description, parts)
+    return svg_document(size, title, description, parts)

@@ -16,9 +16,9 @@ from jaxtyping import Float
 
 from regard.plotting.colormap import INK, Colormap
 from regard.plotting.figure import Figure
+from regard.plotting.shapes import Length, Point
 from regard.plotting.simplex import clip_polygon
 from regard.plotting.style import new_figure
-from regard.plotting.svg import Length, Point
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -171,7 +171,9 @@ def plot_regions(ax: "matplotlib.axes.Axes", surface: Surface) -> None:
     # The lowest band starts just above 0, so that exactly 0 stays white.
     levels = [1e-9, *np.arange(1, _BANDS) / _BANDS, 1 - 1e-9, 2]
     colors = [*_band_colors(), _RAMP.color(1.0)]
-    ax.contourf(*surface.scores(surface.fine), surface.fine, levels, colors=colors)
+    # Edges in the color of the bands, as viewers would otherwise show gaps between the bands.
+    bands = ax.contourf(*surface.scores(surface.fine), surface.fine, levels, colors=colors)
+    bands.set(edgecolor="face", linewidth=0.3)
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
     regions = support_regions(reach) if surface.has_regions else {(1, 2, 3): square}
     from matplotlib.patheffects import withStroke
@@ -245,6 +247,8 @@ def _add_scale(figure: "matplotlib.figure.Figure", axes: Sequence["matplotlib.ax
         format="%g",
         label="p₁ (white: exactly 0)\n{1,2}: support (positions with p > 0)",
     )
+    assert bar.solids is not None
+    bar.solids.set(edgecolor="face")
     bar.outline.set(edgecolor=_FRAME, linewidth=0.6)
 
 

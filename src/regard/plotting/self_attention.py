@@ -3,24 +3,21 @@
 The figure follows the lecture by Martins (2020).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.errors import DataError
-from regard.plotting.colormap import MUTED, clip_label, color_of, printable
-from regard.plotting.figure import Figure
+from regard.plotting.colormap import INK, MUTED, clip_label, color_of, printable
+from regard.plotting.figure import Figure, shapes_figure
 from regard.plotting.heatmap import LABEL_CELLS
-from regard.plotting.style import add_box, pixel_figure, set_pixel_limits
-from regard.plotting.svg import Point, line, polygon, svg_document, text
+from regard.plotting.shapes import Box, Label, Line, Point, Shape, plot_shapes
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import matplotlib.figure
 
 __all__ = ["plot_self_attention", "self_attention_figure"]
 
@@ -28,90 +25,12 @@ __all__ = ["plot_self_attention", "self_attention_figure"]
 _CHARACTER = 7.6
 _ROW = 24.0
 _MARGIN = 14.0
+_TOP = _MARGIN + 52
 _ACROSS = 190.0
 _BOX = 11.0
-_TOP = _MARGIN + 52
 _HEAD_GAP = 1.8  # distance between the lines of two heads
 _SPREAD = 16.0  # maximum distance between the lines of the first and the last head
 _MIN_WEIGHT = 0.02  # lines of smaller weights are omitted
-_FRAME = "#e3e3e3"
-
-
-@dataclass(frozen=True)
-class _Picture:
-    """The parts of the picture and their positions in pixels.
-
-    Attributes:
-        weights: Attention of the word to each word, per head.
-        words: The words, printable.
-        word: Index of the word from which the lines start.
-        title: Title above the picture.
-    """
-
-    weights: Float[np.ndarray, "H S"]
-    words: tuple[str, ...]
-    word: int
-    title: str
-
-    def __post_init__(self) -> None:
-        if self.weights.shape[1] != len(self.words) or not 0 <= self.word < len(self.words):
-            raise DataError(
-                f"weights of {self.weights.shape[1]} words for {len(self.words)} words, word {self.word}: "
-                f"expected one weight per word, and a word between 0 and {len(self.words) - 1}"
-            )
-
-    @property
-    def labels(self) -> list[str]:
-        return [clip_label(word, LABEL_CELLS) for word in self.words]
-
-    @property
-    def widest(self) -> float:
-        return _CHARACTER * max(map(cell_len, self.labels))
-
-    @property
-    def left(self) -> float:
-        """The start of the lines; the words on the left end before it."""
-        return _MARGIN + self.widest + 8
-
-    @property
-    def boxes(self) -> float:
-        """The left edge of the boxes."""
-        return self.left + _ACROSS + 4
-
-    @property
-    def after(self) -> float:
-        """The start of the words on the right."""
-        return self.boxes + len(self.weights) * (_BOX + 1) + 8
-
-    @property
-    def size(self) -> tuple[float, float]:
-        width = max(self.after + self.widest + _MARGIN, 2 * _MARGIN + _CHARACTER * cell_len(self.title))
-        return width, _TOP + _ROW * len(self.words) + _MARGIN
-
-    def middle(self, place: int) -> float:
-        """Return the height of a word."""
-        return _TOP + _ROW * (place + 0.5)
-
-    def lines(self) -> Iterator[tuple[list[Point], int, float]]:
-        """Yield the ends, the head and the weight of each line."""
-        heads = len(self.weights)
-        for (head, place), weight in np.ndenumerate(self.weights):
-            if weight >= _MIN_WEIGHT:
-                aside = (head - (heads - 1) / 2) * min(_HEAD_GAP, _SPREAD / heads)
-                start = self.left, self.middle(self.word) + aside
-                end = self.left + _ACROSS, self.middle(place) + aside
-                yield [start, end], head, float(weight)
-
-    def squares(self) -> Iterator[tuple[Point, int, int, float]]:
-        """Yield the upper left corner, the head, the word and the weight of each box."""
-        for (head, place), weight in np.ndenumerate(self.weights):
-            corner = self.boxes + head * (_BOX + 1), self.middle(place) - _BOX / 2
-            yield corner, head, place, min(max(float(weight), 0.0), 1.0)
-
-    def legend(self) -> Iterator[tuple[Point, int]]:
-        """Yield the upper left corner of the box of each head in the legend."""
-        for head in range(len(self.weights)):
-            yield (_MARGIN + 40 + head * 30, _MARGIN + 30 - _BOX / 2), head
 
 
 def self_attention_figure(
@@ -128,76 +47,64 @@ def self_attention_figure(
     Raises:
         DataError: if weights and words do not match, or there is no such word.
     """
-    picture = _Picture(weights, tuple(map(printable, words)), word, title)
-
-    def plot() -> "matplotlib.figure.Figure":
-        figure, ax = pixel_figure(*picture.size)
-        plot_self_attention(ax, weights, words, word, title)
-        return figure
-
+    shapes, size = _picture(weights, words, word, title)
     summary = f"Lines from {words[word]!r} to the words it attends to, one color per head; darker means more."
-    return Figure(title, summary, plot, svg_document(*picture.size, title, summary, _svg_parts(picture)))
-
-
-def _svg_parts(picture: _Picture) -> Iterator[str]:
-    small: dict[str, Any] = {"fill": MUTED, "font_size": 11}
-    yield text((_MARGIN, _MARGIN + 13), picture.title, font_weight="bold")
-    yield text((_MARGIN, _MARGIN + 34), "heads", **small)
-    for (x, y), head in picture.legend():
-        yield _svg_box((x, y), head, 1.0)
-        yield text((x + _BOX + 3, y + _BOX / 2 + 4), f"{head}", **small)
-    for place, label in enumerate(picture.labels):
-        style = {"font_weight": "bold"} if place == picture.word else {"fill": MUTED}
-        yield text((picture.left - 8, picture.middle(place) + 4.5), label, "end", **style)
-        yield text((picture.after, picture.middle(place) + 4.5), label)
-    for ends, head, weight in picture.lines():
-        shade = {"stroke": color_of(head), "opacity": round(weight**0.7, 3)}
-        yield line(ends, stroke_width=1 + 2 * weight, stroke_linecap="round", **shade)
-    for corner, head, place, weight in picture.squares():
-        words = picture.words
-        tip = f"head {head}: {words[picture.word]} → {words[place]}: {picture.weights[head, place]:.4g}"
-        yield _svg_box(corner, head, weight, tip)
-
-
-def _svg_box(at: Point, head: int, weight: float, tip: str = "") -> str:
-    x, y = at
-    corners = [(x, y), (x + _BOX, y), (x + _BOX, y + _BOX), (x, y + _BOX)]
-    style = {"fill": color_of(head), "fill_opacity": round(weight, 3), "stroke": _FRAME, "stroke_width": 0.6}
-    return polygon(corners, tip, **style)
+    return shapes_figure(title, summary, shapes, size)
 
 
 def plot_self_attention(
     ax: "matplotlib.axes.Axes", weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
 ) -> None:
-    """Plot the self-attention of one word with matplotlib.
+    """Plot the picture of `self_attention_figure` on matplotlib axes.
 
-    Args:
-        ax: The axes. Their limits are set to the size of the picture in pixels of 1/96 inch.
-        weights: Attention of the word to each word, per head.
-        words: The words.
-        word: Index of the word from which the lines start, counted from 0.
-        title: Title above the picture.
-
-    Raises:
-        DataError: if weights and words do not match, or there is no such word.
+    The limits of the axes are set to the size of the picture in pixels of 1/96 inch.
     """
-    from matplotlib.colors import to_rgba
+    plot_shapes(ax, *_picture(weights, words, word, title))
 
-    picture = _Picture(weights, tuple(map(printable, words)), word, title)
-    set_pixel_limits(ax, *picture.size)
-    ax.text(_MARGIN, _MARGIN + 13, printable(title), fontweight="bold")
-    ax.text(_MARGIN, _MARGIN + 34, "heads", color=MUTED, fontsize=8.25)
-    for (x, y), head in picture.legend():
-        add_box(ax, (x, y), (_BOX, _BOX), facecolor=color_of(head), edgecolor=_FRAME)
-        ax.text(x + _BOX + 3, y + _BOX / 2 + 4, f"{head}", color=MUTED, fontsize=8.25)
-    for place, label in enumerate(picture.labels):
-        style: dict[str, Any] = {"fontweight": "bold"} if place == word else {"color": MUTED}
-        ax.text(picture.left - 8, picture.middle(place) + 4.5, label, ha="right", **style)
-        ax.text(picture.after, picture.middle(place) + 4.5, label)
-    for ends, head, weight in picture.lines():
-        width = 0.75 + 1.5 * weight
-        shade = {"color": color_of(head), "alpha": min(weight**0.7, 1)}
-        ax.plot(*np.array(ends).T, linestyle="-", linewidth=width, solid_capstyle="round", **shade)
-    for corner, head, _, weight in picture.squares():
-        color = to_rgba(color_of(head), weight)
-        add_box(ax, corner, (_BOX, _BOX), facecolor=color, edgecolor=_FRAME)
+
+def _picture(
+    weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
+) -> tuple[list[Shape], Point]:
+    """Return the shapes and the size of the picture."""
+    if weights.shape[1] != len(words) or not 0 <= word < len(words):
+        raise DataError(
+            f"weights of {weights.shape[1]} words for {len(words)} words, word {word}: expected one weight "
+            f"per word, and a word between 0 and {len(words) - 1}"
+        )
+    names = [clip_label(printable(one), LABEL_CELLS) for one in words]
+    heads = len(weights)
+    widest = _CHARACTER * max(map(cell_len, names))
+    left = _MARGIN + widest + 8
+    right = left + _ACROSS
+    boxes = right + 4
+    after = boxes + heads * (_BOX + 1) + 8
+    middles = [_TOP + _ROW * (place + 0.5) for place in range(len(names))]
+    shapes: list[Shape] = [Label((_MARGIN, _MARGIN + 13), title, bold=True)]
+    shapes.append(Label((_MARGIN, _MARGIN + 34), "heads", color=MUTED, size=11))
+    for h in range(heads):
+        x = _MARGIN + 40 + h * 30
+        shapes.append(_box(x, _MARGIN + 30, h, 1.0))
+        shapes.append(Label((x + _BOX + 3, _MARGIN + 34), f"{h}", color=MUTED, size=11))
+    for place, (name, y) in enumerate(zip(names, middles, strict=True)):
+        color = INK if place == word else MUTED
+        shapes.append(Label((left - 8, y + 4.5), name, "end", color, bold=place == word))
+        shapes.append(Label((after, y + 4.5), name))
+    for h, row in enumerate(weights.tolist()):
+        aside = (h - (heads - 1) / 2) * min(_HEAD_GAP, _SPREAD / heads)
+        for y, weight in zip(middles, row, strict=True):
+            if weight >= _MIN_WEIGHT:
+                ends = (left, middles[word] + aside), (right, y + aside)
+                shapes.append(Line(*ends, color_of(h), 1 + 2 * weight, min(weight**0.7, 1.0)))
+    for h, row in enumerate(weights.tolist()):
+        for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
+            tip = f"head {h}: {words[word]} → {words[place]}: {weight:.4g}"
+            shapes.append(_box(boxes + h * (_BOX + 1), y, h, weight, tip))
+    width = max(after + widest + _MARGIN, 2 * _MARGIN + _CHARACTER * cell_len(title))
+    return shapes, (width, _TOP + _ROW * len(names) + _MARGIN)
+
+
+def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> Box:
+    """Return a square with the given left edge and vertical center, as opaque as the weight."""
+    opacity = min(max(weight, 0.0), 1.0)
+    at, size = (x, middle - _BOX / 2), (_BOX, _BOX)
+    return Box(at, size, color_of(head), "#e3e3e3", stroke_width=0.6, opacity=opacity, tip=tip)

@@ -7,7 +7,6 @@ it none. An upper bound on a word cuts off its corner; the rest of the triangle 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +14,11 @@ from jaxtyping import Float
 
 from regard.plotting.colormap import INK, MUTED
 from regard.plotting.figure import Figure
+from regard.plotting.shapes import Length, Point
 from regard.plotting.style import new_figure
-from regard.plotting.svg import Length, Point
 
 if TYPE_CHECKING:
+    import matplotlib.artist
     import matplotlib.axes
     import matplotlib.figure
 
@@ -141,26 +141,19 @@ def rounds_chart(
     """
 
     def plot() -> "matplotlib.figure.Figure":
-        rows = [
-            [
-                partial(plot_bars, weights=one.weights[r], bounds=_row(one.bounds, r))
-                for one in transformations
-            ]
-            for r in range(len(scores))
-        ]
-        rows.append(
-            [partial(plot_bars, weights=one.weights.sum(0), bounds=fertility) for one in transformations]
-        )
-        labels = [*_round_labels(scores), ("cumulative", "")]
-        figure = _grid_figure([one.name for one in transformations], labels, rows, 1.3)
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
+        figure, axes = _grid_figure(transformations, [*_round_labels(scores), ("cumulative", "")], 1.3)
+        for one, (*rounds, last) in zip(transformations, axes.T, strict=True):
+            for r, ax in enumerate(rounds):
+                plot_bars(ax, one.weights[r], None if one.bounds is None else one.bounds[r])
+            plot_bars(last, one.weights.sum(0), fertility)
         handles = [
             *(Patch(color=color, label=f"word {i + 1}") for i, color in enumerate(_WORDS)),
             Line2D([], [], label="bound (last row: fertility)", **_DASHED),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=2, labelcolor=MUTED)
+        _add_legend(figure, handles)
         return figure
 
     return Figure("Attention over three words in three rounds", _description(transformations), plot)
@@ -175,22 +168,14 @@ def simplex_chart(transformations: Sequence[RoundAttention], scores: Float[np.nd
     """
 
     def plot() -> "matplotlib.figure.Figure":
-        rows = [
-            [
-                partial(
-                    plot_triangle,
-                    weights=one.weights[r],
-                    bounds=_row(one.bounds, r),
-                    unbounded=_row(one.unbounded, r),
-                )
-                for one in transformations
-            ]
-            for r in range(len(scores))
-        ]
-        figure = _grid_figure([one.name for one in transformations], _round_labels(scores), rows, 1.75, 18)
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
+        figure, axes = _grid_figure(transformations, _round_labels(scores), 1.75, pad=18)
+        for one, rounds in zip(transformations, axes.T, strict=True):
+            for r, ax in enumerate(rounds):
+                limits = (None if each is None else each[r] for each in (one.bounds, one.unbounded))
+                plot_triangle(ax, one.weights[r], *limits)
         handles = [
             Patch(facecolor=_FEASIBLE, edgecolor=_FRAME, label="feasible region"),
             Line2D([], [], label="bound", **_DASHED),
@@ -198,17 +183,13 @@ def simplex_chart(transformations: Sequence[RoundAttention], scores: Float[np.nd
             Line2D([], [], linestyle="", label="without bounds", **_HOLLOW),
             Line2D([], [], linestyle="", label="1, 2, 3: all on one word"),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, handlelength=2, labelcolor=MUTED)
+        _add_legend(figure, handles)
         return figure
 
     return Figure("Transformations on the simplex of three words", _description(transformations), plot)
 
 
 _HOLLOW = {"marker": "o", "color": INK, "markerfacecolor": "white", "markersize": 5.5, "markeredgewidth": 0.9}
-
-
-def _row(values: np.ndarray | None, r: int) -> np.ndarray | None:
-    return None if values is None else values[r]
 
 
 def _round_labels(scores: np.ndarray) -> list[tuple[str, str]]:
@@ -218,32 +199,33 @@ def _round_labels(scores: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _grid_figure(
-    names: Sequence[str],
+    transformations: Sequence[RoundAttention],
     labels: Sequence[tuple[str, str]],
-    rows: Sequence[Sequence[Callable[["matplotlib.axes.Axes"], None]]],
     height: Length,
     pad: Length = 7,
-) -> "matplotlib.figure.Figure":
-    """Return a figure of panels with titles above the columns and labels at the left of the rows.
+) -> "tuple[matplotlib.figure.Figure, np.ndarray]":
+    """Return a figure and its axes, with a column per transformation and a row per label.
 
     Args:
-        names: Title of each column.
+        transformations: The transformations, whose names are the titles of the columns.
         labels: Label of each row, and a line in small print below it.
-        rows: Functions that plot the panels.
         height: Height of a row in inches.
         pad: Distance of the titles from the panels in points.
     """
-    figure = new_figure(1.1 + 1.75 * len(names), 0.5 + height * len(rows))
-    axes = figure.subplots(len(rows), len(names), squeeze=False)
-    for plotted, functions, (label, small) in zip(axes, rows, labels, strict=True):
-        for ax, plot in zip(plotted, functions, strict=True):
-            plot(ax)
+    figure = new_figure(1.1 + 1.75 * len(transformations), 0.5 + height * len(labels))
+    axes = figure.subplots(len(labels), len(transformations), squeeze=False)
+    for ax, (label, small) in zip(axes[:, 0], labels, strict=True):
         at = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "left"}
-        plotted[0].annotate(label, (0, 0.5), (-78, 3), fontweight="bold", **at)
-        plotted[0].annotate(small, (0, 0.5), (-78, -9), fontsize=_SMALL, color=MUTED, **at)
-    for ax, name in zip(axes[0], names, strict=True):
-        ax.set_title(name, loc="center", fontsize=9, pad=pad)
-    return figure
+        ax.annotate(label, (0, 0.5), (-78, 3), fontweight="bold", **at)
+        ax.annotate(small, (0, 0.5), (-78, -9), fontsize=_SMALL, color=MUTED, **at)
+    for ax, one in zip(axes[0], transformations, strict=True):
+        ax.set_title(one.name, loc="center", fontsize=9, pad=pad)
+    return figure, axes
+
+
+def _add_legend(figure: "matplotlib.figure.Figure", handles: "Sequence[matplotlib.artist.Artist]") -> None:
+    style = {"loc": "outside lower center", "handlelength": 2, "labelcolor": MUTED}
+    figure.legend(handles=handles, ncols=len(handles), **style)
 
 
 def clip_polygon(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:

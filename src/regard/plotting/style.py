@@ -14,14 +14,13 @@ from rich.cells import cell_len
 
 from regard.errors import UsageError
 from regard.plotting.colormap import color_of, printable
-from regard.plotting.svg import Length, Point
+from regard.plotting.shapes import Length, Point
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
 __all__ = [
-    "add_box",
     "add_fallback_fonts",
     "add_legend",
     "matplotlib_style",
@@ -29,7 +28,6 @@ __all__ = [
     "pixel_figure",
     "require_matplotlib",
     "series_style",
-    "set_pixel_limits",
 ]
 
 _DASHES = ((0, ()), (0, (4.7, 2)), (0, (1.3, 1.7)), (0, (6, 2, 1.3, 2)), (0, (2.7, 1.3)))
@@ -125,27 +123,8 @@ def _characters(path: str) -> frozenset[int]:
     return frozenset()
 
 
-def pixel_figure(width: Length, height: Length) -> "tuple[matplotlib.figure.Figure, matplotlib.axes.Axes]":
-    """Return a new figure and axes that cover it, measured in pixels from the upper left corner.
-
-    A pixel is 1/96 inch, as in SVG.
-    """
-    figure = new_figure(width / 96, height / 96)
+def pixel_figure(size: Point) -> "matplotlib.figure.Figure":
+    """Return an empty figure of a size in pixels of 1/96 inch, whose axes are placed in pixels, too."""
+    figure = new_figure(size[0] / 96, size[1] / 96)
     figure.set_layout_engine("none")
-    ax = figure.add_axes((0, 0, 1, 1))
-    set_pixel_limits(ax, width, height)
-    return figure, ax
-
-
-def set_pixel_limits(ax: "matplotlib.axes.Axes", width: Length, height: Length) -> None:
-    """Measure the axes in pixels from the upper left corner, and hide their frame and numbers."""
-    ax.set(xlim=(0, width), ylim=(height, 0))
-    ax.set_axis_off()
-
-
-def add_box(ax: "matplotlib.axes.Axes", at: Point, size: Point, **style: Any) -> None:
-    """Add a rectangle; `at` is the corner with the smallest coordinates, `style` is that of a patch."""
-    from matplotlib.patches import Rectangle
-
-    style.setdefault("linewidth", 0.6)
-    ax.add_patch(Rectangle(at, *size, **style))
+    return figure
