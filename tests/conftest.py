@@ -17,7 +17,17 @@ configure_threads()
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
-    packages = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
+    packages = (
+        "functional",
+        "layers",
+        "attention",
+        "data.batch",
+        "metrics",
+        "models",
+        "decoding",
+        "plotting",
+        "report",
+    )
     install_import_hook([f"regard.{package}" for package in packages], "beartype.beartype")
 
 import torch  # noqa: E402

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import torch
-from problems import BOUNDED, FREE
 
 import regard.functional as functional
 import regard.nn as modules
+from problems import BOUNDED, FREE
 from regard.functional import (
     check_bounds,
     constrained_softmax,

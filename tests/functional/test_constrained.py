@@ -3,8 +3,8 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import BOUNDED, FREE, Problem, bounded_problems
 
+from problems import BOUNDED, FREE, Problem, bounded_problems
 from regard.errors import InfeasibleBoundsError
 from regard.functional import check_bounds
 from regard.kernels.backend import use_backend

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import BOUNDED, Problem, bounded_problems
 from torch.autograd import gradcheck, gradgradcheck
 
+from problems import BOUNDED, Problem, bounded_problems
 from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from problems import (
     BOUNDED,
     FREE,
@@ -14,7 +15,6 @@ from problems import (
     assert_distributions,
     extreme_problems,
 )
-
 from regard.attention.latent import masked_log_softmax
 from regard.functional import (
     constrained_softmax_scan,

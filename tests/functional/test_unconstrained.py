@@ -3,9 +3,9 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import FREE, Problem, free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
+from problems import FREE, Problem, free_problems
 from regard.functional import softmax, sparsemax
 from regard.kernels.backend import use_backend
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 
+from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 from regard.kernels.backend import use_backend
 
 INF = torch.inf

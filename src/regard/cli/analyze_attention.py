@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.decoding.config import GenerationConfig
     from regard.metrics.attention import AttentionStatistics, SentenceAttention
     from regard.models.base import TranslationModel
+    from regard.plotting.figure import Figure
 
 __all__ = ["AttentionOptions", "analyze_attention"]
 
@@ -94,8 +95,11 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
         UsageError: If an option does not apply to the models.
         DataError: If a file cannot be read or has the wrong format.
     """
-    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
+    from regard.plotting.style import require_matplotlib
 
+    if options.figures_dir is not None:
+        require_matplotlib()
     names = inputs.display_names(options.names)
     pairs = inputs.read_pairs()
     gold = _read_gold(options.gold_path, len(pairs), inputs.source)
@@ -123,10 +127,10 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
         }
         write_json(inputs.json_file, record)
     if options.figures_dir is not None:
-        images = _charts({name: one.statistics for name, one in results.items()})
+        figures = _charts({name: one.statistics for name, one in results.items()})
         for line in options.lines or _select_line(list(results.values())):
-            images |= _maps(line, models, pairs, gold, options)
-        write_images(options.figures_dir, images)
+            figures |= _maps(line, models, pairs, gold, options)
+        write_images(options.figures_dir, render_figures(figures))
 
 
 def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
@@ -235,10 +239,10 @@ def _tables(results: dict[str, _ModelResult]) -> list[list[list[str]]]:
 # Figures
 
 
-def _charts(models: "dict[str, AttentionStatistics]") -> dict[str, str]:
-    from regard.report.attention_charts import plot_coverage, plot_entropy
+def _charts(models: "dict[str, AttentionStatistics]") -> "dict[str, Figure]":
+    from regard.plotting.attention_statistics import coverage_chart, entropy_chart
 
-    return {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
+    return {"entropy": entropy_chart(models), "coverage": coverage_chart(models)}
 
 
 def _select_line(results: list[_ModelResult]) -> list[int]:
@@ -263,10 +267,10 @@ def _maps(
     pairs: "Sequence[tuple[str, str]]",
     gold: "list[GoldLinks] | None",
     options: AttentionOptions,
-) -> dict[str, str]:
+) -> "dict[str, Figure]":
     """Plot the attention maps of a line, and the difference between the map of each model and the first."""
     from regard.metrics.maps import AttentionMap
-    from regard.report.difference import plot_maps_and_differences
+    from regard.plotting.attention import maps_and_differences
 
     maps: dict[str, AttentionMap] = {}
     for model in models:
@@ -278,7 +282,7 @@ def _maps(
         words = line.source, line.target, line.source_words, line.target_words
         maps[model.name] = AttentionMap.of_tokens(weights, *words)
     try:
-        return plot_maps_and_differences(number, maps, None if gold is None else gold[number - 1])
+        return maps_and_differences(number, maps, None if gold is None else gold[number - 1])
     except DataError as error:
         print_message(f"line {number} is not plotted: {error}")
         return {}

@@ -83,11 +83,14 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         UsageError: If an option does not apply.
         DataError: If a file cannot be read or has the wrong number of lines.
     """
-    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
     from regard.metrics.by_length import bucket_by_length, count_lengths, count_system, score_by_length
     from regard.metrics.translation import check_tokenizer
-    from regard.report.length_charts import plot_by_length
+    from regard.plotting.length import length_chart
+    from regard.plotting.style import require_matplotlib
 
+    if options.figures_dir is not None:
+        require_matplotlib()
     tokenize = check_tokenizer(options.tokenize)
     names = inputs.display_names(options.names)
     pairs = inputs.read_pairs()
@@ -135,7 +138,8 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         }
         write_json(inputs.json_file, results)
     if options.figures_dir is not None:
-        write_images(options.figures_dir, {"length.svg": plot_by_length(scores, buckets)})
+        labels, sizes = [bucket.label for bucket in buckets], [len(bucket.sentence_ids) for bucket in buckets]
+        write_images(options.figures_dir, render_figures({"length": length_chart(scores, labels, sizes)}))
     for name, (_, too_long) in translated.items():
         if too_long:
             print_message(

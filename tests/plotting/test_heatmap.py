@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.colormap import Colormap
-from regard.report.heatmap import plot_attention
+from regard.plotting.colormap import Colormap
+from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def attention_svg(*arguments, **options):
+    return heatmap_svg(attention_heatmap(*arguments, **options))
 
 
 def cells(svg):
@@ -22,25 +26,25 @@ def cells(svg):
 
 
 def test_only_exact_zeros_are_white():
-    found = cells(plot_attention(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
+    found = cells(attention_svg(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
     assert [fill == "#ffffff" for fill, _ in found] == [True, False, False]
 
 
 def test_greater_weights_are_darker():
     weights = np.linspace(0, 1, 21)[None]
-    fills = [fill for fill, _ in cells(plot_attention(weights, ["w"] * 21, ["x"]))]
+    fills = [fill for fill, _ in cells(attention_svg(weights, ["w"] * 21, ["x"]))]
     light = [sum(int(fill[i : i + 2], 16) for i in (1, 3, 5)) for fill in fills]
     assert light == sorted(light, reverse=True) and len(set(light)) == 21
 
 
 def test_tooltip_shows_words_and_weight_to_four_digits():
-    found = cells(plot_attention(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
+    found = cells(attention_svg(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
     tips = [tip for _, tip in found]
     assert tips == ["the → das: 0.1235", "the → Haus: 2e-07", "house → das: 0", "house → Haus: 1"]
 
 
 def test_markup_in_words_is_escaped():
-    svg = plot_attention(
+    svg = attention_svg(
         np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"]
     )
     root = ET.fromstring(svg)
@@ -53,12 +57,12 @@ def test_markup_in_words_is_escaped():
 @given(st.text(max_size=40), st.text(max_size=40))
 @example("\ud800\udfff\ufffe", "\x00\x1b\x7f\u2028\u202e")
 def test_any_words_give_well_formed_xml(source, target):
-    ET.fromstring(plot_attention(np.array([[0.5]]), [source], [target], title=source))
+    ET.fromstring(attention_svg(np.array([[0.5]]), [source], [target], title=source))
 
 
 def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
     word = "Donaudampfschifffahrtsgesellschaftskapitän"
-    root = ET.fromstring(plot_attention(np.array([[1.0]]), [word], ["x"]))
+    root = ET.fromstring(attention_svg(np.array([[1.0]]), [word], ["x"]))
     label = next(text for text in root.iter(f"{SVG}text") if (text.text or "").endswith("…"))
     assert word.startswith(label.text[:-1])
     assert label.findtext(f"{SVG}title") == word
@@ -66,7 +70,7 @@ def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
 
 def test_labels_lie_within_the_picture():
     words = ["internationalization"] * 3
-    root = ET.fromstring(plot_attention(np.full((2, 1, 3), 0.5), words, ["x"]))
+    root = ET.fromstring(attention_svg(np.full((2, 1, 3), 0.5), words, ["x"]))
     width = float(root.get("width"))
     panels = [group for group in root.findall(f"{SVG}g") if group.get("transform")][:2]
     for panel in panels:
@@ -76,7 +80,7 @@ def test_labels_lie_within_the_picture():
 
 
 def test_gold_links_are_outlined_and_possible_links_dashed():
-    svg = plot_attention(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold_links("0-0 1p1 7-7"))
+    svg = attention_svg(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold_links("0-0 1p1 7-7"))
     outlines = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.get("x") in ("2", "26")]
     assert [(rect.get("x"), rect.get("stroke-dasharray") is not None) for rect in outlines] == [
         ("2", False),
@@ -85,7 +89,7 @@ def test_gold_links_are_outlined_and_possible_links_dashed():
 
 
 def test_each_head_has_a_map_and_a_caption():
-    svg = plot_attention(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
+    svg = attention_svg(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
     assert len(cells(svg)) == 12
     assert all(f">head {head}<" in svg for head in (0, 1, 2))
 
@@ -94,22 +98,22 @@ def test_invalid_weights_have_a_color_of_their_own():
     fills = [
         fill
         for fill, _ in cells(
-            plot_attention(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"])
+            attention_svg(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"])
         )
     ]
     assert fills[0] == fills[1] == fills[2] != fills[3] == fills[4]
 
 
 def test_empty_sentence_gives_a_picture():
-    ET.fromstring(plot_attention(np.zeros((0, 2)), ["a", "b"], []))
-    ET.fromstring(plot_attention(np.zeros((2, 0)), [], ["a", "b"]))
+    ET.fromstring(attention_svg(np.zeros((0, 2)), ["a", "b"], []))
+    ET.fromstring(attention_svg(np.zeros((2, 0)), [], ["a", "b"]))
 
 
 def test_mismatched_shapes_are_rejected_and_named():
     with pytest.raises(DataError, match=r"shape \(2, 3\): expected target x source, 3 x 2"):
-        plot_attention(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
+        attention_svg(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
     with pytest.raises(DataError, match="1 captions for 2 heads"):
-        plot_attention(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
+        attention_svg(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
 
 
 def test_color_ramp_passes_through_its_stops():
@@ -125,7 +129,7 @@ def test_color_ramp_passes_through_its_stops():
 
 def test_two_maps_are_side_by_side_and_many_are_in_rows():
     words = [f"w{n}" for n in range(30)]
-    root = ET.fromstring(plot_attention(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
+    root = ET.fromstring(attention_svg(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
     assert float(root.get("width")) > 2 * 24 * 30 > float(root.get("height"))
-    many = ET.fromstring(plot_attention(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
+    many = ET.fromstring(attention_svg(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
     assert float(many.get("width")) <= 1200

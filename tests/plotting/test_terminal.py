@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard.report.terminal import terminal_map
+from regard.plotting.terminal import terminal_map
 
 
 def printed(picture, width=80, encoding="utf-8", **options):

@@ -7,7 +7,8 @@ import pytest
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.report.difference import plot_difference
+from regard.plotting.difference import difference_heatmap
+from regard.plotting.heatmap import heatmap_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("new", "old")
@@ -21,7 +22,7 @@ def fills(svg):
 
 def plot(values, **options):
     values = np.array([values], dtype=float)
-    return plot_difference(values, ["w"] * values.shape[-1], ["x"], NAMES, **options)
+    return heatmap_svg(difference_heatmap(values, ["w"] * values.shape[-1], ["x"], NAMES, **options))
 
 
 def test_greater_is_red_smaller_is_blue_and_equal_is_white():
@@ -46,10 +47,10 @@ def test_nan_has_a_color_of_its_own():
 def test_legend_names_the_systems_and_gold_links():
     root = ET.fromstring(plot([0.5], gold=parse_gold_links("0-0")))
     texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert texts[-3:] == ["more in old", "more in new", "gold link"]
+    assert texts[:3] == ["more in old", "more in new", "gold link"]
     assert float(root.get("width")) > 250
 
 
 def test_equal_names_are_rejected():
     with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
-        plot_difference(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
+        difference_heatmap(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))

@@ -1,4 +1,4 @@
-"""Shared parts of all pictures of attention maps: weights with matching labels, and the color of a weight."""
+"""Shared parts of all figures: colors, labels, and attention weights with matching labels."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,14 @@ from rich.cells import cell_len, set_cell_size
 
 from regard.errors import DataError
 
-__all__ = ["Colormap", "LabeledMaps", "clip_label", "label_maps", "printable"]
+__all__ = ["INK", "MUTED", "Colormap", "LabeledMaps", "clip_label", "color_of", "label_maps", "printable"]
+
+INK = "#1a1a1a"
+MUTED = "#555555"
+_COLORS = (
+    *("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a"),
+    *("#56a0d8", "#b8860b", "#8a5cc2", "#7f3b08", "#6b8e23"),
+)
 
 # Control characters, line separators, direction overrides that extend beyond the word, and characters that
 # XML does not allow.
@@ -53,6 +60,11 @@ class Colormap:
             round(a + share * (b - a)) for a, b in zip(self.stops[left], self.stops[left + 1], strict=True)
         )
         return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def color_of(number: int) -> str:
+    """Return one of ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008)."""
+    return _COLORS[number % len(_COLORS)]
 
 
 def label_maps(
