@@ -34,7 +34,7 @@ from regard.data.text import TextProcessor
 from regard.data.unknown_tokens import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 
-__all__ = ["DatasetSplit", "PreparedData", "prepare_data"]
+__all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
 
 _log = logging.getLogger(__name__)
 
@@ -296,21 +296,14 @@ def prepare_data(
         ConfigError: if no output directory is given.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
-    chosen = config.cache_dir if output_dir is None else output_dir
-    if chosen is None:
-        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
-    output_dir = Path(chosen)
+    output_dir = _cache_dir(config) if output_dir is None else Path(output_dir)
     remove_all_leftovers(output_dir)
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
     if manifest is not None and is_up_to_date(manifest, wanted, inputs):
-        # Sampling weights do not affect the arrays: take them from the current configuration.
-        weights = [corpus.sampling_weight for corpus in config.train]
-        for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
-            corpus["weight"] = weight
         try:
-            prepared = PreparedData(output_dir, TextProcessor.load(output_dir), manifest)
+            prepared = _open_with_weights(output_dir, config)
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
         else:
@@ -319,6 +312,31 @@ def prepare_data(
     preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
     prepared = PreparedData.open(output_dir)
     log_unknown_tokens(prepared.manifest["splits"])
+    return prepared
+
+
+def open_data(config: DataConfig) -> PreparedData:
+    """Open the data that `prepare_data` has just made for a configuration, in this or another process.
+
+    Raises:
+        ConfigError: if `config.cache_dir` is not set.
+        DataError: if the directory does not contain preprocessed data, or a file is missing or altered.
+    """
+    return _open_with_weights(_cache_dir(config), config)
+
+
+def _cache_dir(config: DataConfig) -> Path:
+    if config.cache_dir is None:
+        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
+    return Path(config.cache_dir)
+
+
+def _open_with_weights(directory: Path, config: DataConfig) -> PreparedData:
+    """Open data with the sampling weights of a configuration, which do not affect the arrays."""
+    prepared = PreparedData.open(directory)
+    corpora = prepared.manifest["splits"]["train"]["corpora"]
+    for corpus, own in zip(corpora, config.train, strict=True):
+        corpus["weight"] = own.sampling_weight
     return prepared
 
 
