@@ -118,20 +118,7 @@ def train(
         directory_lock(output_dir) if processes.is_main else nullcontext(),
     ):
         losses = [build_loss(loss) for loss in config.training.losses]
-        # The main process prepares and caches the data; the others then open what it has made.
-        if not processes.is_main:
-            processes.barrier()
-            prepared = _add_prepared(config, open_data(config.data), losses)
-        else:
-            _check_same_run(config, output_dir)
-            with progress_context() as progress:
-                prepared = prepare_data(config.data, progress=progress)
-            prepared.verify()
-            warn_if_swapped(prepared)
-            prepared = _add_prepared(config, prepared, losses)
-            _check_init_from(config.training.init_from, prepared.text)
-            _create_model_dir(config, prepared, output_dir)
-            processes.barrier()
+        prepared = _prepare_run(config, output_dir, processes, losses, progress_context)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
             checksums = file_checksums(output_dir, to_dict(config))
@@ -148,20 +135,30 @@ def train(
             result = train_run() if processes.is_main else None
             processes.barrier()
             return train_run() if result is None else result
-        # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
-        torch.manual_seed(config.seed)
-        has_checkpoint = _has_checkpoint(output_dir)
-        model = build_for_text(config.model, prepared.text, output_dir if has_checkpoint else None)
-        check_max_lengths(model, prepared)
-        return Trainer(
-            model.to(device),
-            prepared.split("train"),
-            prepared.split("valid"),
-            config.training,
-            _run_context(config, prepared, output_dir, processes),
-            losses,
-            callbacks,
-        ).run()
+        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks).run()
+
+
+def _prepare_run(
+    config: RunConfig,
+    output_dir: Path,
+    processes: ProcessGroup,
+    losses: Sequence[LossTerm],
+    progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]],
+) -> PreparedData:
+    """Prepare the data and the model directory in the main process, and open the data in the others."""
+    if not processes.is_main:
+        processes.barrier()
+        return _add_prepared(config, open_data(config.data), losses)
+    _check_same_run(config, output_dir)
+    with progress_context() as progress:
+        prepared = prepare_data(config.data, progress=progress)
+    prepared.verify()
+    warn_if_swapped(prepared)
+    prepared = _add_prepared(config, prepared, losses)
+    _check_init_from(config.training.init_from, prepared.text)
+    _create_model_dir(config, prepared, output_dir)
+    processes.barrier()
+    return prepared
 
 
 def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[LossTerm]) -> PreparedData:
@@ -172,11 +169,16 @@ def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[Lo
     return prepared
 
 
-def _run_context(
-    config: RunConfig, prepared: PreparedData, output_dir: Path, processes: ProcessGroup
-) -> RunContext:
-    """Return the context of a run of a neural model; its model directory must exist."""
-    return RunContext(
+def _build_trainer(
+    config: RunConfig,
+    prepared: PreparedData,
+    output_dir: Path,
+    processes: ProcessGroup,
+    losses: Sequence[LossTerm],
+    callbacks: Sequence[Callback],
+) -> Trainer:
+    """Return the trainer of a neural model; its model directory must exist."""
+    run = RunContext(
         output_dir,
         config.seed,
         processes,
@@ -184,6 +186,12 @@ def _run_context(
         file_checksums=file_checksums(output_dir, to_dict(config)),
         translation_metric=TranslationMetric(config.generation, config.training, prepared, processes.device),
     )
+    # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
+    torch.manual_seed(config.seed)
+    model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
+    check_max_lengths(model, prepared)
+    train, valid = prepared.split("train"), prepared.split("valid")
+    return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
 
 
 def load_model(

@@ -320,9 +320,12 @@ def open_data(config: DataConfig) -> PreparedData:
 
     Raises:
         ConfigError: if `config.cache_dir` is not set.
-        DataError: if the directory does not contain preprocessed data, or a file is missing or altered.
+        DataError: if the directory contains other data or none, or a file is missing or altered.
     """
-    return _open_with_weights(_cache_dir(config), config)
+    directory = _cache_dir(config)
+    if read_manifest(directory)["wanted"] != describe_settings(config):
+        raise _replacement_error(directory)
+    return _open_with_weights(directory, config)
 
 
 def _cache_dir(config: DataConfig) -> Path:
