@@ -110,7 +110,9 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     third = 1 / 3
     word = [0, third, third, third, 0, 0, 0]
     torch.testing.assert_close(first, torch.tensor([[0, 0, 0, 0, 0, 0, 1], word, word, [0] * 7]))
-    torch.testing.assert_close(distributions(found, [1])[0, :3], torch.tensor([[0, 0, third, third, third]] * 3))
+    torch.testing.assert_close(
+        distributions(found, [1])[0, :3], torch.tensor([[0, 0, third, third, third]] * 3)
+    )
     (tmp_path / "links").write_text("0-1 3-0\n1-0\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 1: link 3-0, but the pair has 3 source and 2 target words"):
         SplitLinks.read(tmp_path / "links", split, [True], "words")

@@ -208,14 +208,14 @@ def test_training_stops_after_the_minutes(trainer, settings) -> None:
 
 def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
     """Make the loss of some steps NaN."""
-    loss = trainer.train_step.loss
+    loss = trainer.train_step.objective
 
     def loss_with_nan(outcome, smoothing):
         found = loss(outcome, smoothing)
         bad = trainer.state.progress.step + 1 in steps
         return type(found)(found.total * math.nan, found.nll) if bad else found
 
-    trainer.train_step.loss = loss_with_nan
+    trainer.train_step.objective = loss_with_nan
 
 
 def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:

@@ -309,9 +309,7 @@ def train_predictor(
         _describe(output_dir, about)
         vocabulary.save(output_dir / VOCABULARY_FILE)
         checksums = _file_checksums(about, output_dir / VOCABULARY_FILE)
-        run = RunContext(
-            output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums
-        )
+        run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
             cast(TranslationModel, model),

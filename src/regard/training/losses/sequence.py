@@ -72,7 +72,7 @@ class SequenceLossConfig:
     )
     likelihood_weight: float = option(
         default=0.3,
-help="Weight m of the model's own objective and of the loss terms before this one; the sequence loss "
+        help="Weight m of the model's own objective and of the loss terms before this one; the sequence loss "
         "has the weight 1 - m.",
         ge=0,
         le=1,
