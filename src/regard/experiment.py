@@ -162,7 +162,7 @@ def _prepare_run(
 
 
 def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[LossTerm]) -> PreparedData:
-    """Return the prepared text with its fertilities, and let the loss terms prepare what they need."""
+    """Return the prepared text with its fertilities, and prepare the loss terms."""
     prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
     for term in losses:
         term.prepare(prepared, config.data)

@@ -28,7 +28,7 @@ from regard.config import configclass, option
 
 @configclass
 class EntropyConfig:
-    kind: Literal["entropy"] = option(default="entropy", help="Loss term: the entropy of attention.")
+    kind: Literal["entropy"] = option(default="entropy", help="The entropy of attention.")
     weight: float = option(default=1.0, help="Weight of the entropy.")
     note: str = option(default="", help="A note.")
 
@@ -127,17 +127,19 @@ def test_terms_are_applied_in_the_order_of_the_list(run_settings, tmp_path: Path
 
 def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, monkeypatch) -> None:
     calls: list[str] = []
-    for module, name in (
-        (regard.experiment, "prepare_data"),
-        (regard.experiment, "add_fertilities"),
-        (regard.training.losses.guided_alignment, "load_guided_links"),
-    ):
 
-        def counted(*arguments, _original=getattr(module, name), _name=name, **options):
-            calls.append(_name)
-            return _original(*arguments, **options)
+    def count(module, name: str) -> None:
+        original = getattr(module, name)
+
+        def counted(*arguments, **options):
+            calls.append(name)
+            return original(*arguments, **options)
 
         monkeypatch.setattr(module, name, counted)
+
+    count(regard.experiment, "prepare_data")
+    count(regard.experiment, "add_fertilities")
+    count(regard.training.losses.guided_alignment, "load_guided_links")
     steps: list[int] = []
 
     class Count(Callback):

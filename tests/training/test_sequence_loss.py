@@ -1,7 +1,6 @@
 """Tests of sequence-level losses: their definitions, and gradients that estimate the expected score."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
 from regard.models.recurrent import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
+from regard.training.distributed import SINGLE_PROCESS
 from regard.training.losses.base import JointBatch
 from regard.training.losses.sequence import (
     SequenceLoss,
@@ -31,11 +31,9 @@ from regard.training.losses.sequence import (
 from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import TrainingProgress
-from regard.training.run_context import RunContext
 from regard.training.train_step import TrainStep
 
 WORDS = [5, 6, 7]
-RUN = RunContext(Path("unused"), 1)
 
 
 def sequences(rows: list[list[int]]) -> PaddedSequences:
@@ -221,7 +219,7 @@ def test_a_step_changes_the_model(attention, options) -> None:
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
         sequence = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
-        step = TrainStep(state_of(one, config), _One(), config, RUN, [SequenceLoss(sequence)])
+        step = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(sequence)])
         figures = step([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
@@ -246,4 +244,6 @@ def test_inconsistent_options_are_rejected(options, message) -> None:
 def test_attention_conditioned_on_the_reference_is_rejected() -> None:
     one, config = model(VariationalAttentionConfig()), TrainingConfig()
     with pytest.raises(ConfigError, match="conditioned on the reference"):
-        TrainStep(state_of(one, config), _One(), config, RUN, [SequenceLoss(SequenceLossConfig())])
+        TrainStep(
+            state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(SequenceLossConfig())]
+        )

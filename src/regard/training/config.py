@@ -121,7 +121,8 @@ class TrainingConfig(BatchConfig, StopConfig):
     )
     losses: tuple[LossConfig, ...] = option(
         default=(),
-        help="Loss terms in addition to the model's own objective, applied in the order of the list.",
+        help="Loss terms in addition to the model's own objective, applied in the order of the list. "
+        "Default: none.",
     )
     fine_tuning: FineTuningConfig | None = option(
         default=None,

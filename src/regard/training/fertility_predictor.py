@@ -36,8 +36,8 @@ from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import CHECKSUMS_KEY, check_file_checksums
-from regard.training.serialization import write_tensors
 from regard.training.run_context import RunContext
+from regard.training.serialization import write_tensors
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import (
     MODEL_FILE,

@@ -1,4 +1,4 @@
-"""What a training run receives in addition to model, data and options: its context, and callbacks."""
+"""The surroundings of a training run: its directory and processes, and the callbacks that follow it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

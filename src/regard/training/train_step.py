@@ -14,13 +14,14 @@ from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast, release_unused_memory
+from regard.training.distributed import ProcessGroup
 from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.fine_tuning import LR_FACTOR_KEY, UnfreezingSchedule
 from regard.training.losses.base import JointBatch, LossTerm
 from regard.training.losses.objectives import Loss, get_objective
 from regard.training.losses.rewards import add_advantage
 from regard.training.optimizer import clip_gradients
-from regard.training.run_context import RunContext, StepStatistics
+from regard.training.run_context import StepStatistics
 
 __all__ = ["TrainStep", "noise_seed"]
 
@@ -45,7 +46,8 @@ class TrainStep:
             modified.
         data: The training split.
         config: The options of training.
-        run: The processes and the random seed of the run.
+        processes: The processes of the run.
+        seed: The random seed of the run.
         losses: The loss terms in addition to the model's own objective, in the order of their application.
     """
 
@@ -54,7 +56,8 @@ class TrainStep:
         state: TrainingState,
         data: TrainingExamples,
         config: TrainingConfig,
-        run: RunContext,
+        processes: ProcessGroup,
+        seed: int,
         losses: Sequence[LossTerm] = (),
     ) -> None:
         """Wrap the model in `DistributedDataParallel` if there are several processes.
@@ -62,8 +65,8 @@ class TrainStep:
         Raises:
             ConfigError: if a loss term cannot train this model.
         """
-        self.state, self.data, self.config, self.losses = state, data, config, losses
-        self.processes, self.seed = run.processes, run.seed
+        self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
+        self.losses = losses
         self.unfreezing = UnfreezingSchedule(state.model, config.fine_tuning)
         self.objective = get_objective(state.model.objective)
         for term in losses:
@@ -72,7 +75,7 @@ class TrainStep:
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
         self.replica: nn.Module = state.model
-        if self.processes.world_size > 1:
+        if processes.world_size > 1:
             mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
             find_unused = not all(part.trains_queries for part in mechanisms)
             self.replica = DistributedDataParallel(

@@ -111,7 +111,7 @@ class Trainer:
             # Several terms may name the same value.
             identity |= {name: [*identity.get(name, ()), value] for name, value in term.identity().items()}
         self.checkpoints = CheckpointManager(run.output_dir, {**identity, **run.identity}, run.file_checksums)
-        self.train_step = TrainStep(self.state, train, config, run, losses)
+        self.train_step = TrainStep(self.state, train, config, run.processes, run.seed, losses)
         self.metrics_logger: MetricsLogger | None = None
         self.display = ProgressDisplay(run.processes.is_main)
         self._last_time = time.monotonic()

@@ -1,6 +1,6 @@
-"""The contract of loss terms: what a run minimizes in addition to the model's own objective.
+"""The contract of loss terms, which a run minimizes in addition to the model's own objective.
 
-A run has a list of terms (`training.losses`). Before training, each term prepares what it needs from the data
+A run has a list of terms (`training.losses`). Before training, each term prepares its part of the data
 (`LossTerm.prepare`) and checks the model (`check_model`). In each step, every term may add rows to the batch
 (`prepare_batch`), and all rows are scored in one forward pass. The loss is then the model's own objective
 (`regard.training.losses.objectives`) on the sentences of the batch, changed by each term in the order of the
@@ -76,7 +76,7 @@ class LossTerm:
         return None
 
     def prepare(self, prepared: PreparedData, config: DataConfig) -> None:
-        """Read what the term needs from the data, after the first process has computed and cached it.
+        """Prepare the term's part of the data, such as word links, or open the part that exists.
 
         Each process calls this method once. The first process calls it alone, before the model directory is
         created.
@@ -121,7 +121,7 @@ class LossTerm:
             scored: The batch and the result of the forward pass.
 
         Raises:
-            ConfigError: if the model lacks what the term needs.
+            ConfigError: if the model does not support the term.
         """
         raise NotImplementedError
 

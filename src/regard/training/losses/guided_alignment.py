@@ -10,8 +10,8 @@ give weights of or near zero, where the logarithm and its gradient are unbounded
 replaced by its tangent at 0.01 for weights below 0.01. A source token whose weight is exactly zero under a
 sparse transformation receives no gradient, because the transformation has none there.
 
-The links are read from a file, or an aligner is trained once on the prepared text. Its links are cached in two
-files:
+The links are read from a file, or an aligner is trained once on the prepared text. Its links are cached in
+two files:
 
     PREPARED/ALIGNER-TEXT.links     int32 [links, 2]: the source and target token of each link, row by row
     PREPARED/ALIGNER-TEXT.edges     int64 [rows + 1]: the offset of the first link of each row
@@ -57,7 +57,7 @@ class GuidedAlignmentConfig:
 
     kind: Literal["guided_alignment"] = option(
         default="guided_alignment",
-        help="Loss term: supervision of attention by word alignments (Chen et al., 2016).",
+        help="Supervision of attention by word alignments (Chen et al., 2016).",
     )
     links: str | None = option(
         default=None,

@@ -15,7 +15,6 @@ evaluation mode, without dropout and without sampling of hard attention, while l
 mode. The EOS token that ends a candidate at the maximum length is not sampled, so its log p is excluded.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,8 +47,8 @@ class SequenceLossConfig:
 
     kind: Literal["sequence"] = option(
         default="sequence",
-        help="Loss term: sequence-level training with sentence BLEU (Wu et al., 2018), from the first step "
-        "on. Set training.init_from to start from a trained model.",
+        help="Sequence-level training with sentence BLEU (Wu et al., 2018), from the first step on. Set "
+        "training.init_from to start from a trained model.",
     )
     method: Literal["mrt", "reinforce"] = option(
         default="mrt", help="Sequence loss: minimum risk training (mrt) or REINFORCE (reinforce)."
@@ -82,7 +81,8 @@ class SequenceLossConfig:
         """Reject options that contradict each other."""
         if self.method == "mrt" and self.reward == "shaped":
             raise ValueError(
-                "reward = 'shaped' needs method = 'reinforce': minimum risk training scores whole translations"
+                "reward = 'shaped' needs method = 'reinforce': minimum risk training scores whole "
+                "translations"
             )
         if self.method == "mrt" and self.num_candidates < 2:
             raise ValueError("minimum risk training compares candidates: num_candidates must be 2 or more")
