@@ -18,9 +18,9 @@ from regard.experiment import load_model, train
 from regard.models.base import ForwardOutput
 from regard.run_config import RunConfig
 from regard.training.losses.guided_alignment import (
+    GuidedAlignment,
     GuidedAlignmentConfig,
     guided_alignment_loss,
-    load_guided_links,
 )
 
 
@@ -190,7 +190,10 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     train(config, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
     prepared = prepare_data(config.data)
-    found = load_guided_links(GuidedAlignmentConfig(), prepared, config.data.train)
+    term = GuidedAlignment(GuidedAlignmentConfig())
+    term.prepare(prepared, config.data)
+    found = term.links
+    assert found is not None
     expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
     assert (found.pairs[:, 0] > 0).all()  # the source prefix has no links
     pairs = [

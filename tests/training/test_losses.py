@@ -4,10 +4,8 @@ import math
 from pathlib import Path
 
 import pytest
-import torch
 
 import regard.experiment
-import regard.training.losses.guided_alignment
 from regard import plugins
 from regard.config import from_dict
 from regard.data.dataset import open_data, prepare_data
@@ -15,7 +13,8 @@ from regard.errors import ConfigError, DataError
 from regard.experiment import load_model, train
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
-from regard.training.losses.registry import LOSSES, build_loss, resumable_loss_options
+from regard.training.losses.guided_alignment import GuidedAlignment
+from regard.training.losses.registry import LOSSES, resumable_loss_options
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import Callback
 
@@ -41,10 +40,10 @@ class Entropy(losses.LossTerm):
     def __init__(self, config: EntropyConfig) -> None:
         super().__init__(config)
 
-    def add(self, total, scored):
-        weights = scored.outcome.cross_attentions[-1].mean(2)
+    def add(self, total, batch, outcome, own):
+        weights = outcome.cross_attentions[-1].mean(2)
         entropy = -(weights * weights.clamp_min(1e-9).log()).sum(-1)
-        return total + self.config.weight * entropy.masked_fill(~scored.outcome.mask, 0.0).sum()
+        return total + self.config.weight * entropy.masked_fill(~outcome.mask, 0.0).sum()
 """
 
 
@@ -128,18 +127,18 @@ def test_terms_are_applied_in_the_order_of_the_list(run_settings, tmp_path: Path
 def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, monkeypatch) -> None:
     calls: list[str] = []
 
-    def count(module, name: str) -> None:
-        original = getattr(module, name)
+    def count(owner: object, name: str) -> None:
+        original = getattr(owner, name)
 
         def counted(*arguments, **options):
             calls.append(name)
             return original(*arguments, **options)
 
-        monkeypatch.setattr(module, name, counted)
+        monkeypatch.setattr(owner, name, counted)
 
     count(regard.experiment, "prepare_data")
     count(regard.experiment, "add_fertilities")
-    count(regard.training.losses.guided_alignment, "load_guided_links")
+    count(GuidedAlignment, "prepare")
     steps: list[int] = []
 
     class Count(Callback):
@@ -148,7 +147,7 @@ def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, 
 
     config = from_dict(RunConfig, run_settings([{"kind": "guided_alignment"}]))
     train(config, tmp_path / "run", callbacks=[Count()])
-    assert sorted(calls) == ["add_fertilities", "load_guided_links", "prepare_data"]
+    assert sorted(calls) == ["add_fertilities", "prepare", "prepare_data"]
     assert steps == [1, 2]
 
 
@@ -166,15 +165,3 @@ def test_other_processes_open_the_prepared_data(run_settings) -> None:
     settings["data"]["max_length"] = 2
     with pytest.raises(DataError, match="other data was written"):
         open_data(from_dict(RunConfig, settings).data)
-
-
-def test_links_of_a_batch_follow_its_rows(run_settings) -> None:
-    config = from_dict(RunConfig, run_settings([{"kind": "guided_alignment"}]))
-    prepared = prepare_data(config.data)
-    term = build_loss(config.training.losses[0])
-    term.prepare(prepared, config.data)
-    batch = prepared.split("train").batch([5, 0])
-    links = term.prepare_batch(torch.nn.Module(), batch, batch.rows, 1).values  # type: ignore[arg-type]
-    alone = prepared.split("train").batch([0])
-    found = term.prepare_batch(torch.nn.Module(), alone, alone.rows, 1).values  # type: ignore[arg-type]
-    assert torch.equal(links[1], found[0]) and links.shape == (2, 4, 3)

@@ -21,7 +21,7 @@ from regard.models.recurrent import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.distributed import SINGLE_PROCESS
-from regard.training.losses.base import JointBatch
+from regard.training.losses.base import join_rows, split_outcome
 from regard.training.losses.sequence import (
     SequenceLoss,
     SequenceLossConfig,
@@ -144,10 +144,11 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     batch = collate([[5, 7]] * 8, [reference] * 8, range(8))
     found, num_cut = [], 0
     for seed in range(40):
-        joint = JointBatch.build(batch, [term.prepare_batch(one, batch, batch.rows, seed)])
-        num_cut += int(joint.terms[0].values.sum())
-        scored = joint.scored(batch, whole_outcome := one(joint.batch), whole_outcome)
-        loss = term.add(torch.zeros(()), scored[0])
+        part = term.prepare_batch(one, batch, batch.rows, seed)
+        num_cut += int(part.values.sum())
+        joint = join_rows(batch, [part])
+        sentences, parts = split_outcome(one(joint), joint, batch, [part])
+        loss = term.add(torch.zeros(()), batch, sentences, parts[0])
         found.append(-torch.autograd.grad(loss / 8, one.output_bias)[0])
     estimates = torch.stack(found)
     error = estimates.std(0) / len(found) ** 0.5  # standard error of the mean
@@ -186,15 +187,14 @@ def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
 def test_references_and_candidates_share_a_batch() -> None:
     one, batch = model().double().eval(), data()
     terms = [SequenceLoss(SequenceLossConfig(num_candidates=count)) for count in (3, 2)]
-    joint = JointBatch.build(batch, [term.prepare_batch(one, batch, batch.rows, 7) for term in terms])
-    assert len(joint.batch) == 2 + 6 + 4
-    outcome = one(joint.batch)
-    sentences = joint.sentences(outcome)
+    parts = [term.prepare_batch(one, batch, batch.rows, 7) for term in terms]
+    joint = join_rows(batch, parts)
+    assert len(joint) == 2 + 6 + 4
+    sentences, parts = split_outcome(one(joint), joint, batch, parts)
     torch.testing.assert_close(sentences.log_likelihood, one(batch).log_likelihood)
-    for scored in joint.scored(batch, sentences, outcome):
-        rows = scored.own.rows
-        assert rows is not None and scored.own_outcome is not None
-        torch.testing.assert_close(scored.own_outcome.log_likelihood, one(rows).log_likelihood)
+    for part in parts:
+        assert part.rows is not None and part.outcome is not None
+        torch.testing.assert_close(part.outcome.log_likelihood, one(part.rows).log_likelihood)
 
 
 def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:

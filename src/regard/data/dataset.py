@@ -296,14 +296,14 @@ def prepare_data(
         ConfigError: if no output directory is given.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
-    output_dir = _cache_dir(config) if output_dir is None else Path(output_dir)
+    output_dir = _cache_dir(config, output_dir)
     remove_all_leftovers(output_dir)
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
     if manifest is not None and is_up_to_date(manifest, wanted, inputs):
         try:
-            prepared = _open_with_weights(output_dir, config)
+            prepared = open_data(config, output_dir)
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
         else:
@@ -315,32 +315,30 @@ def prepare_data(
     return prepared
 
 
-def open_data(config: DataConfig) -> PreparedData:
-    """Open the data that `prepare_data` has just made for a configuration, in this or another process.
+def open_data(config: DataConfig, output_dir: Path | str | None = None) -> PreparedData:
+    """Open the data that `prepare_data` has made for a configuration, in this or another process.
+
+    Args:
+        config: The configuration; its sampling weights are used, which do not affect the arrays.
+        output_dir: As in `prepare_data`.
 
     Raises:
-        ConfigError: if `config.cache_dir` is not set.
         DataError: if the directory contains other data or none, or a file is missing or altered.
     """
-    directory = _cache_dir(config)
-    if read_manifest(directory)["wanted"] != describe_settings(config):
-        raise _replacement_error(directory)
-    return _open_with_weights(directory, config)
-
-
-def _cache_dir(config: DataConfig) -> Path:
-    if config.cache_dir is None:
-        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
-    return Path(config.cache_dir)
-
-
-def _open_with_weights(directory: Path, config: DataConfig) -> PreparedData:
-    """Open data with the sampling weights of a configuration, which do not affect the arrays."""
-    prepared = PreparedData.open(directory)
+    prepared = PreparedData.open(_cache_dir(config, output_dir))
+    if prepared.manifest["wanted"] != describe_settings(config):
+        raise _replacement_error(prepared.directory)
     corpora = prepared.manifest["splits"]["train"]["corpora"]
     for corpus, own in zip(corpora, config.train, strict=True):
         corpus["weight"] = own.sampling_weight
     return prepared
+
+
+def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:
+    chosen = config.cache_dir if output_dir is None else output_dir
+    if chosen is None:
+        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
+    return Path(chosen)
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:

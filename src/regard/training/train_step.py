@@ -17,7 +17,7 @@ from regard.training.device import autocast, release_unused_memory
 from regard.training.distributed import ProcessGroup
 from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.fine_tuning import LR_FACTOR_KEY, UnfreezingSchedule
-from regard.training.losses.base import JointBatch, LossTerm
+from regard.training.losses.base import LossTerm, join_rows, split_outcome
 from regard.training.losses.objectives import Loss, get_objective
 from regard.training.losses.rewards import add_advantage
 from regard.training.optimizer import clip_gradients
@@ -167,23 +167,23 @@ class TrainStep:
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
                 parts = [term.prepare_batch(model, moved, batch.rows, seed >> 1) for term in self.losses]
-                joint = JointBatch.build(moved, parts)
+                joint = join_rows(moved, parts)
                 outcome = self.replica(
-                    joint.batch,
+                    joint,
                     mean_log_probs=config.label_smoothing > 0,
                     output_attentions=self.output_attentions,
                 )
-            sentences = joint.sentences(outcome)
+            outcome, parts = split_outcome(outcome, joint, moved, parts)
             if model.reward is not None and moved.target is not None:
-                sentences = add_advantage(sentences, moved.target, model.reward)
-            loss = self.objective(sentences, config.label_smoothing)
+                outcome = add_advantage(outcome, moved.target, model.reward)
+            loss = self.objective(outcome, config.label_smoothing)
             total = loss.total
-            for term, scored in zip(self.losses, joint.scored(moved, sentences, outcome), strict=True):
-                total = term.add(total, scored)
-            del outcome, sentences
+            for term, part in zip(self.losses, parts, strict=True):
+                total = term.add(total, moved, outcome, part)
+            del outcome, parts
             (total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.
-        return Loss(total.detach() * weight, loss.nll * weight), weight * model.flops(joint.batch)
+        return Loss(total.detach() * weight, loss.nll * weight), weight * model.flops(joint)
 
     def _gradient_sync(self, last: bool) -> AbstractContextManager[None]:
         """Return a context in which processes exchange gradients only in the last backward pass of a step."""

@@ -18,37 +18,23 @@ from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Float, Int, Tensor
 
-__all__ = ["JointBatch", "LossTerm", "ScoredBatch", "TermBatch"]
+__all__ = ["LossTerm", "TermBatch", "join_rows", "split_outcome"]
 
 
 @dataclass(frozen=True)
 class TermBatch:
-    """The contribution of a term to a batch, before the forward pass.
+    """The part of one term in a batch.
 
     Attributes:
-        rows: Further rows to score, or None; see `Batch.with_targets`.
+        rows: Further rows to score (`Batch.with_targets`), or None.
         values: Any values that `LossTerm.add` needs.
+        outcome: The result of teacher forcing for the rows, whose target sentences are then padded to the
+            width of the whole batch. None before the forward pass, and without rows.
     """
 
     rows: Batch | None = None
     values: Any = None
-
-
-@dataclass(frozen=True)
-class ScoredBatch:
-    """A batch after the forward pass, as one term receives it.
-
-    Attributes:
-        batch: The sentences with their references.
-        outcome: The result of teacher forcing for these sentences.
-        own: The contribution of the term; the target sentences of its rows are padded to the width of all.
-        own_outcome: The result of teacher forcing for the rows of the term; None if it added none.
-    """
-
-    batch: Batch
-    outcome: ForwardOutput
-    own: TermBatch
-    own_outcome: ForwardOutput | None
+    outcome: ForwardOutput | None = None
 
 
 class LossTerm:
@@ -103,7 +89,7 @@ class LossTerm:
     def prepare_batch(
         self, model: TranslationModel, batch: Batch, rows: Int[Tensor, "B"], seed: int
     ) -> TermBatch:
-        """Return the contribution of the term to a batch.
+        """Return the part of the term in a batch, before the forward pass.
 
         Args:
             model: The model, in training mode.
@@ -113,12 +99,16 @@ class LossTerm:
         """
         return TermBatch()
 
-    def add(self, total: Float[Tensor, ""], scored: ScoredBatch) -> Float[Tensor, ""]:
+    def add(
+        self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
+    ) -> Float[Tensor, ""]:
         """Return the loss with this term, summed over the sentences of the batch, in nats.
 
         Args:
             total: The loss before this term.
-            scored: The batch and the result of the forward pass.
+            batch: The sentences with their references.
+            outcome: The result of teacher forcing for these sentences.
+            own: The part that `prepare_batch` returned, with the outcome of its rows.
 
         Raises:
             ConfigError: if the model does not support the term.
@@ -126,56 +116,35 @@ class LossTerm:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class JointBatch:
-    """A batch with the rows of all terms, which one forward pass scores.
+def join_rows(batch: Batch, parts: Sequence[TermBatch]) -> Batch:
+    """Return the sentences of a batch, followed by the rows of each term."""
+    added = [part.rows for part in parts if part.rows is not None]
+    return Batch.concatenate([batch, *added]) if added else batch
 
-    Attributes:
-        batch: The sentences with their references, followed by the rows of each term.
-        num_sentences: The number of sentences.
-        num_steps: The padded length of the references.
-        terms: The contributions of the terms.
+
+def split_outcome(
+    outcome: ForwardOutput, joint: Batch, batch: Batch, parts: Sequence[TermBatch]
+) -> tuple[ForwardOutput, list[TermBatch]]:
+    """Return the outcome of the sentences, and the parts of the terms with the outcomes of their rows.
+
+    Args:
+        outcome: The result of teacher forcing for all rows.
+        joint: All rows; see `join_rows`.
+        batch: The sentences.
+        parts: The parts of the terms.
     """
-
-    batch: Batch
-    num_sentences: int
-    num_steps: int
-    terms: tuple[TermBatch, ...]
-
-    @classmethod
-    def build(cls, batch: Batch, terms: Sequence[TermBatch]) -> "JointBatch":
-        """Append the rows of all terms to a batch."""
-        added = [term.rows for term in terms if term.rows is not None]
-        num_steps = 0 if batch.target is None else batch.target.tokens.shape[1]
-        whole = Batch.concatenate([batch, *added]) if added else batch
-        return cls(whole, len(batch), num_steps, tuple(terms))
-
-    def sentences(self, outcome: ForwardOutput) -> ForwardOutput:
-        """Return the outcome of the sentences, without the rows of terms."""
-        if len(self.batch) == self.num_sentences:
-            return outcome
-        return _slice_outcome(outcome, slice(0, self.num_sentences), self.num_steps)
-
-    def scored(self, batch: Batch, sentences: ForwardOutput, outcome: ForwardOutput) -> list[ScoredBatch]:
-        """Return the scored batch of each term.
-
-        Args:
-            batch: The sentences.
-            sentences: The outcome of the sentences.
-            outcome: The outcome of all rows.
-        """
-        found, start = [], self.num_sentences
-        for own in self.terms:
-            if own.rows is None:
-                found.append(ScoredBatch(batch, sentences, own, None))
-                continue
-            assert self.batch.target is not None
-            rows = slice(start, start + len(own.rows))
-            start = rows.stop
-            target = PaddedSequences(self.batch.target.tokens[rows], self.batch.target.lengths[rows])
-            padded = dataclasses.replace(own, rows=dataclasses.replace(own.rows, target=target))
-            found.append(ScoredBatch(batch, sentences, padded, _slice_outcome(outcome, rows)))
-        return found
+    if joint is batch:
+        return outcome, [*parts]
+    assert joint.target is not None and batch.target is not None
+    start, found = len(batch), []
+    for part in parts:
+        if part.rows is not None:
+            rows = slice(start, start + len(part.rows))
+            target = PaddedSequences(joint.target.tokens[rows], joint.target.lengths[rows])
+            padded = dataclasses.replace(part.rows, target=target)
+            part, start = TermBatch(padded, part.values, _slice_outcome(outcome, rows)), rows.stop
+        found.append(part)
+    return _slice_outcome(outcome, slice(0, len(batch)), batch.target.tokens.shape[1]), found
 
 
 def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = None) -> ForwardOutput:

@@ -22,7 +22,6 @@ use different files. Both files carry checksums; see `regard.training.serializat
 
 import logging
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,18 +32,18 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.batch import Batch
 from regard.data.checks import check_offsets
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
 from regard.data.files import file_digest
 from regard.data.guided_alignment import LinkUnit, SplitLinks
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, ScoredBatch, TermBatch
+from regard.training.losses.base import LossTerm, TermBatch
 from regard.training.losses.registry import register_loss
 from regard.training.serialization import read_array, write_array
 from regard.types import Float, Int, Tensor
 
-__all__ = ["GuidedAlignment", "GuidedAlignmentConfig", "guided_alignment_loss", "load_guided_links"]
+__all__ = ["GuidedAlignment", "GuidedAlignmentConfig", "guided_alignment_loss"]
 
 _log = logging.getLogger(__name__)
 
@@ -147,8 +146,23 @@ class GuidedAlignment(LossTerm):
         return self.config.layer, self.config.heads
 
     def prepare(self, prepared: PreparedData, config: DataConfig) -> None:
-        """Read the links, or align the text if there is no file; see `load_guided_links`."""
-        self.links = load_guided_links(self.config, prepared, config.train)
+        """Read the links of the training split, or align it if there is no file.
+
+        Raises:
+            DataError: if the file of links does not match the corpora (see `SplitLinks.read`), or one side of
+                a sentence pair to align is empty.
+        """
+        split = prepared.split("train")
+        has_prefix = [corpus.source_prefix is not None for corpus in config.train]
+        if self.config.links is not None:
+            self.links = SplitLinks.read(self.config.links, split, has_prefix, self.config.units)
+            return
+        links = _align_training_split(prepared)
+        # A source prefix is the first token of its row. It has no translation, so its links are removed.
+        prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
+        kept = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
+        ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
+        self.links = SplitLinks(links.pairs[kept], ends)
 
     def identity(self) -> dict[str, Any]:
         """Return the checksum of the file of links."""
@@ -163,35 +177,11 @@ class GuidedAlignment(LossTerm):
         lengths = batch.target.tokens.shape[1], tokens.shape[1]
         return TermBatch(values=self.links.target_distributions(rows.tolist(), *lengths).to(device))
 
-    def add(self, total: Float[Tensor, ""], scored: ScoredBatch) -> Float[Tensor, ""]:
+    def add(
+        self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
+    ) -> Float[Tensor, ""]:
         """Return the loss with the cross-entropy."""
-        return total + guided_alignment_loss(scored.outcome, scored.own.values, self.config)
-
-
-def load_guided_links(
-    config: GuidedAlignmentConfig, prepared: PreparedData, corpora: Sequence[CorpusConfig]
-) -> SplitLinks:
-    """Return the word links of the training split.
-
-    Args:
-        config: The options of guided alignment.
-        prepared: The prepared text.
-        corpora: The corpora of the training split.
-
-    Raises:
-        DataError: if the file of links does not match the corpora (see `SplitLinks.read`), or one side of a
-            sentence pair to align is empty.
-    """
-    split = prepared.split("train")
-    has_prefix = [corpus.source_prefix is not None for corpus in corpora]
-    if config.links is not None:
-        return SplitLinks.read(config.links, split, has_prefix, config.units)
-    links = _align_training_split(prepared)
-    # A source prefix is the first token of its row. It has no translation, so its links are removed.
-    prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
-    kept = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
-    ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
-    return SplitLinks(links.pairs[kept], ends)
+        return total + guided_alignment_loss(outcome, own.values, self.config)
 
 
 def _align_training_split(prepared: PreparedData) -> SplitLinks:

@@ -31,7 +31,7 @@ from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, ScoredBatch, TermBatch
+from regard.training.losses.base import LossTerm, TermBatch
 from regard.training.losses.registry import register_loss
 from regard.types import Bool, Float, Int, Tensor
 
@@ -204,14 +204,15 @@ class SequenceLoss(LossTerm):
         forced_eos = torch.tensor([one.forced_eos for one in flat], device=device)
         return TermBatch(batch.with_targets(self._owners(batch), targets), forced_eos)
 
-    def add(self, total: Float[Tensor, ""], scored: ScoredBatch) -> Float[Tensor, ""]:
+    def add(
+        self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
+    ) -> Float[Tensor, ""]:
         """Return m times the loss so far plus 1 - m times the sequence loss."""
-        reference, own = scored.batch.target, scored.own.rows
-        assert reference is not None and own is not None and own.target is not None
-        assert scored.own_outcome is not None
-        owners = self._owners(scored.batch)
-        repeated = PaddedSequences(reference.tokens[owners], reference.lengths[owners])
-        loss = sequence_loss(scored.own_outcome, own.target, repeated, self.config, scored.own.values)
+        assert batch.target is not None and own.outcome is not None
+        assert own.rows is not None and own.rows.target is not None
+        owners = self._owners(batch)
+        references = PaddedSequences(batch.target.tokens[owners], batch.target.lengths[owners])
+        loss = sequence_loss(own.outcome, own.rows.target, references, self.config, own.values)
         weight = self.config.likelihood_weight
         return weight * total + (1 - weight) * loss
 
