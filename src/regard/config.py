@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 import pydantic
+import tomli_w
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
@@ -240,7 +241,7 @@ def _parse_failure(error: ValueError | RecursionError) -> str:
 
 def dump_toml(value: Any) -> str:
     """Return a configuration as TOML text; `read_config` reads it back to an equal configuration."""
-    return "\n".join(_toml_table(to_dict(value), ())).strip() + "\n"
+    return tomli_w.dumps(to_dict(value))
 
 
 def config_classes(hint: Any) -> Iterator[type[Any]]:
@@ -359,28 +360,9 @@ def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]
 
 
 def dump_value(value: Any) -> str:
-    """Return a plain value as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return {"inf": "inf", "-inf": "-inf", "nan": "nan"}.get(repr(value), repr(value))
-    if isinstance(value, str):
-        # A JSON string is a valid TOML string except for the control character DEL.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return "[" + ", ".join(dump_value(item) for item in value) + "]"
+    """Return a plain value as TOML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {dump_value(item)}" for key, item in value.items()) + "}"
-    return str(value)
-
-
-def _toml_table(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table: its scalars first, then its subtables under their own headers."""
-    scalars = {k: v for k, v in table.items() if not isinstance(v, dict)}
-    if path and (scalars or not table):
-        yield f"\n[{'.'.join(path)}]"
-    for key, value in scalars.items():
-        yield f"{key} = {dump_value(value)}"
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _toml_table(value, (*path, key))
+    if isinstance(value, list):
+        return "[" + ", ".join(dump_value(item) for item in value) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.data.phrasebook import write_splits
 from regard.data.vocabulary import UNK
 from regard.decoding.lines import enumerate_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model, train
+from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import load_engines
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob

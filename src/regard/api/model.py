@@ -34,6 +34,7 @@ from regard.decoding.translator import Translator
 from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
+from regard.plugins import load_plugins
 from regard.smt.model import PhraseModel
 from regard.smt.translator import PhraseTranslator
 
@@ -46,6 +47,7 @@ def load(
     precision: str = "float32",
     settings: Sequence[str] = (),
     tokenized: bool = False,
+    plugins: Sequence[str] = (),
     **search: Any,
 ) -> "Model":
     """Load a trained model, or several as an ensemble.
@@ -58,6 +60,7 @@ def load(
         settings: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
+        plugins: Plugins to import: Python packages or files (.py) that register parts of the model.
         search: Search settings by name, which override those of the model: `beam_size`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram_size`, `max_length_ratio`, `batch_size`...
             `regard config` lists all of them under `[generation]`. `layer`, `head` (or `heads`) and `shift`
@@ -69,6 +72,7 @@ def load(
             is unknown or not supported by the model.
         CheckpointError: if a directory is missing or damaged; names the file.
         ConfigError: if a setting is invalid; names it.
+        PluginError: if a plugin is missing or cannot be imported.
         DeviceError: if the device is not available, or does not support exact int8 matrix multiplication.
     """
     if not directories:
@@ -76,6 +80,7 @@ def load(
     for directory in directories:
         if not isinstance(directory, str | Path):
             raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
+    load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     if is_phrase_based(paths):
         if settings:

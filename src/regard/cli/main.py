@@ -38,6 +38,7 @@ from regard.cli.tune import tune
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
 from regard.plugins import load_plugins
+from regard.version import __version__
 
 __all__ = ["app", "main"]
 
@@ -52,6 +53,13 @@ app = typer.Typer(
 )
 
 
+def print_version(requested: bool) -> None:
+    """Print the version and exit, if requested."""
+    if requested:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def load_given_plugins(
     plugin: Annotated[
@@ -62,39 +70,30 @@ def load_given_plugins(
             show_default=False,
         ),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Import the plugins before a command runs."""
     load_plugins(plugin or ())
 
 
-for command in (
-    quickstart,
-    tour,
-    prepare,
-    pretrain_command,
-    train_command,
-    translate,
-    score,
-    serve,
-    tune,
-    average,
-    export,
-    align,
-    actions,
-    fertility,
-    lm,
-    evaluate_command,
-    analyze,
-    report,
-    figures,
-    reproduce,
-    config,
-    phrasebook,
-):
-    if isinstance(command, typer.Typer):
-        app.add_typer(command)
-    else:
-        app.command(command.__name__.removesuffix("_command"), cls=Command)(command)
+COMMANDS = {
+    "Start": (quickstart, tour, phrasebook),
+    "Train": (prepare, train_command, pretrain_command, average, config),
+    "Translate": (translate, score, tune, serve, export),
+    "Evaluate and inspect": (evaluate_command, analyze, report, figures, reproduce),
+    "Alignment and statistical models": (align, fertility, actions, lm),
+}
+"""The commands, grouped by task as in the help."""
+
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            name = command.__name__.removesuffix("_command")
+            app.command(name, cls=Command, rich_help_panel=panel)(command)
 
 
 def main() -> None:

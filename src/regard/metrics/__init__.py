@@ -6,7 +6,7 @@ from regard.metrics.coverage import drop, rep, repetition_sigma
 from regard.metrics.maps import AttentionMap, map_difference, match_columns
 from regard.metrics.meteor import meteor
 from regard.metrics.significance import Estimate, PairedComparison, bootstrap, paired_bootstrap
-from regard.metrics.transduction import accuracy, edit_distance, edits
+from regard.metrics.transduction import accuracy, edits
 from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "bootstrap",
     "chrf",
     "drop",
-    "edit_distance",
     "edits",
     "links_from_weights",
     "map_difference",

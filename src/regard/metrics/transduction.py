@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
+from rapidfuzz.distance import Levenshtein
 
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
@@ -17,7 +18,7 @@ from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.coverage import percentage
 from regard.metrics.registry import MetricInput, register_metric
 
-__all__ = ["TRANSDUCTION_METRICS", "accuracy", "count_transduction", "edit_distance", "edits", "mean_edits"]
+__all__ = ["TRANSDUCTION_METRICS", "accuracy", "count_transduction", "edits", "mean_edits"]
 
 TRANSDUCTION_METRICS = ("accuracy", "edits")
 
@@ -63,7 +64,7 @@ def count_transduction(
     if name not in TRANSDUCTION_METRICS:
         raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
     check_references(outputs, references)
-    distance: Callable[[str, str], int] = edit_distance if name == "edits" else _same
+    distance: Callable[[str, str], int] = Levenshtein.distance if name == "edits" else _same
     choose = min if name == "edits" else max
     plain_outputs = _plain(outputs, lowercase)
     plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
@@ -84,20 +85,6 @@ def _accuracy(data: MetricInput) -> SentenceCounts:
 @register_metric("edits", label="edits", higher_is_better=False)
 def _edits(data: MetricInput) -> SentenceCounts:
     return count_transduction("edits", data.outputs, data.references, data.lowercase)
-
-
-def edit_distance(first: str, second: str) -> int:
-    """Return the minimum number of character insertions, deletions and replacements between two texts."""
-    # Skipping the common prefix saves time, because most outputs are nearly correct.
-    shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
-    shared = min(len(first), len(second)) if shared is None else shared
-    first, second = first[shared:], second[shared:]
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, 1):
-        diagonal, row[0] = row[0], i
-        for j, b in enumerate(second, 1):
-            diagonal, row[j] = row[j], min(diagonal + (a != b), row[j] + 1, row[j - 1] + 1)
-    return row[-1]
 
 
 def _same(first: str, second: str) -> int:

@@ -24,13 +24,13 @@ from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
 from regard.data.files import write_atomic
 from regard.data.partial import remove_leftovers
-from regard.data.phrasebook import write_splits
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.lines import enumerate_lines
 from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.experiment import MODEL_FILE, train
+from regard.phrasebook import write_splits
 from regard.run_config import RunConfig
 from regard.smt.model import PHRASE_DIR
 from regard.smt.translator import PhraseTranslator

@@ -13,13 +13,14 @@ import io
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import sentencepiece
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.errors import DataError
 
@@ -68,13 +69,6 @@ class SentencePieceConfig:
         default=True,
         help="Encode characters without a token as bytes. If false, they are unknown tokens.",
     )
-    seed: int = option(
-        default=1,
-        help="Random seed of SentencePiece training, independent of the seed of the run. Neither model type "
-        "uses random numbers at present.",
-        ge=0,
-        le=4_294_967_295,
-    )
     max_training_lines: int = option(
         default=500_000,
         help="Maximum number of lines per language for training, evenly spaced in the corpora.",
@@ -88,7 +82,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
 
     Args:
         lines: The text. The caller limits it to `config.max_training_lines` lines.
-        config: Model type, vocabulary size, coverage and seed.
+        config: Model type, vocabulary size and coverage.
 
     Returns:
         The content of a SentencePiece model file.
@@ -98,7 +92,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
     """
     model = io.BytesIO()
     sentences = [" ".join(line.split()) for line in lines]
-    sentencepiece.set_random_generator_seed(config.seed)
+    sentencepiece.set_random_generator_seed(1)
     try:
         sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
             sentence_iterator=iter(sentences),
@@ -139,12 +133,14 @@ def _reason(message: str) -> str:
     return message.rpartition("] ")[2].strip() or message
 
 
+@register_tokenizer("sentencepiece", SentencePieceConfig)
 class SentencePieceTokenizer(Tokenizer):
     """A tokenizer with a trained SentencePiece model; a token that starts a word begins with U+2581.
 
     Without `byte_fallback`, a character outside the model is a token by itself, so that it can be copied.
     """
 
+    libraries = ("sentencepiece",)
     subword = True
 
     def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
@@ -164,6 +160,15 @@ class SentencePieceTokenizer(Tokenizer):
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
         """Pickle the configuration and the model file."""
         return SentencePieceTokenizer, (self.config, self.model)
+
+    @classmethod
+    def create(cls, config: SentencePieceConfig, text: Iterable[str], side: str) -> Self:
+        """Train a model."""
+        return cls(config, train_sentencepiece(text, config))
+
+    def with_config(self, config: SentencePieceConfig) -> "SentencePieceTokenizer":
+        """Return a tokenizer with the same model; see `Tokenizer.with_config`."""
+        return SentencePieceTokenizer(config, self.model)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
