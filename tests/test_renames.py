@@ -1,5 +1,7 @@
 """Old names of options, values, flags and commands: one message with the new name."""
 
+import itertools
+
 import pytest
 from typer.testing import CliRunner
 
@@ -25,6 +27,27 @@ DATA = {"train": [PAIR], "valid": PAIR}
         (
             {"training": {"batch": {"size": 3}}},
             "'training.batch': it is now called training.batch_size, batch_unit and bucket_batches",
+        ),
+        (
+            {"guided_alignment": {"weight": 0.5}},
+            "unknown key 'guided_alignment': it is now called training.losses "
+            '(a list: [[training.losses]] with kind = "guided_alignment")',
+        ),
+        (
+            {"sequence_loss": {"kind": "mrt"}},
+            'training.losses (a list: [[training.losses]] with kind = "sequence")',
+        ),
+        (
+            {"fine_tuning": {"freeze_steps": 3}},
+            "unknown key 'fine_tuning': it is now called training.fine_tuning",
+        ),
+        (
+            {"training": {"losses": [{"kind": "sequence", "count": 3}]}},
+            "unknown key 'training.losses.0.count': it is now called training.losses.0.num_candidates",
+        ),
+        (
+            {"training": {"losses": [{"kind": "sequence", "method": "risk"}]}},
+            "method = 'mrt' is the new name of this value",
         ),
         ({"model": {"kind": "lstm"}}, "kind = 'rnn' is the new name of this value"),
         (
@@ -71,7 +94,8 @@ def test_every_new_key_is_an_option() -> None:
         (table, new)
         for table, keys in KEYS.items()
         for new in keys.values()
-        if new.split()[0].rstrip(",") not in tables[table]
+        for inner, name in itertools.pairwise([table, *new.split()[0].rstrip(",").split(".")])
+        if name not in tables[inner]
     ]
     assert unknown == []
     assert all(key in {name for names in tables.values() for name in names} for key in VALUES)

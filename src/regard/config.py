@@ -76,7 +76,8 @@ class ConfigUnion:
     """Annotation of a field whose table may be of several kinds, selected by the key `kind`.
 
     Attributes:
-        default: The kind of a table without the key `kind`. A table may thus set its other keys only.
+        default: The kind of a table without the key `kind`. A table may thus set its other keys only. If the
+            default is empty, the key is required.
     """
 
     default: str

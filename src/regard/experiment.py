@@ -6,7 +6,7 @@ tokenizers and vocabularies, and `model.safetensors` holds the best weights (see
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +19,7 @@ from regard.config import (
     from_dict,
     to_dict,
 )
-from regard.data.dataset import PreparedData, prepare_data
-from regard.data.files import file_digest
-from regard.data.guided_alignment import GuidedSplit
+from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.hf import is_hf_directory
 from regard.data.locking import directory_lock
 from regard.data.pretokenization import ProgressCallback
@@ -37,9 +35,11 @@ from regard.training.checkpoint import state_files
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import ProcessGroup, init_process_group
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
-from regard.training.guided_links import load_guided_links
 from regard.training.length_check import check_max_lengths
-from regard.training.resume import check_model_files, config_differences, file_checksums, is_resumable
+from regard.training.losses.base import LossTerm
+from regard.training.losses.registry import build_loss
+from regard.training.resume import check_model_files, config_differences, file_checksums
+from regard.training.run_context import Callback, RunContext
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.translation_metric import TranslationMetric
@@ -87,6 +87,7 @@ def train(
     config: RunConfig,
     output_dir: Path | str,
     progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]] = nullcontext,
+    callbacks: Sequence[Callback] = (),
 ) -> TrainingResult:
     """Train a model, or resume an interrupted run; the data is prepared first if necessary.
 
@@ -95,6 +96,7 @@ def train(
         output_dir: The model directory. It is created if it does not exist.
         progress_context: Returns a context manager that is entered during data preparation and yields the
             progress display, or None for no display.
+        callbacks: Callbacks that the first process calls during the training of a neural model.
 
     Returns:
         The result of the training.
@@ -115,20 +117,8 @@ def train(
         init_process_group(device) as processes,
         directory_lock(output_dir) if processes.is_main else nullcontext(),
     ):
-        if processes.is_main:
-            _check_same_run(config, output_dir)
-            with progress_context() as progress:
-                prepared = prepare_data(config.data, progress=progress)
-            prepared.verify()
-            warn_if_swapped(prepared)
-            prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
-            _check_init_from(config.training.init_from, prepared.text)
-            load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
-            _create_model_dir(config, prepared, output_dir)
-        # The main process has prepared and cached the data; the others load it from the cache.
-        processes.barrier()
-        prepared = prepare_data(config.data)
-        prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+        losses = [build_loss(loss) for loss in config.training.losses]
+        prepared = _prepare_run(config, output_dir, processes, losses, progress_context)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
             checksums = file_checksums(output_dir, to_dict(config))
@@ -145,37 +135,63 @@ def train(
             result = train_run() if processes.is_main else None
             processes.barrier()
             return train_run() if result is None else result
-        return _build_trainer(config, prepared, output_dir, device, processes).run()
+        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks).run()
+
+
+def _prepare_run(
+    config: RunConfig,
+    output_dir: Path,
+    processes: ProcessGroup,
+    losses: Sequence[LossTerm],
+    progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]],
+) -> PreparedData:
+    """Prepare the data and the model directory in the main process, and open the data in the others."""
+    if not processes.is_main:
+        processes.barrier()
+        return _add_prepared(config, open_data(config.data), losses)
+    _check_same_run(config, output_dir)
+    with progress_context() as progress:
+        prepared = prepare_data(config.data, progress=progress)
+    prepared.verify()
+    warn_if_swapped(prepared)
+    prepared = _add_prepared(config, prepared, losses)
+    _check_init_from(config.training.init_from, prepared.text)
+    _create_model_dir(config, prepared, output_dir)
+    processes.barrier()
+    return prepared
+
+
+def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[LossTerm]) -> PreparedData:
+    """Return the prepared text with its fertilities, and prepare the loss terms."""
+    prepared = add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+    for term in losses:
+        term.prepare(prepared, config.data)
+    return prepared
 
 
 def _build_trainer(
-    config: RunConfig, prepared: PreparedData, output_dir: Path, device: torch.device, processes: ProcessGroup
+    config: RunConfig,
+    prepared: PreparedData,
+    output_dir: Path,
+    processes: ProcessGroup,
+    losses: Sequence[LossTerm],
+    callbacks: Sequence[Callback],
 ) -> Trainer:
     """Return the trainer of a neural model; its model directory must exist."""
-    identity = {"training data": prepared.fingerprint}
-    if config.guided_alignment is not None and config.guided_alignment.links is not None:
-        identity["guided links"] = file_digest(Path(config.guided_alignment.links))
-    split = prepared.split("train")
-    links = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
+    run = RunContext(
+        output_dir,
+        config.seed,
+        processes,
+        identity={"training data": prepared.fingerprint},
+        file_checksums=file_checksums(output_dir, to_dict(config)),
+        translation_metric=TranslationMetric(config.generation, config.training, prepared, processes.device),
+    )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
     check_max_lengths(model, prepared)
-    return Trainer(
-        model.to(device),
-        split if links is None else GuidedSplit(split, links),
-        prepared.split("valid"),
-        config.training,
-        output_dir=output_dir,
-        seed=config.seed,
-        processes=processes,
-        identity=identity,
-        file_checksums=file_checksums(output_dir, to_dict(config)),
-        translation_metric=TranslationMetric(config.generation, config.training, prepared, device),
-        guided=config.guided_alignment,
-        sequence=config.sequence_loss,
-        finetune=config.fine_tuning,
-    )
+    train, valid = prepared.split("train"), prepared.split("valid")
+    return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
 
 
 def load_model(
@@ -282,7 +298,7 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     weights = model_dir / MODEL_FILE
     if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
         raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--output-dir)")
-    shown = config_differences(to_dict(load_config(model_dir)), to_dict(config), is_resumable)
+    shown = config_differences(to_dict(load_config(model_dir)), to_dict(config))
     if shown:
         raise ConfigError(
             f"{model_dir} contains a run with another config; choose another directory (--output-dir) or "

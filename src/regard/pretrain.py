@@ -30,6 +30,7 @@ from regard.models.hf.learned import build_language_model, train_tokenizer
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, set_num_threads
 from regard.training.distributed import init_process_group
+from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import MODEL_FILE, copy_weights, load_weights
 
@@ -123,6 +124,8 @@ class PretrainConfig:
         """Check that the options are compatible."""
         if self.training.validation.metric != "perplexity":
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
+        if self.training.losses or self.training.fine_tuning is not None:
+            raise ValueError("training.losses, training.fine_tuning: not available for a language model")
         if self.model.init_from is not None and self.text.tokenizer not in (None, self.model.init_from):
             raise ValueError("text.tokenizer: not allowed with model.init_from, whose own tokenizer is used")
         if self.model.init_from is None and self.model.d_model % self.model.num_heads:
@@ -173,16 +176,14 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         )
         torch.manual_seed(config.seed)
         model = HfLanguageModel(build_language_model(config.model, config.text.max_length, tokenizer))
+        digest = hashlib.sha256((train.text.digest + valid.text.digest).encode())
+        checksums = {SETTINGS_FILE: file_digest(run / SETTINGS_FILE)}
         trainer = Trainer(
             cast(TranslationModel, model.to(device)),
             train,
             valid,
             config.training,
-            output_dir=run,
-            seed=config.seed,
-            processes=processes,
-            file_checksums={SETTINGS_FILE: file_digest(run / SETTINGS_FILE)},
-            identity={"text": hashlib.sha256((train.text.digest + valid.text.digest).encode()).hexdigest()},
+            RunContext(run, config.seed, processes, {"text": digest.hexdigest()}, checksums),
         )
         result = trainer.run()
         # Export the best weights, unless a signal interrupted the training.

@@ -173,7 +173,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
 
     Args:
         noun: The noun for a part.
-        default: The kind of a table without the key `kind`.
+        default: The kind of a table without the key `kind`. If it is empty, this key is required.
         packages: As in `NamedRegistry`.
     """
 
@@ -245,7 +245,8 @@ class Registry(NamedRegistry[P], ConfigUnion):
         entry = self._entry(kind) if isinstance(kind, str) else None
         if entry is None or entry.config is None:
             known = " or ".join(repr(name) for name in self.names())
-            raise PydanticCustomError("kind", "{text}", {"text": f"expected a table with kind = {known}"})
+            text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
+            raise PydanticCustomError("kind", "{text}", {"text": text})
         if not isinstance(value, dict):
             if not isinstance(value, entry.config):
                 raise PydanticCustomError("kind", "{text}", {"text": f"expected a {entry.config.__name__}"})

@@ -45,14 +45,21 @@ _SIDE = {
     "bridge": "state_init",
     "local": "num_localness_layers",
 }
+_GUIDED, _SEQUENCE = (
+    f'training.losses (a list: [[training.losses]] with kind = "{kind}")'
+    for kind in ("guided_alignment", "sequence")
+)
 
 KEYS: dict[str, dict[str, str]] = {
     "": {
         "folder": "output_dir",
         "threads": "num_threads",
-        "guided": "guided_alignment",
-        "sequence": "sequence_loss",
-        "finetune": "fine_tuning",
+        "guided": _GUIDED,
+        "guided_alignment": _GUIDED,
+        "sequence": _SEQUENCE,
+        "sequence_loss": _SEQUENCE,
+        "finetune": "training.fine_tuning",
+        "fine_tuning": "training.fine_tuning",
         "search": "generation",
         # Settings of `regard serve --set` and `regard align --set`.
         "origins": "allow_origins",
@@ -145,8 +152,8 @@ KEYS: dict[str, dict[str, str]] = {
         "suppress": "suppress_tokens",
     },
     "alignment": {"replace_unknown": "replace_unk"},
-    "sequence_loss": {
-        "loss": "kind",
+    "losses": {
+        "loss": "method",
         "count": "num_candidates",
         "sharpness": "alpha",
         "own": "likelihood_weight",
@@ -154,7 +161,10 @@ KEYS: dict[str, dict[str, str]] = {
     "fine_tuning": {"frozen": "freeze_steps", "every": "unfreeze_every", "rate": "lr_factor"},
     "text": {"size": "vocab_size"},
 }
-"""For each table, by the last part of its path, the old keys and the keys that replaced them."""
+"""For each table, by the last part of its path, the old keys and the keys that replaced them.
+
+A new key may be in another table below the same one, as in `training.fine_tuning`.
+"""
 
 VALUES: dict[str, dict[str, str]] = {
     "score_function": {"scaled": "scaled_dot", "general": "bilinear", "scaled_general": "scaled_bilinear"},
@@ -165,10 +175,10 @@ VALUES: dict[str, dict[str, str]] = {
     "direction": {"both": "bidirectional", "reversed": "backward"},
     "stopping": {"likely": "heuristic", "certain": "exact", "full": "first_n"},
     "reordering": {"lexicalised": "lexicalized"},
+    "method": {"risk": "mrt"},
     "kind": {
         "lstm": "rnn",
         "recurrent": "rnn",
-        "risk": "mrt",
         "inverse-sqrt": "inverse_sqrt",
         "halving": "exponential",
     },
@@ -294,12 +304,14 @@ def new_key(path: Sequence[str], known: Collection[str]) -> str | None:
     """Return the path that replaced an old option, or None if the option was never known.
 
     Args:
-        path: The parts of the path of the unknown key. The tables above it have their new names.
+        path: The parts of the path of the unknown key. The tables above it have their new names; elements of
+            lists are numbers.
         known: The keys that exist in its table. Tables of the same name may have different keys.
     """
     *tables, key = path
-    found = KEYS.get(tables[-1] if tables else "", {}).get(key)
-    if found is None or key in known or found.split()[0].rstrip(",") not in known:
+    names = ["", *(table for table in tables if not table.isdecimal())]
+    found = KEYS.get(names[-1], {}).get(key)
+    if found is None or key in known or found.split()[0].rstrip(",").split(".")[0] not in known:
         return None
     return ".".join([*tables, found])
 

@@ -26,9 +26,7 @@ from regard.models.registry import MODELS, ModelConfig
 from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.registry import plugins_of
 from regard.training.config import TrainingConfig
-from regard.training.fine_tuning import FineTuningConfig
-from regard.training.guided_alignment import GuidedAlignmentConfig
-from regard.training.sequence_loss import SequenceLossConfig
+from regard.training.losses.registry import build_loss
 from regard.version import __version__
 
 __all__ = ["CONFIG_FILE", "END_MARKER", "RunConfig", "load_config", "read_run_config", "write_config"]
@@ -73,20 +71,6 @@ class RunConfig:
     data: DataConfig = option(help="Training and validation data.")
     model: ModelConfig = option(default=RnnConfig, help="Architecture and size of the model.")
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
-    guided_alignment: GuidedAlignmentConfig | None = option(
-        default=None,
-        help="Supervision of attention by word alignments (Chen et al., 2016).",
-    )
-    sequence_loss: SequenceLossConfig | None = option(
-        default=None,
-        help="Sequence-level training with sentence BLEU (Wu et al., 2018), from the first step on. Set "
-        "training.init_from to start from a trained model.",
-    )
-    fine_tuning: FineTuningConfig | None = option(
-        default=None,
-        help="Fine-tuning of the pre-trained layers of a model of kind hf or pretrained. Weights of "
-        "training.init_from do not count as pre-trained.",
-    )
     generation: GenerationConfig = option(
         default=GenerationConfig, help="Default search settings for translation."
     )
@@ -96,10 +80,12 @@ class RunConfig:
 
         A layer or heads given in `generation.alignment` take precedence.
         """
-        own, taught = self.generation.alignment, self.guided_alignment
+        own = self.generation.alignment
+        supervised = (build_loss(loss).supervised_attention for loss in self.training.losses)
+        taught = next((found for found in supervised if found is not None), None)
         if taught is None or own.layer is not None:
             return self
-        found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
+        found = dataclasses.replace(own, layer=taught[0], heads=own.heads or taught[1])
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
 
     def with_plugins(self) -> "RunConfig":
@@ -110,10 +96,10 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Check that the sections of the config are compatible."""
         if not MODELS.part_of(self.model).has_attention:
-            if self.data.fertility or self.guided_alignment or self.sequence_loss:
+            if self.data.fertility or self.training.losses:
                 raise ValueError(
-                    "data.fertility, guided_alignment, sequence_loss: model.kind = "
-                    f"{self.model.kind!r} has no attention; remove these sections"
+                    f"data.fertility, training.losses: model.kind = {self.model.kind!r} has no attention; "
+                    "remove these sections"
                 )
             return
         attention = getattr(self.model, "attention", None)

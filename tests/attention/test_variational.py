@@ -18,7 +18,7 @@ from regard.errors import ConfigError
 from regard.models.base import ForwardOutput, marginalize
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig
-from regard.training.objectives import get_objective
+from regard.training.losses.objectives import get_objective
 
 ESTIMATORS = ("enumerate", "reinforce", "gumbel")
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -7,9 +7,9 @@ import torch
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.dataset import PreparedData, prepare_data
+from regard.data.dataset import DatasetSplit, PreparedData, prepare_data
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.guided_alignment import GuidedSplit, SplitLinks
+from regard.data.guided_alignment import SplitLinks
 from regard.errors import DataError
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
@@ -21,7 +21,7 @@ LINKS = ["0-0 1p0 2-1", "6-0", "1-2", ""]
 def made(tmp_path: Path):
     """Return a function that prepares two corpora, the second with a source prefix, and reads their links."""
 
-    def make(links: list[str], sink: bool = False) -> GuidedSplit:
+    def make(links: list[str], sink: bool = False) -> tuple[DatasetSplit, SplitLinks]:
         text = {"1.s": SOURCE[:2], "1.t": TARGET[:2], "2.s": SOURCE[2:], "2.t": TARGET[2:]}
         for name, lines in {**text, "links": links}.items():
             (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -34,37 +34,39 @@ def made(tmp_path: Path):
             size = len(prepared.text.source.vocabulary)
             prepared = prepared.with_budget(Budget.constant(ConstantFertilityConfig(), size))
         split = prepared.split("train")
-        return GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [False, True]))
+        return split, SplitLinks.read(tmp_path / "links", split, [False, True])
 
     return make
 
 
+def distributions(found: tuple[DatasetSplit, SplitLinks], rows: list[int]) -> torch.Tensor:
+    """Return the links of rows with the shape of their batch."""
+    split, links = found
+    batch = split.batch(rows)
+    assert batch.target is not None
+    return links.target_distributions(rows, batch.target.tokens.shape[1], batch.source.tokens.shape[1])
+
+
 def test_links_of_a_target_token_are_weighted_equally(made) -> None:
-    split = made(LINKS)
-    assert len(split.split) == 3  # the second pair is too long
-    links = split.batch([0]).links
+    found = made(LINKS)
+    assert len(found[0]) == 3  # the second pair is too long
+    links = distributions(found, [0])
     assert torch.equal(links, torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]]))
 
 
 def test_links_follow_their_rows_in_any_order(made) -> None:
-    split = made(LINKS)
-    batch = split.batch([2, 1, 0])
-    assert batch.links.shape == (3, 4, 3)
-    assert batch.links[0].sum() == 0
-    found = batch.links[1].nonzero().tolist()
-    assert found == [[2, 2]]  # token 1 of `b a` is at position 2, after the source prefix
-    assert torch.equal(batch.links[2, :3], split.batch([0]).links[0])
-    assert batch.to("cpu").links is not None
+    found = made(LINKS)
+    links = distributions(found, [2, 1, 0])
+    assert links.shape == (3, 4, 3)
+    assert links[0].sum() == 0
+    # token 1 of `b a` is at position 2, after the source prefix
+    assert links[1].nonzero().tolist() == [[2, 2]]
+    assert torch.equal(links[2, :3], distributions(found, [0])[0])
 
 
 def test_sink_has_no_links(made) -> None:
-    batch = made(LINKS, sink=True).batch([0])
-    assert batch.links.shape == (1, 3, 4) and batch.links[..., 3].sum() == 0
-
-
-def test_lengths_and_order_equal_those_of_the_split(made) -> None:
-    split = made(LINKS)
-    assert split.lengths[0].tolist() == split.split.lengths[0].tolist() == [3, 3, 2]
+    links = distributions(made(LINKS, sink=True), [0])
+    assert links.shape == (1, 3, 4) and links[..., 3].sum() == 0
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_invalid_links_are_reported_with_the_line(made, links, message) -> None:
 
 
 def test_missing_files_are_reported(made, tmp_path: Path) -> None:
-    split = made(LINKS).split
+    split, _ = made(LINKS)
     with pytest.raises(DataError, match="nowhere"):
         SplitLinks.read(tmp_path / "nowhere", split)
 
@@ -101,14 +103,16 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
     config = from_dict(DataConfig, plain)
     split = prepare_data(config, num_processes=1).split("train")
-    found = GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [True], "words"))
+    found = split, SplitLinks.read(tmp_path / "links", split, [True], "words")
     # <x> a@@ a@@ b c@@ c d, and D c@@ c </s>
-    first = found.batch([0]).links[0]
+    first = distributions(found, [0])[0]
     assert first.shape == (4, 7)
     third = 1 / 3
     word = [0, third, third, third, 0, 0, 0]
     torch.testing.assert_close(first, torch.tensor([[0, 0, 0, 0, 0, 0, 1], word, word, [0] * 7]))
-    torch.testing.assert_close(found.batch([1]).links[0, :3], torch.tensor([[0, 0, third, third, third]] * 3))
+    torch.testing.assert_close(
+        distributions(found, [1])[0, :3], torch.tensor([[0, 0, third, third, third]] * 3)
+    )
     (tmp_path / "links").write_text("0-1 3-0\n1-0\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 1: link 3-0, but the pair has 3 source and 2 target words"):
         SplitLinks.read(tmp_path / "links", split, [True], "words")

@@ -61,7 +61,7 @@ CONFIGS = {
     + "[model]\n"
     + SMALL
     + 'attention = { kind = "constrained" }\n',
-    "guided": "[model]\n" + SMALL + "[guided_alignment]\n",
+    "guided": "[model]\n" + SMALL + '[[training.losses]]\nkind = "guided_alignment"\n',
     "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase_length = 3\n'
     "lm_order = 2\nstack_size = 5\n" + "tuning = { num_rounds = 1, nbest_size = 5, num_restarts = 0 }\n",
     "transformer": TRANSFORMER,

@@ -46,9 +46,10 @@ def run_config(directory: Path, model: dict[str, Any], max_steps: int, **more: A
         "max_steps": max_steps,
         "validation": {"every_steps": 100},
         "checkpoint": {"every_steps": 1},
+        **more,
     }
     data = {"cache_dir": str(directory / "prepared"), "train": [text], "valid": text, **cut}
-    whole = {"device": "cpu", "data": data, "model": model, "training": training, **more}
+    whole = {"device": "cpu", "data": data, "model": model, "training": training}
     return from_dict(RunConfig, whole)
 
 

@@ -15,9 +15,9 @@ from regard.phrasebook import generate_split
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.losses.objectives import marginal
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.metrics_logger import read_metrics
-from regard.training.objectives import marginal
 from regard.training.optimizer import AdamConfig
 from regard.training.weights import load_weights
 

@@ -10,6 +10,7 @@ import pytest
 
 from regard.config import to_dict
 from regard.training.metrics_logger import read_metrics
+from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer
 
 CHILD = Path(__file__).with_name("two_processes.py")
@@ -45,7 +46,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
     one, two = tmp_path / "one", tmp_path / "two"
     for run_dir in (one, two):
         run_dir.mkdir()
-    Trainer(tiny_model(), train, valid, config(50), output_dir=one, seed=1).run()
+    Trainer(tiny_model(), train, valid, config(50), RunContext(one, 1)).run()
     runs = [to_dict(config(steps)) for steps in (20, 50)]
     task = {"train": train.sources, "valid": valid.sources, "output_dir": str(two), "runs": runs}
     _run_two(task, tmp_path / "task.json")

@@ -17,8 +17,11 @@ from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import load_model, train
 from regard.models.base import ForwardOutput
 from regard.run_config import RunConfig
-from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
-from regard.training.guided_links import load_guided_links
+from regard.training.losses.guided_alignment import (
+    GuidedAlignment,
+    GuidedAlignmentConfig,
+    guided_alignment_loss,
+)
 
 
 def outcome(*weights: torch.Tensor) -> ForwardOutput:
@@ -123,6 +126,13 @@ def run_settings(directory: Path, attention: dict, **training: object) -> dict:
     }
 
 
+def guide(settings: dict, **options: object) -> dict:
+    """Add guided alignment to the loss terms of a run, and return its options."""
+    term = {"kind": "guided_alignment", **options}
+    settings["training"]["losses"] = [term]
+    return term
+
+
 def error_rate(directory: Path) -> float:
     """Return the fraction of target tokens whose top-scoring source token is not the linked one."""
     model, text = (loaded := load_model(directory, "cpu")).model, loaded.text
@@ -141,20 +151,20 @@ def error_rate(directory: Path) -> float:
 )
 def test_attention_learns_the_links(tmp_path: Path, attention: dict) -> None:
     settings = run_settings(tmp_path / "data", attention)
-    guided = {**settings, "guided_alignment": {"links": str(tmp_path / "data" / "links")}}
-    train(from_dict(RunConfig, guided), tmp_path / "guided")
+    guide(settings, links=str(tmp_path / "data" / "links"))
+    train(from_dict(RunConfig, settings), tmp_path / "guided")
     assert error_rate(tmp_path / "guided") <= 0.2  # unguided attention has an error rate near 0.75
 
 
 def test_guided_training_resumes_only_with_the_same_links(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {}, max_steps=2)
     links = tmp_path / "data" / "links"
-    settings["guided_alignment"] = {"links": str(links), "weight": 0.5}
+    term = guide(settings, links=str(links), weight=0.5)
     train(from_dict(RunConfig, settings), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").config.generation.alignment.layer == -1
     settings["training"]["max_steps"] = 4
     moved = links.rename(tmp_path / "moved")
-    settings["guided_alignment"]["links"] = str(moved)
+    term["links"] = str(moved)
     assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.step == 4
     moved.write_text(moved.read_text().replace("0-1", "0-0"))
     settings["training"]["max_steps"] = 6
@@ -166,7 +176,7 @@ def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {})
     links = tmp_path / "data" / "links"
     links.write_text("0-99\n" * 300)
-    settings["guided_alignment"] = {"links": str(links)}
+    guide(settings, links=str(links))
     with pytest.raises(DataError, match="line 1: link 0-99"):
         train(from_dict(RunConfig, settings), tmp_path / "model")
     assert not (tmp_path / "model").exists()
@@ -175,12 +185,15 @@ def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
 def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {}, max_steps=2)
     settings["data"]["train"][0]["source_prefix"] = "<x>"
-    settings["guided_alignment"] = {"weight": 0.5}
+    guide(settings, weight=0.5)
     config = from_dict(RunConfig, settings)
     train(config, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
     prepared = prepare_data(config.data)
-    found = load_guided_links(config.guided_alignment, prepared, config.data.train, prepared.fingerprint)
+    term = GuidedAlignment(GuidedAlignmentConfig())
+    term.prepare(prepared, config.data)
+    found = term.links
+    assert found is not None
     expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
     assert (found.pairs[:, 0] > 0).all()  # the source prefix has no links
     pairs = [
@@ -201,6 +214,7 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
 def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, recorded) -> None:
     corpus = {"source": "s", "target": "t"}
     settings = {"data": {"train": [corpus], "valid": corpus}, "generation": {"alignment": alignment}}
-    config = from_dict(RunConfig, settings | ({} if guided is None else {"guided_alignment": guided}))
+    losses = [] if guided is None else [{"kind": "sequence"}, {"kind": "guided_alignment", **guided}]
+    config = from_dict(RunConfig, {**settings, "training": {"losses": losses}})
     assert config.with_alignment().generation.alignment.record() == recorded
     assert config.with_alignment().with_alignment() == config.with_alignment()

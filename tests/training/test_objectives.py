@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from regard.errors import ConfigError
 from regard.models.base import ForwardOutput
-from regard.training.objectives import get_objective
+from regard.training.losses.objectives import get_objective
 
 
 def _outcome(logits, targets, mask, log_weights=None, penalty=None):

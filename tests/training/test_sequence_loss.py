@@ -21,15 +21,16 @@ from regard.models.recurrent import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.distributed import SINGLE_PROCESS
-from regard.training.lr_scheduler import build_lr_scheduler
-from regard.training.optimizer import build_optimizer
-from regard.training.progress import TrainingProgress
-from regard.training.sequence_loss import (
-    CandidateBatch,
+from regard.training.losses.base import join_rows, split_outcome
+from regard.training.losses.sequence import (
+    SequenceLoss,
     SequenceLossConfig,
     generate_candidates,
     sequence_loss,
 )
+from regard.training.lr_scheduler import build_lr_scheduler
+from regard.training.optimizer import build_optimizer
+from regard.training.progress import TrainingProgress
 from regard.training.train_step import TrainStep
 
 WORDS = [5, 6, 7]
@@ -62,7 +63,7 @@ def random_log_p() -> torch.Tensor:
 
 
 def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
-    config = SequenceLossConfig(kind="mrt", num_candidates=3, alpha=0.7)
+    config = SequenceLossConfig(method="mrt", num_candidates=3, alpha=0.7)
     log_p = random_log_p()
     found = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     scores = bleu(CANDIDATES, REFERENCE)
@@ -78,7 +79,7 @@ def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
 
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
 def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> None:
-    config = SequenceLossConfig(kind="reinforce", num_candidates=3, reward=reward)
+    config = SequenceLossConfig(method="reinforce", num_candidates=3, reward=reward)
     log_p = random_log_p()
     loss = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     (gradient,) = torch.autograd.grad(loss, log_p)
@@ -101,7 +102,7 @@ def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> No
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
 def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
     """Sentences of one token and the end symbol; the token is sampled from a softmax."""
-    config = SequenceLossConfig(kind="reinforce", num_candidates=2, reward=reward)
+    config = SequenceLossConfig(method="reinforce", num_candidates=2, reward=reward)
     logits = torch.tensor([0.3, -0.5, 0.9], dtype=torch.float64, requires_grad=True)
     reference = [6, EOS]
     scores = [float(bleu(sequences([[word, EOS]]), sequences([reference]))[0, 1]) for word in WORDS]
@@ -123,8 +124,8 @@ def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
 
 def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     """Enumerate translations of at most two tokens, after which the end symbol is forced."""
-    monkeypatch.setattr("regard.training.sequence_loss.MAX_LENGTH_RATIO", 0.0)
-    monkeypatch.setattr("regard.training.sequence_loss.MAX_LENGTH_OFFSET", 2)
+    monkeypatch.setattr("regard.training.losses.sequence.MAX_LENGTH_RATIO", 0.0)
+    monkeypatch.setattr("regard.training.losses.sequence.MAX_LENGTH_OFFSET", 2)
     one, reference = model().double().eval(), [5, 6, EOS]
     with torch.no_grad():
         # Search never generates these symbols, so the model must give them no probability.
@@ -139,13 +140,16 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
     scores = torch.from_numpy(bleu(whole.target, sequences([reference] * len(translations))))
     final = scores.gather(1, whole.target.lengths.unsqueeze(1) - 1).squeeze(1)
     (truth,) = torch.autograd.grad((probability * final).sum(), one.output_bias)
-    config = SequenceLossConfig(kind="reinforce", num_candidates=40)
+    term = SequenceLoss(SequenceLossConfig(method="reinforce", num_candidates=40, likelihood_weight=0.0))
     batch = collate([[5, 7]] * 8, [reference] * 8, range(8))
     found, num_cut = [], 0
     for seed in range(40):
-        judged = CandidateBatch.from_candidates(batch, generate_candidates(one, batch, config, seed), config)
-        num_cut += int(judged.forced_eos.sum())
-        found.append(-torch.autograd.grad(judged.loss(one(judged.batch)) / 8, one.output_bias)[0])
+        part = term.prepare_batch(one, batch, batch.rows, seed)
+        num_cut += int(part.values.sum())
+        joint = join_rows(batch, [part])
+        sentences, parts = split_outcome(one(joint), joint, batch, [part])
+        loss = term.add(torch.zeros(()), batch, sentences, parts[0])
+        found.append(-torch.autograd.grad(loss / 8, one.output_bias)[0])
     estimates = torch.stack(found)
     error = estimates.std(0) / len(found) ** 0.5  # standard error of the mean
     assert num_cut > 1000
@@ -181,12 +185,16 @@ def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
 
 
 def test_references_and_candidates_share_a_batch() -> None:
-    config = SequenceLossConfig(num_candidates=3)
     one, batch = model().double().eval(), data()
-    judged = CandidateBatch.from_candidates(batch, generate_candidates(one, batch, config, 7), config)
-    assert len(judged.batch) == 8
-    together = one(judged.batch).log_likelihood[:2, : batch.target.tokens.shape[1]]
-    torch.testing.assert_close(together, one(batch).log_likelihood)
+    terms = [SequenceLoss(SequenceLossConfig(num_candidates=count)) for count in (3, 2)]
+    parts = [term.prepare_batch(one, batch, batch.rows, 7) for term in terms]
+    joint = join_rows(batch, parts)
+    assert len(joint) == 2 + 6 + 4
+    sentences, parts = split_outcome(one(joint), joint, batch, parts)
+    torch.testing.assert_close(sentences.log_likelihood, one(batch).log_likelihood)
+    for part in parts:
+        assert part.rows is not None and part.outcome is not None
+        torch.testing.assert_close(part.outcome.log_likelihood, one(part.rows).log_likelihood)
 
 
 def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
@@ -204,16 +212,15 @@ class _One:
 
 
 @pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
-@pytest.mark.parametrize("options", [{}, {"kind": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
+@pytest.mark.parametrize("options", [{}, {"method": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
 def test_a_step_changes_the_model(attention, options) -> None:
     results = {}
     for own in (1.0, 0.4):
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
         sequence = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
-        figures = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, sequence)(
-            [np.array([0, 1])]
-        )
+        step = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(sequence)])
+        figures = step([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         results[own] = figures
@@ -225,7 +232,7 @@ def test_a_step_changes_the_model(attention, options) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reward": "shaped"}, "reward = 'shaped' needs kind = 'reinforce'"),
+        ({"reward": "shaped"}, "reward = 'shaped' needs method = 'reinforce'"),
         ({"num_candidates": 1}, "num_candidates must be 2 or more"),
     ],
 )
@@ -237,4 +244,6 @@ def test_inconsistent_options_are_rejected(options, message) -> None:
 def test_attention_conditioned_on_the_reference_is_rejected() -> None:
     one, config = model(VariationalAttentionConfig()), TrainingConfig()
     with pytest.raises(ConfigError, match="conditioned on the reference"):
-        TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, None, SequenceLossConfig())
+        TrainStep(
+            state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(SequenceLossConfig())]
+        )

@@ -14,6 +14,7 @@ from regard.data.batch import BatchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, TrainingDivergedError
 from regard.training.evaluate import ValidationScore, validate
 from regard.training.metrics_logger import read_metrics
+from regard.training.run_context import Callback, RunContext
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.trainer import Trainer
 from regard.training.weights import load_weights, named_weights
@@ -25,8 +26,9 @@ def trainer(pairs, tiny_model, run_dir: Path):
         config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = run_dir, **more
     ) -> Trainer:
         at.mkdir(exist_ok=True)
-        model = more.pop("model", None) or tiny_model(dropout)
-        return Trainer(model, pairs(count), pairs(8, seed=9), config, output_dir=at, seed=seed, **more)
+        model, callbacks = more.pop("model", None) or tiny_model(dropout), more.pop("callbacks", ())
+        run = RunContext(at, seed, **more)
+        return Trainer(model, pairs(count), pairs(8, seed=9), config, run, callbacks=callbacks)
 
     return make
 
@@ -206,14 +208,14 @@ def test_training_stops_after_the_minutes(trainer, settings) -> None:
 
 def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
     """Make the loss of some steps NaN."""
-    loss = trainer.train_step.loss
+    loss = trainer.train_step.objective
 
     def loss_with_nan(outcome, smoothing):
         found = loss(outcome, smoothing)
         bad = trainer.state.progress.step + 1 in steps
         return type(found)(found.total * math.nan, found.nll) if bad else found
 
-    trainer.train_step.loss = loss_with_nan
+    trainer.train_step.objective = loss_with_nan
 
 
 def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:
@@ -392,3 +394,29 @@ def test_record_has_one_json_object_per_step(trainer, settings, run_dir: Path) -
     training = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["step"] for entry in training] == list(range(1, 13))
     assert all(entry["flops"] > 0 and entry["tokens_per_second"] > 0 for entry in training)
+
+
+def test_callbacks_follow_the_run(trainer, settings, run_dir: Path) -> None:
+    class Recorder(Callback):
+        def __init__(self) -> None:
+            self.events: list[tuple] = []
+
+        def on_step(self, statistics) -> None:
+            self.events.append(("step", statistics.step))
+
+        def on_validation(self, entry) -> None:
+            self.events.append(("validation", entry["step"], entry["perplexity"]))
+
+        def on_checkpoint(self, path) -> None:
+            assert path.exists()
+            self.events.append(("checkpoint", path.name))
+
+    recorder = Recorder()
+    config = settings(max_steps=4, max_epochs=0, validation={"every_steps": 2})
+    trainer(config, callbacks=[recorder, Callback()]).run()
+    scores = [line["perplexity"] for line in read_metrics(run_dir) if line["kind"] == "validation"]
+    expected: list[tuple] = []
+    for step, score in zip((2, 4), scores, strict=True):
+        expected += [("step", step - 1), ("step", step), ("validation", step, score)]
+        expected += [("checkpoint", f"state-{step:08d}.safetensors")]
+    assert recorder.events == expected

@@ -12,6 +12,7 @@ from regard.models import build_model
 from regard.models.conv_config import ConvConfig
 from regard.training.config import TrainingConfig
 from regard.training.distributed import init_process_group
+from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer
 
 task = json.loads(Path(sys.argv[1]).read_text())
@@ -25,7 +26,5 @@ with init_process_group(torch.device("cpu")) as processes:
             Pairs(task["train"]),
             Pairs(task["valid"]),
             from_dict(TrainingConfig, training),
-            output_dir=Path(task["output_dir"]),
-            seed=1,
-            processes=processes,
+            RunContext(Path(task["output_dir"]), 1, processes),
         ).run()

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from regard.config import configclass, option
 from regard.data.vocabulary import PAD, SINK, TokenIds
@@ -71,8 +72,6 @@ class Batch:
         upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink.
             None means no limit.
         lower_bounds: [B, S], minimum total attention of each source token, or None.
-        links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
-            tokens that are linked to it, or zeros if there are none. None without guided alignment.
     """
 
     source: PaddedSequences
@@ -80,7 +79,6 @@ class Batch:
     rows: Int[Tensor, "B"]
     upper_bounds: Float[Tensor, "B S"] | None = None
     lower_bounds: Float[Tensor, "B S"] | None = None
-    links: Float[Tensor, "B T S"] | None = None
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -94,11 +92,45 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
-        optional = (
-            None if one is None else one.to(device)
-            for one in (self.upper_bounds, self.lower_bounds, self.links)
+        bounds = (None if one is None else one.to(device) for one in (self.upper_bounds, self.lower_bounds))
+        return Batch(self.source.to(device), target, self.rows.to(device), *bounds)
+
+    def with_targets(self, owners: Int[Tensor, "N"], targets: PaddedSequences) -> "Batch":
+        """Return N pairs of a source sentence of this batch and another target sentence.
+
+        Args:
+            owners: The row of the source sentence of each pair.
+            targets: The N target sentences.
+        """
+        bounds = (None if one is None else one[owners] for one in (self.upper_bounds, self.lower_bounds))
+        source = PaddedSequences(self.source.tokens[owners], self.source.lengths[owners])
+        return Batch(source, targets, self.rows[owners], *bounds)
+
+    @staticmethod
+    def concatenate(batches: "Sequence[Batch]") -> "Batch":
+        """Return the rows of several batches, whose target sentences are padded to the same width.
+
+        Args:
+            batches: Batches with target sentences and the same padded source length.
+        """
+        targets = [batch.target for batch in batches if batch.target is not None]
+        width = max(target.tokens.shape[1] for target in targets)
+        padded = [F.pad(one.tokens, (0, width - one.tokens.shape[1]), value=PAD) for one in targets]
+        sources = [batch.source for batch in batches]
+        bounds = (
+            None if None in own else torch.cat([one for one in own if one is not None])
+            for own in ([one.upper_bounds for one in batches], [one.lower_bounds for one in batches])
         )
-        return Batch(self.source.to(device), target, self.rows.to(device), *optional)
+        return Batch(
+            PaddedSequences(torch.cat([one.tokens for one in sources]), _joined_lengths(sources)),
+            PaddedSequences(torch.cat(padded), _joined_lengths(targets)),
+            torch.cat([batch.rows for batch in batches]),
+            *bounds,
+        )
+
+
+def _joined_lengths(sequences: Sequence[PaddedSequences]) -> Int[Tensor, "B"]:
+    return torch.cat([one.lengths for one in sequences])
 
 
 def collate(

@@ -34,7 +34,7 @@ from regard.data.text import TextProcessor
 from regard.data.unknown_tokens import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 
-__all__ = ["DatasetSplit", "PreparedData", "prepare_data"]
+__all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
 
 _log = logging.getLogger(__name__)
 
@@ -296,21 +296,14 @@ def prepare_data(
         ConfigError: if no output directory is given.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
-    chosen = config.cache_dir if output_dir is None else output_dir
-    if chosen is None:
-        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
-    output_dir = Path(chosen)
+    output_dir = _cache_dir(config, output_dir)
     remove_all_leftovers(output_dir)
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
     if manifest is not None and is_up_to_date(manifest, wanted, inputs):
-        # Sampling weights do not affect the arrays: take them from the current configuration.
-        weights = [corpus.sampling_weight for corpus in config.train]
-        for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
-            corpus["weight"] = weight
         try:
-            prepared = PreparedData(output_dir, TextProcessor.load(output_dir), manifest)
+            prepared = open_data(config, output_dir)
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
         else:
@@ -320,6 +313,32 @@ def prepare_data(
     prepared = PreparedData.open(output_dir)
     log_unknown_tokens(prepared.manifest["splits"])
     return prepared
+
+
+def open_data(config: DataConfig, output_dir: Path | str | None = None) -> PreparedData:
+    """Open the data that `prepare_data` has made for a configuration, in this or another process.
+
+    Args:
+        config: The configuration; its sampling weights are used, which do not affect the arrays.
+        output_dir: As in `prepare_data`.
+
+    Raises:
+        DataError: if the directory contains other data or none, or a file is missing or altered.
+    """
+    prepared = PreparedData.open(_cache_dir(config, output_dir))
+    if prepared.manifest["wanted"] != describe_settings(config):
+        raise _replacement_error(prepared.directory)
+    corpora = prepared.manifest["splits"]["train"]["corpora"]
+    for corpus, own in zip(corpora, config.train, strict=True):
+        corpus["weight"] = own.sampling_weight
+    return prepared
+
+
+def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:
+    chosen = config.cache_dir if output_dir is None else output_dir
+    if chosen is None:
+        raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
+    return Path(chosen)
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:

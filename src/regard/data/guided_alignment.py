@@ -6,7 +6,6 @@ of the model; sinks, end symbols and source prefixes are not counted. In a batch
 over the source tokens for each target token.
 """
 
-import dataclasses
 import itertools
 from array import array
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from typing import Literal
 import numpy as np
 import torch
 
-from regard.data.batch import Batch, BatchConfig
 from regard.data.corpus import read_lines
 from regard.data.dataset import DatasetSplit
 from regard.data.links import parse_gold_links
@@ -25,7 +23,7 @@ from regard.data.vocabulary import UNK
 from regard.errors import DataError
 from regard.types import Float, Tensor
 
-__all__ = ["GuidedSplit", "LinkUnit", "SplitLinks"]
+__all__ = ["LinkUnit", "SplitLinks"]
 
 LinkUnit = Literal["words", "tokens"]
 """Unit of the positions in links: words, or tokens of the model."""
@@ -115,41 +113,6 @@ class SplitLinks:
             links = self.pairs[self.offsets[row] : self.offsets[row + 1]]
             distributions[index, links[:, 1], links[:, 0]] = 1
         return torch.from_numpy(distributions / distributions.sum(-1, keepdims=True).clip(min=1))
-
-
-@dataclass(frozen=True)
-class GuidedSplit:
-    """A split whose batches carry links.
-
-    Attributes:
-        split: The split.
-        links: The links of its rows.
-    """
-
-    split: DatasetSplit
-    links: SplitLinks
-
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target length of every row; see `DatasetSplit.lengths`."""
-        return self.split.lengths
-
-    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the rows of each batch of an epoch; see `DatasetSplit.batches`."""
-        return self.split.batches(config, seed, epoch)
-
-    def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """Return rows as a padded batch with links."""
-        batch = self.split.batch(rows)
-        assert batch.target is not None
-        target_length, source_length = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
-        return dataclasses.replace(
-            batch, links=self.links.target_distributions(rows, target_length, source_length)
-        )
-
-    def location(self, row: int) -> str:
-        """Return the file and line of a row; see `DatasetSplit.location`."""
-        return self.split.location(row)
 
 
 def _tokens(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions]]:

@@ -151,14 +151,14 @@ class AlignmentConfig:
     layer: int | None = option(
         default=None,
         help="Index of the attention layer to the source, counted from 0; -1 is the last. Default: the layer "
-        "that guided alignment trained (guided_alignment.layer), or the last.",
+        "that guided alignment trained (layer in training.losses), or the last.",
         ge=-256,
         le=255,
     )
     heads: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
         help="Indices of the heads in that layer, counted from 0. Their attention is averaged. Default: the "
-        "heads that guided alignment trained (guided_alignment.heads), or all.",
+        "heads that guided alignment trained (heads in training.losses), or all.",
     )
     shift: bool = option(
         default=False,

@@ -22,8 +22,7 @@ class TrainableSystem:
     Attributes:
         is_neural: Whether the system is a PyTorch module that `Trainer` trains; if not, `train_run` trains
             it.
-        has_attention: Whether the run may have sections that concern attention: fertilities, guided alignment
-            and the sequence loss.
+        has_attention: Whether the run may have options that concern attention: fertilities and loss terms.
         checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
             are not compared before.
     """

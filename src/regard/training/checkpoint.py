@@ -83,8 +83,8 @@ class CheckpointManager:
         self.file_checksums = dict(file_checksums or {})
         self.identity = dict(identity)
 
-    def save(self, state: TrainingState) -> None:
-        """Write the training state, then remove all but the latest `MAX_STATES` states.
+    def save(self, state: TrainingState) -> Path:
+        """Write the training state, then remove all but the latest `MAX_STATES` states; return its file.
 
         Raises:
             CheckpointError: if it cannot be written, for example because the disk is full; existing files are
@@ -100,10 +100,12 @@ class CheckpointManager:
             "schedule": state.schedule.state_dict(),
         }
         self._make_states_dir()
-        write_tensors(self.states_dir / f"state-{state.progress.step:08d}.safetensors", tensors, about)
+        file = self.states_dir / f"state-{state.progress.step:08d}.safetensors"
+        write_tensors(file, tensors, about)
         # Old states are removed last, so that a crash while writing leaves a state to resume from.
         for old in self._files()[MAX_STATES:]:
             old.unlink(missing_ok=True)
+        return file
 
     def load(self, state: TrainingState) -> bool:
         """Restore the latest intact training state; damaged states are skipped with a warning.

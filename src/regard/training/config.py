@@ -5,6 +5,8 @@ from typing import Literal
 from regard.config import configclass, option
 from regard.data.batch import BatchConfig
 from regard.training.device import Precision
+from regard.training.fine_tuning import FineTuningConfig
+from regard.training.losses.registry import LossConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
 from regard.training.optimizer import AdamConfig, OptimizerConfig
 
@@ -116,6 +118,16 @@ class TrainingConfig(BatchConfig, StopConfig):
     )
     precision: Precision = option(
         default="float32", help="Precision of matrix multiplications; parameters stay in float32."
+    )
+    losses: tuple[LossConfig, ...] = option(
+        default=(),
+        help="Loss terms in addition to the model's own objective, applied in the order of the list. "
+        "Default: none.",
+    )
+    fine_tuning: FineTuningConfig | None = option(
+        default=None,
+        help="Fine-tuning of the pre-trained layers of a model of kind hf or pretrained. Weights of "
+        "training.init_from do not count as pre-trained.",
     )
     freeze: tuple[str, ...] = option(
         default=(),

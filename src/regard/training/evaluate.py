@@ -59,10 +59,10 @@ def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
     except InfeasibleBoundsError as error:
         if not error.row:
             raise
-        # The rows after those of the data are the candidates sampled for a sequence loss.
+        # The rows after those of the data are translations that a loss term generated.
         if error.row[0] >= len(batch.rows):
             raise InfeasibleBoundsError(
-                "a translation sampled for the sequence loss exhausted the fertilities of its sentence; "
+                "a translation generated for a loss term exhausted the fertilities of its sentence; "
                 "set data.fertility.sink = true",
                 error.row,
             ) from None

@@ -36,6 +36,7 @@ from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import CHECKSUMS_KEY, check_file_checksums
+from regard.training.run_context import RunContext
 from regard.training.serialization import write_tensors
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import (
@@ -307,16 +308,15 @@ def train_predictor(
     with directory_lock(output_dir):
         _describe(output_dir, about)
         vocabulary.save(output_dir / VOCABULARY_FILE)
+        checksums = _file_checksums(about, output_dir / VOCABULARY_FILE)
+        run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
             cast(TranslationModel, model),
             TaggedExamples(training_data, vocabulary),
             TaggedExamples(validation_data, vocabulary),
             training,
-            output_dir=output_dir,
-            seed=seed,
-            identity={"text": about.text_checksum},
-            file_checksums=_file_checksums(about, output_dir / VOCABULARY_FILE),
+            run,
         )
         return trainer.run()
 

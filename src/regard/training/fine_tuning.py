@@ -58,8 +58,8 @@ class UnfreezingSchedule:
         frozen = {id(value) for value in self.frozen_parameters(1)}
         if frozen and all(id(p) in frozen for p in model.parameters() if p.requires_grad):
             raise ConfigError(
-                "fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps would "
-                "train none; set fine_tuning.freeze_steps = 0"
+                "training.fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps "
+                "would train none; set training.fine_tuning.freeze_steps = 0"
             )
 
     def frozen_parameters(self, step: int) -> list[nn.Parameter]:
@@ -123,7 +123,7 @@ def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[li
     found = model.pretrained_layers()
     if not found:
         raise ConfigError(
-            "fine_tuning: the model has no pre-trained layers; to start from a trained model, use "
+            "training.fine_tuning: the model has no pre-trained layers; to start from a trained model, use "
             "training.init_from"
         )
     named = dict(model.named_parameters())

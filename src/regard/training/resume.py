@@ -7,7 +7,7 @@ therefore contains the checksums of these files, which are compared whenever the
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from regard.data.checksums import checked_file
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
 from regard.errors import CheckpointError, DataError
+from regard.training.losses.registry import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
 from regard.types import Tensor
@@ -27,7 +28,6 @@ __all__ = [
     "config_differences",
     "file_checksums",
     "fixed_options_checksum",
-    "is_resumable",
     "write_weights",
 ]
 
@@ -43,7 +43,6 @@ RESUMABLE_KEYS = (
     "num_threads",
     "generation",
     "data.cache_dir",
-    "guided_alignment.links",
     "training.max_epochs",
     "training.max_steps",
     "training.max_minutes",
@@ -54,15 +53,17 @@ RESUMABLE_KEYS = (
 """Options that may change when a run is resumed: limits, logging and paths. Texts are checked by content."""
 
 
-def is_resumable(key: str) -> bool:
+def _is_resumable(key: str, loss_options: Collection[str]) -> bool:
     """Return whether an option, such as `training.max_epochs`, may change when a run is resumed."""
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
-    return path or any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in RESUMABLE_KEYS)
+    named = any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in RESUMABLE_KEYS)
+    return path or named or key in loss_options
 
 
 def fixed_options_checksum(config: Mapping[str, Any]) -> str:
     """Return the SHA-256 checksum of the options of a run that must not change when it is resumed."""
-    decisive = [leaf for leaf in sorted(_leaves(config, "")) if not is_resumable(leaf[0])]
+    loss_options = resumable_loss_options(config)
+    decisive = [leaf for leaf in sorted(_leaves(config, "")) if not _is_resumable(leaf[0], loss_options)]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
@@ -174,22 +175,19 @@ def write_weights(
     write_tensors(folder / MODEL_FILE, weights, {**metadata, CHECKSUMS_KEY: file_checksums(folder, config)})
 
 
-def config_differences(
-    before: Mapping[str, Any], now: Mapping[str, Any], is_resumable: Callable[[str], bool]
-) -> list[str]:
-    """Return one line for each option in which two configs differ, sorted by the path of the option.
+def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return one line for each option that must not differ but does, sorted by the path of the option.
 
     Args:
         before: The config of the existing run as plain dictionaries.
         now: The new config.
-        is_resumable: A function that returns whether an option, such as `training.batch_size` or
-            `data.train[0].sampling_weight`, may differ.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
+    loss_options = resumable_loss_options(before) & resumable_loss_options(now)
     return [
         f"{key}: {_shown(old, key)} in the existing run, {_shown(new, key)} now"
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and not is_resumable(key)
+        if old.get(key) != new.get(key) and not _is_resumable(key, loss_options)
     ]
 
 

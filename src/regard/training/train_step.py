@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,26 +10,20 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.attention.base import Attention
-from regard.data.batch import Batch
-from regard.errors import ConfigError, DeviceError
+from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast, release_unused_memory
 from regard.training.distributed import ProcessGroup
 from regard.training.evaluate import TrainingExamples, add_error_location
-from regard.training.fine_tuning import LR_FACTOR_KEY, FineTuningConfig, UnfreezingSchedule
-from regard.training.guided_alignment import GuidedAlignmentConfig, guided_alignment_loss
-from regard.training.objectives import Loss, get_objective
+from regard.training.fine_tuning import LR_FACTOR_KEY, UnfreezingSchedule
+from regard.training.losses.base import LossTerm, join_rows, split_outcome
+from regard.training.losses.objectives import Loss, get_objective
+from regard.training.losses.rewards import add_advantage
 from regard.training.optimizer import clip_gradients
-from regard.training.rewards import add_advantage
-from regard.training.sequence_loss import (
-    CandidateBatch,
-    SequenceLossConfig,
-    generate_candidates,
-    slice_outcome,
-)
+from regard.training.run_context import StepStatistics
 
-__all__ = ["StepStatistics", "TrainStep", "noise_seed"]
+__all__ = ["TrainStep", "noise_seed"]
 
 
 def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
@@ -40,34 +33,6 @@ def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
     resumed run uses the same ones, although the states of the generators are not saved.
     """
     return int(np.random.SeedSequence([seed, step, micro_batch, rank]).generate_state(1, np.uint64)[0])
-
-
-@dataclass(frozen=True)
-class StepStatistics:
-    """The statistics of one step, over all processes; losses are sums in nats.
-
-    Attributes:
-        loss: The minimized loss.
-        nll: -log p of the references.
-        grad_norm: The norm of the gradient per token or sentence, before clipping.
-        tokens: The number of target tokens.
-        flops: The number of floating-point operations.
-        seconds: The time of the first process since its last step.
-        stop_requested: Whether any process received a signal to stop.
-        learning_rate: The learning rate.
-        applied: Whether the optimizer changed the parameters; it does not if the loss or the gradient is not
-            finite.
-    """
-
-    loss: float
-    nll: float
-    grad_norm: float
-    tokens: int
-    flops: float
-    seconds: float
-    stop_requested: bool
-    learning_rate: float
-    applied: bool
 
 
 RELEASE_MEMORY_EVERY = 10  # steps
@@ -83,9 +48,7 @@ class TrainStep:
         config: The options of training.
         processes: The processes of the run.
         seed: The random seed of the run.
-        guided: The options of guided alignment, if the batches have links.
-        sequence: The options of a sequence loss.
-        finetune: The options of fine-tuning pre-trained layers.
+        losses: The loss terms in addition to the model's own objective, in the order of their application.
     """
 
     def __init__(
@@ -95,30 +58,25 @@ class TrainStep:
         config: TrainingConfig,
         processes: ProcessGroup,
         seed: int,
-        guided: GuidedAlignmentConfig | None = None,
-        sequence: SequenceLossConfig | None = None,
-        finetune: FineTuningConfig | None = None,
+        losses: Sequence[LossTerm] = (),
     ) -> None:
         """Wrap the model in `DistributedDataParallel` if there are several processes.
 
         Raises:
-            ConfigError: if the model's attention does not support a sequence loss.
+            ConfigError: if a loss term cannot train this model.
         """
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
-        self.guided, self.sequence = guided, sequence
-        self.unfreezing = UnfreezingSchedule(state.model, finetune)
-        self.loss = get_objective(state.model.objective)
-        mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
-        if sequence is not None and any(part.uses_reference for part in mechanisms):
-            raise ConfigError(
-                "sequence_loss: the attention of this model is conditioned on the reference in training, so "
-                "that the probability of a candidate would not be that of the model; remove the table "
-                "[sequence_loss] or use another attention mechanism"
-            )
+        self.losses = losses
+        self.unfreezing = UnfreezingSchedule(state.model, config.fine_tuning)
+        self.objective = get_objective(state.model.objective)
+        for term in losses:
+            term.check_model(state.model)
+        self.output_attentions = "source" if any(term.output_attentions for term in losses) else "nothing"
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
         self.replica: nn.Module = state.model
         if processes.world_size > 1:
+            mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
             find_unused = not all(part.trains_queries for part in mechanisms)
             self.replica = DistributedDataParallel(
                 state.model, gradient_as_bucket_view=True, find_unused_parameters=find_unused
@@ -191,11 +149,13 @@ class TrainStep:
         self.state.optimizer.zero_grad(set_to_none=True)
         if processes.device.type == "cpu" and step % RELEASE_MEMORY_EVERY == 0:
             release_unused_memory()
-        return StepStatistics(total, nll, norm, tokens, flops, seconds, stops > 0, learning_rate, applied)
+        return StepStatistics(
+            step, total, nll, norm, tokens, flops, seconds, stops > 0, learning_rate, applied
+        )
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
         """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""
-        processes, config = self.processes, self.config
+        processes, config, model = self.processes, self.config, self.state.model
         share = processes.shard(rows)
         # Every process must take part in the gradient exchange. A process without sentences computes the loss
         # of another process's sentence with the weight 0.
@@ -206,38 +166,24 @@ class TrainStep:
         with self._gradient_sync(last):
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
-                candidate_batch = None if self.sequence is None else self._add_candidates(moved, seed >> 1)
+                parts = [term.prepare_batch(model, moved, batch.rows, seed >> 1) for term in self.losses]
+                joint = join_rows(moved, parts)
                 outcome = self.replica(
-                    moved if candidate_batch is None else candidate_batch.batch,
+                    joint,
                     mean_log_probs=config.label_smoothing > 0,
-                    output_attentions="nothing" if self.guided is None else "source",
+                    output_attentions=self.output_attentions,
                 )
-            candidate_loss = 0.0
-            if candidate_batch is not None:
-                candidate_loss = candidate_batch.loss(outcome)
-                assert moved.target is not None
-                outcome = slice_outcome(outcome, slice(0, len(moved)), moved.target.tokens.shape[1])
-            if self.state.model.reward is not None and moved.target is not None:
-                outcome = add_advantage(outcome, moved.target, self.state.model.reward)
-            loss = self.loss(outcome, config.label_smoothing)
-            if self.guided is not None and moved.links is not None:
-                loss = Loss(loss.total + guided_alignment_loss(outcome, moved.links, self.guided), loss.nll)
-            if self.sequence is not None:
-                own = self.sequence.likelihood_weight
-                loss = Loss(own * loss.total + (1 - own) * candidate_loss, loss.nll)
-            del outcome
-            (loss.total * (scale * weight)).backward()
+            outcome, parts = split_outcome(outcome, joint, moved, parts)
+            if model.reward is not None and moved.target is not None:
+                outcome = add_advantage(outcome, moved.target, model.reward)
+            loss = self.objective(outcome, config.label_smoothing)
+            total = loss.total
+            for term, part in zip(self.losses, parts, strict=True):
+                total = term.add(total, moved, outcome, part)
+            del outcome, parts
+            (total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.
-        found = Loss(loss.total.detach() * weight, loss.nll * weight)
-        return found, weight * self.state.model.flops(
-            batch if candidate_batch is None else candidate_batch.batch
-        )
-
-    def _add_candidates(self, batch: Batch, seed: int) -> CandidateBatch:
-        """Return the batch with candidates for its sentences."""
-        assert self.sequence is not None
-        candidates = generate_candidates(self.state.model, batch, self.sequence, seed)
-        return CandidateBatch.from_candidates(batch, candidates, self.sequence)
+        return Loss(total.detach() * weight, loss.nll * weight), weight * model.flops(joint)
 
     def _gradient_sync(self, last: bool) -> AbstractContextManager[None]:
         """Return a context in which processes exchange gradients only in the last backward pass of a step."""

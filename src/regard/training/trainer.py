@@ -10,9 +10,8 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,18 +20,17 @@ from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
 from regard.training.evaluate import TrainingExamples, perplexity, validate
-from regard.training.fine_tuning import FineTuningConfig, parameter_groups
-from regard.training.guided_alignment import GuidedAlignmentConfig
+from regard.training.fine_tuning import parameter_groups
+from regard.training.losses.base import LossTerm
 from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.metrics_logger import MetricsLogger
 from regard.training.optimizer import build_optimizer, freeze_parameters
 from regard.training.progress import MetricSums, TrainingProgress
 from regard.training.progress_display import ProgressDisplay
-from regard.training.sequence_loss import SequenceLossConfig
+from regard.training.run_context import Callback, RunContext, StepStatistics
 from regard.training.signals import SignalHandler
-from regard.training.train_step import StepStatistics, TrainStep
+from regard.training.train_step import TrainStep
 from regard.training.weights import init_from, load_weights
 
 __all__ = ["Trainer", "TrainingResult"]
@@ -68,19 +66,10 @@ class Trainer:
         train: The training split.
         valid: The validation split.
         config: The options of training.
-        output_dir: The model directory; it exists, and the first process has locked it
-            (`regard.data.locking`).
-        seed: The random seed of the run.
-        processes: The processes of the run.
-        identity: Values that must not change when the run is resumed, by name, such as the checksum of the
-            data.
-        file_checksums: The checksums of the files that the weights depend on; see
-            `regard.training.resume.file_checksums`.
-        translation_metric: A function that returns the validation metric of the model's translations, if the
-            metric is not perplexity. The first process calls it.
-        guided: The options of guided alignment, if the batches of `train` have links.
-        sequence: The options of a sequence loss.
-        finetune: The options of fine-tuning pre-trained layers.
+        run: The model directory, the seed and the processes of the run.
+        losses: The loss terms in addition to the model's own objective, in the order of their application.
+            They have prepared the data.
+        callbacks: Callbacks of the first process.
     """
 
     def __init__(
@@ -89,43 +78,42 @@ class Trainer:
         train: TrainingExamples,
         valid: TrainingExamples,
         config: TrainingConfig,
-        *,
-        output_dir: Path,
-        seed: int = 0,
-        processes: ProcessGroup = SINGLE_PROCESS,
-        identity: dict[str, Any] | None = None,
-        file_checksums: Mapping[str, str] | None = None,
-        translation_metric: Callable[[TranslationModel], float] | None = None,
-        guided: GuidedAlignmentConfig | None = None,
-        sequence: SequenceLossConfig | None = None,
-        finetune: FineTuningConfig | None = None,
+        run: RunContext,
+        losses: Sequence[LossTerm] = (),
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Build the optimizer and the schedule.
 
         Raises:
             ConfigError: if options contradict each other or do not fit the model.
         """
-        self.train, self.valid, self.config, self.seed = train, valid, config, seed
-        self.output_dir, self.processes, self.translation_metric = output_dir, processes, translation_metric
+        self.train, self.valid, self.config = train, valid, config
+        self.seed, self.output_dir, self.processes = run.seed, run.output_dir, run.processes
+        self.translation_metric = run.translation_metric
+        self.callbacks = callbacks if run.processes.is_main else ()
         metric = config.validation.metric
-        if metric != "perplexity" and translation_metric is None:
+        if metric != "perplexity" and run.translation_metric is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs the argument `translation_metric`, which "
+                f"training.validation.metric = '{metric}' needs `RunContext.translation_metric`, which "
                 "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        groups = parameter_groups(model, finetune, trained)
+        groups = parameter_groups(model, config.fine_tuning, trained)
         self.state = TrainingState(
             model,
             build_optimizer(config.optimizer, groups),
             build_lr_scheduler(config.lr_scheduler),
             TrainingProgress(),
         )
-        self.checkpoints = CheckpointManager(output_dir, identity or {}, file_checksums)
-        self.train_step = TrainStep(self.state, train, config, processes, seed, guided, sequence, finetune)
+        identity: dict[str, Any] = {}
+        for term in losses:
+            # Several terms may name the same value.
+            identity |= {name: [*identity.get(name, ()), value] for name, value in term.identity().items()}
+        self.checkpoints = CheckpointManager(run.output_dir, {**identity, **run.identity}, run.file_checksums)
+        self.train_step = TrainStep(self.state, train, config, run.processes, run.seed, losses)
         self.metrics_logger: MetricsLogger | None = None
-        self.display = ProgressDisplay(processes.is_main)
+        self.display = ProgressDisplay(run.processes.is_main)
         self._last_time = time.monotonic()
         self._saved_at = 0.0
 
@@ -222,6 +210,8 @@ class Trainer:
                 progress.batches_in_epoch += len(chosen)
                 statistics = self.train_step(chosen, self._elapsed, interrupts.stop_requested)
                 self._count(statistics)
+                for callback in self.callbacks:
+                    callback.on_step(statistics)
                 self.display.advance(progress.completed_share(self.config, len(order)), progress.epoch)
                 reason = self._after_step(statistics, epoch_ended=progress.batches_in_epoch == len(order))
                 # `_after_step` resets the batch counter at the end of an epoch.
@@ -334,7 +324,9 @@ class Trainer:
         self._saved_at = self.state.progress.seconds
         if self.metrics_logger is not None:
             self.metrics_logger.sync()
-            self.checkpoints.save(self.state)
+            path = self.checkpoints.save(self.state)
+            for callback in self.callbacks:
+                callback.on_checkpoint(path)
         self._count_time()
 
     def _validate(self, epoch: int) -> float:
@@ -388,3 +380,5 @@ class Trainer:
             entry = {"kind": kind, "step": self.state.progress.step, "epoch": epoch, **entry}
             self.metrics_logger.log(entry)
             self.display.show_metrics(entry)
+            for callback in self.callbacks if kind == "validation" else ():
+                callback.on_validation(entry)

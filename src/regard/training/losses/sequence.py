@@ -8,40 +8,34 @@ BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the refer
 
 where G_t is R(y') (reward = terminal) or R(y') - R(y'_1..t-1), the gain from the tokens from t on (reward =
 shaped), and b_t is the mean of the other candidates' G_t. The total loss is m times the model's own objective
-plus 1 - m times the sequence loss.
+and the loss terms before this one, plus 1 - m times the sequence loss.
 
 Two approximations bias the gradient. Candidates from a beam are not samples. Candidates are generated in
 evaluation mode, without dropout and without sampling of hard attention, while log p is computed in training
 mode. The EOS token that ends a candidate at the maximum length is not sampled, so its log p is excluded.
 """
 
-import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch.nn import functional as F
 
+from regard.attention.base import Attention
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import EOS, PAD, UNK
+from regard.data.vocabulary import EOS, UNK
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.sampling import sample
+from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.types import Bool, Float, Tensor
+from regard.training.losses.base import LossTerm, TermBatch
+from regard.training.losses.registry import register_loss
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "Candidate",
-    "CandidateBatch",
-    "SequenceLossConfig",
-    "generate_candidates",
-    "sequence_loss",
-    "slice_outcome",
-]
+__all__ = ["Candidate", "SequenceLoss", "SequenceLossConfig", "generate_candidates", "sequence_loss"]
 
 MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
 """Maximum length of a candidate in tokens: MAX_LENGTH_RATIO times the source length plus this offset."""
@@ -51,7 +45,12 @@ MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
 class SequenceLossConfig:
     """A sequence-level loss on BLEU in addition to the model's own objective."""
 
-    kind: Literal["mrt", "reinforce"] = option(
+    kind: Literal["sequence"] = option(
+        default="sequence",
+        help="Sequence-level training with sentence BLEU (Wu et al., 2018), from the first step on. Set "
+        "training.init_from to start from a trained model.",
+    )
+    method: Literal["mrt", "reinforce"] = option(
         default="mrt", help="Sequence loss: minimum risk training (mrt) or REINFORCE (reinforce)."
     )
     candidates: Literal["sample", "beam"] = option(
@@ -72,18 +71,20 @@ class SequenceLossConfig:
     )
     likelihood_weight: float = option(
         default=0.3,
-        help="Weight m of the model's own objective; the sequence loss has the weight 1 - m.",
+        help="Weight m of the model's own objective and of the loss terms before this one; the sequence loss "
+        "has the weight 1 - m.",
         ge=0,
         le=1,
     )
 
     def __post_init__(self) -> None:
         """Reject options that contradict each other."""
-        if self.kind == "mrt" and self.reward == "shaped":
+        if self.method == "mrt" and self.reward == "shaped":
             raise ValueError(
-                "reward = 'shaped' needs kind = 'reinforce': minimum risk training scores whole translations"
+                "reward = 'shaped' needs method = 'reinforce': minimum risk training scores whole "
+                "translations"
             )
-        if self.kind == "mrt" and self.num_candidates < 2:
+        if self.method == "mrt" and self.num_candidates < 2:
             raise ValueError("minimum risk training compares candidates: num_candidates must be 2 or more")
 
 
@@ -129,58 +130,6 @@ def generate_candidates(
     return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 
 
-@dataclass(frozen=True)
-class CandidateBatch:
-    """A batch with additional rows for the candidates, so that one forward pass scores both.
-
-    Attributes:
-        batch: The B sentences with their references, followed by the N candidates, sentence by sentence.
-        reference: The reference of each candidate.
-        forced_eos: [N], whether the `EOS` of a candidate was forced.
-        config: The options of the sequence loss.
-    """
-
-    batch: Batch
-    reference: PaddedSequences
-    forced_eos: Bool[Tensor, "N"]
-    config: SequenceLossConfig
-
-    @classmethod
-    def from_candidates(
-        cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceLossConfig
-    ) -> "CandidateBatch":
-        """Append the candidates to a batch.
-
-        Args:
-            batch: The sentences with their references.
-            candidates: `config.num_candidates` candidates for each sentence.
-            config: The options of the sequence loss.
-        """
-        assert batch.target is not None
-        tokens, device = batch.target.tokens, batch.target.tokens.device
-        flat = PaddedSequences.pad([one.tokens for own in candidates for one in own]).to(device)
-        forced = torch.tensor([one.forced_eos for own in candidates for one in own], device=device)
-        owners = torch.arange(len(batch), device=device).repeat_interleave(config.num_candidates)
-        rows = torch.cat([torch.arange(len(batch), device=device), owners])
-        width = max(tokens.shape[1], flat.tokens.shape[1])
-        padded = [F.pad(one, (0, width - one.shape[1]), value=PAD) for one in (tokens, flat.tokens)]
-        target = PaddedSequences(torch.cat(padded), torch.cat([batch.target.lengths, flat.lengths]))
-        upper, lower = (None if x is None else x[rows] for x in (batch.upper_bounds, batch.lower_bounds))
-        source = PaddedSequences(batch.source.tokens[rows], batch.source.lengths[rows])
-        whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
-        return cls(whole, PaddedSequences(tokens[owners], batch.target.lengths[owners]), forced, config)
-
-    def loss(self, outcome: ForwardOutput) -> Float[Tensor, ""]:
-        """Return the loss of the candidates from the outcome of the whole batch."""
-        assert self.batch.target is not None
-        own = slice(len(self.batch) - len(self.reference), None)
-        target = self.batch.target
-        candidates = PaddedSequences(target.tokens[own], target.lengths[own])
-        return sequence_loss(
-            slice_outcome(outcome, own), candidates, self.reference, self.config, self.forced_eos
-        )
-
-
 def sequence_loss(
     outcome: ForwardOutput,
     candidates: PaddedSequences,
@@ -204,7 +153,7 @@ def sequence_loss(
     scores = torch.from_numpy(prefix_bleu(tokens, num_tokens, reference_tokens, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
     num_sentences = len(log_p) // config.num_candidates
-    if config.kind == "mrt":
+    if config.method == "mrt":
         own = candidates.tokens.view(num_sentences, config.num_candidates, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
         repeated = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
@@ -228,21 +177,46 @@ def sequence_loss(
     return -gained.sum() / config.num_candidates
 
 
-def slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = None) -> ForwardOutput:
-    """Return rows of an outcome, cut to the first time steps and without self-attention weights.
+@register_loss("sequence")
+class SequenceLoss(LossTerm):
+    """Adds candidates to each batch and combines their sequence loss with the loss so far."""
 
-    Args:
-        outcome: The result of teacher forcing.
-        rows: The rows to select.
-        num_steps: The number of time steps. Default: all.
-    """
-    found: dict[str, Any] = {"encoder_attentions": (), "decoder_attentions": ()}
-    for field in dataclasses.fields(outcome):
-        value = getattr(outcome, field.name)
-        if field.name in found or value is None:
-            continue
-        if isinstance(value, tuple):
-            found[field.name] = tuple(one[rows, :num_steps] for one in value)
-        else:
-            found[field.name] = value[rows, :num_steps]
-    return dataclasses.replace(outcome, **found)
+    def __init__(self, config: SequenceLossConfig) -> None:
+        """Store the options."""
+        super().__init__(config)
+
+    def check_model(self, model: TranslationModel) -> None:
+        """Reject models whose attention is conditioned on the reference in training."""
+        if any(part.uses_reference for part in model.modules() if isinstance(part, Attention)):
+            raise ConfigError(
+                "training.losses: sequence: the attention of this model is conditioned on the reference in "
+                "training, so that the probability of a candidate would not be that of the model; remove "
+                "this term or use another attention mechanism"
+            )
+
+    def prepare_batch(
+        self, model: TranslationModel, batch: Batch, rows: Int[Tensor, "B"], seed: int
+    ) -> TermBatch:
+        """Return the candidates of all sentences, sentence by sentence, and whether each `EOS` was forced."""
+        flat = [one for own in generate_candidates(model, batch, self.config, seed) for one in own]
+        device = batch.source.tokens.device
+        targets = PaddedSequences.pad([one.tokens for one in flat]).to(device)
+        forced_eos = torch.tensor([one.forced_eos for one in flat], device=device)
+        return TermBatch(batch.with_targets(self._owners(batch), targets), forced_eos)
+
+    def add(
+        self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
+    ) -> Float[Tensor, ""]:
+        """Return m times the loss so far plus 1 - m times the sequence loss."""
+        assert batch.target is not None and own.outcome is not None
+        assert own.rows is not None and own.rows.target is not None
+        owners = self._owners(batch)
+        references = PaddedSequences(batch.target.tokens[owners], batch.target.lengths[owners])
+        loss = sequence_loss(own.outcome, own.rows.target, references, self.config, own.values)
+        weight = self.config.likelihood_weight
+        return weight * total + (1 - weight) * loss
+
+    def _owners(self, batch: Batch) -> Int[Tensor, "N"]:
+        """Return the row of the sentence of each candidate."""
+        rows = torch.arange(len(batch), device=batch.source.tokens.device)
+        return rows.repeat_interleave(self.config.num_candidates)
