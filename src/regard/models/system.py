@@ -1,7 +1,7 @@
 """The interface of a system that a run trains: what `regard.experiment` requires of a registered model.
 
 Neural models (`regard.models.base.TranslationModel`) keep the defaults and are trained by
-`regard.training.trainer`. Other systems train themselves.
+`regard.training.trainer`. Other systems train themselves and load their own translators.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,13 @@ class TrainableSystem:
             and the sequence loss.
         checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
             are not compared before.
+        weights_name: Name of the file or directory, within the model directory, that stores what was trained.
     """
 
     is_neural: ClassVar[bool] = True
     has_attention: ClassVar[bool] = True
     checks_own_weights: ClassVar[bool] = False
+    weights_name: ClassVar[str] = "model.safetensors"
 
     @classmethod
     def build(cls, config: Any, text: "TextProcessor", model_dir: Path | None = None) -> "TranslationModel":
@@ -82,3 +84,17 @@ class TrainableSystem:
             A `regard.training.trainer.TrainingResult`.
         """
         raise NotImplementedError(f"{cls.__name__} is trained by regard.training.trainer")
+
+    @classmethod
+    def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> Any:
+        """Load the trained system as a translator with the search settings of its run.
+
+        Args:
+            run: The `regard.run_config.RunConfig` in the model directory.
+            model_dir: The model directory.
+            num_threads: The number of CPU threads of compiled code. 0 uses all processors.
+
+        Returns:
+            A `regard.decoding.base.BaseTranslator`.
+        """
+        raise NotImplementedError(f"{cls.__name__} is loaded by regard.experiment")
