@@ -113,7 +113,7 @@ def prepared(directory: Path) -> None:
     from regard.cli.quickstart import CONFIG
     from regard.config import read_config
     from regard.data.dataset import prepare_data
-    from regard.data.phrasebook import write_splits
+    from regard.phrasebook import write_splits
     from regard.run_config import RunConfig
 
     write_splits(directory / "corpus", PAIRS, seed=1)

@@ -1,12 +1,12 @@
 """The contract of attention mechanisms (`regard.attention.base`), tested for every registered mechanism."""
 
-from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
 
-from regard.attention import Memory, SoftAttentionConfig, build_attention
-from regard.attention.base import Attention, stack_steps
+from regard.attention import ScoredAttention, SoftAttentionConfig, build_attention
+from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.hard import HardAttentionConfig
@@ -17,9 +17,17 @@ from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.registry import ATTENTION
 from regard.attention.variational import VariationalAttentionConfig
+from regard.config import configclass
+from regard.testing import (
+    ATTENTION_LAWS,
+    check_attention,
+    example_memory,
+    example_queries,
+    read_step_by_step,
+)
 from toys import TwoContexts
 
-BATCH, STEPS, LENGTH, QUERY, WIDTH = 3, 4, 5, 6, 6
+QUERY = WIDTH = 6
 HEADED = [
     SoftAttentionConfig(),
     SoftAttentionConfig(normalizer="sparsemax", score_function="additive"),
@@ -72,9 +80,6 @@ CONFIGS = [
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)
 
-INF = float("inf")
-FERTILITY = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], [INF, 1.0, 1.0, 1.0, 1.0]])
-
 
 def build(config, seed: int = 1) -> Attention:
     """Return a mechanism in double precision with seeded random weights."""
@@ -88,149 +93,42 @@ def build(config, seed: int = 1) -> Attention:
     return made.eval() if isinstance(config, HardAttentionConfig) else made
 
 
-def memory() -> Memory:
-    states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
-    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
-    return Memory(states, mask, upper=FERTILITY)
-
-
-def random_queries() -> torch.Tensor:
-    return torch.randn(BATCH, STEPS, QUERY, dtype=torch.float64)
-
-
-def likelihood(contexts: torch.Tensor, t: int) -> torch.Tensor:
-    """Return log-likelihoods for time step `t`, given each context, as a decoder would."""
-    return torch.log_softmax(contexts.sum(-1) + t, dim=-1)
-
-
-def step_by_step(mechanism: Attention, memory: Memory, random_queries: torch.Tensor):
-    """Return the readings of all queries, computed one time step at a time."""
-    state = mechanism.start(memory)
-    readings = []
-    for t in range(random_queries.shape[1]):
-        readings.append(mechanism.read(random_queries[:, t], memory, state))
-        state = readings[-1].update(likelihood(readings[-1].contexts, t))
-    return stack_steps(readings, state)
-
-
-def tensors(reading):
-    # A masked context has a log-weight of -inf; exp makes the tensors comparable.
-    return reading.contexts, reading.log_weights.exp(), reading.weights, reading.log_policy, reading.penalty
-
-
 def test_every_registered_mechanism_is_tested() -> None:
     assert {type(config) for config in CONFIGS} - {str, tuple} == set(ATTENTION.config_classes())
 
 
+@pytest.mark.parametrize("law", ATTENTION_LAWS.values(), ids=lambda law: law.__name__)
 @every
-def test_shapes_follow_the_contract(config) -> None:
-    mechanism = build(config)
-    prepared = mechanism.prepare(memory())
-    state = mechanism.start(prepared)
-    assert state.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and state.context.shape == (
-        BATCH,
-        WIDTH,
-    )
-    reading = mechanism.read(random_queries()[:, 0], prepared, state)
-    count = reading.contexts.shape[1]
-    assert reading.contexts.shape == (BATCH, count, WIDTH)
-    assert reading.log_weights.shape == reading.log_policy.shape == (BATCH, count)
-    assert reading.weights.shape == (BATCH, mechanism.num_heads, LENGTH) and reading.penalty.shape == (BATCH,)
+def test_mechanism_follows_the_laws_of_the_interface(config, law) -> None:
+    law(build(config))
 
 
-@every
-def test_masked_positions_get_zero(config) -> None:
-    mechanism, unprepared = build(config), memory()
-    reading = step_by_step(mechanism, mechanism.prepare(unprepared), random_queries())
-    hidden = ~unprepared.mask[:, None, None].expand_as(reading.weights)
-    assert (reading.weights[hidden] == 0).all()
+@configclass
+class BrokenAttentionConfig:
+    kind: Literal["broken"] = "broken"
 
 
-@every
-def test_mechanism_without_update_has_one_context_and_keeps_it(config) -> None:
-    mechanism = build(config)
-    prepared = mechanism.prepare(memory())
-    reading = mechanism.read(random_queries()[:, 0], prepared, mechanism.start(prepared))
-    if not mechanism.observes_tokens:
-        assert reading.contexts.shape[1] == 1
-        torch.testing.assert_close(reading.update(torch.zeros(BATCH, 1)).context, reading.contexts[:, 0])
-        assert (reading.log_weights == 0).all()
+class BrokenAttention(ScoredAttention):
+    """A mechanism that attends to padding."""
+
+    def __init__(self, config: BrokenAttentionConfig, query_size: int, memory_size: int) -> None:
+        super().__init__(query_size, memory_size)
+
+    def normalize(self, scores, mask):
+        return scores.softmax(-1)
 
 
-@every
-def test_read_all_equals_single_steps_in_value_and_gradient(config) -> None:
-    mechanism, unprepared, queries = build(config), memory(), random_queries()
-    results = []
-    for run in (
-        lambda m: step_by_step(mechanism, m, queries),
-        lambda m: mechanism.read_all(queries, m, mechanism.start(m), likelihood),
-    ):
-        mechanism.zero_grad()
-        states = unprepared.states.clone().requires_grad_()
-        reading = run(mechanism.prepare(replace(unprepared, states=states)))
-        goal = torch.Generator().manual_seed(3)
-        loss = sum(
-            (t * torch.randn(t.shape, generator=goal, dtype=t.dtype)).sum() for t in tensors(reading)[:3]
-        )
-        if loss.requires_grad:
-            loss.backward()
-        results.append((*tensors(reading), states.grad, *(p.grad for p in mechanism.parameters())))
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(a, b)
-
-
-@every
-def test_batch_equals_single(config) -> None:
-    mechanism, unprepared, queries = build(config), memory(), random_queries()
-    together = step_by_step(mechanism, mechanism.prepare(unprepared), queries)
-    for i in range(BATCH):
-        length = int(unprepared.mask[i].sum())
-        alone = Memory(
-            unprepared.states[i : i + 1, :length],
-            unprepared.mask[i : i + 1, :length],
-            upper=FERTILITY[i : i + 1, :length],
-        )
-        reading = step_by_step(mechanism, mechanism.prepare(alone), queries[i : i + 1])
-        # In a batch, a short sentence has extra contexts with a log-weight of -inf, which are not compared.
-        read, own = (one.isfinite() for one in (together.log_weights[i], reading.log_weights[0]))
-        torch.testing.assert_close(together.log_weights[i][read], reading.log_weights[0][own])
-        torch.testing.assert_close(together.contexts[i][read], reading.contexts[0][own])
-        torch.testing.assert_close(together.weights[i : i + 1, ..., :length], reading.weights)
-
-
-@every
-def test_select_commutes_with_read(config) -> None:
-    mechanism, queries = build(config), random_queries()
-    prepared = mechanism.prepare(memory())
-    state = mechanism.read(queries[:, 0], prepared, mechanism.start(prepared)).state
-    order = torch.tensor([2, 0, 0, 1])
-    after = mechanism.read(queries[:, 1], prepared, state).select(order)
-    before = mechanism.read(queries[order, 1], prepared.select(order), state.select(order))
-    for a, b in zip(tensors(after), tensors(before), strict=True):
-        torch.testing.assert_close(a, b)
-    torch.testing.assert_close(after.state.context, before.state.context)
-
-
-@every
-def test_inference_mode_equals_training_mode(config) -> None:
-    mechanism, queries = build(config), random_queries()
-    order, again = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 3, 1, 1, 2])
-    rows, unprepared = order[again], memory()
-    prepared = mechanism.prepare(unprepared)
-    expected = mechanism.read(queries[rows, 0], prepared.select(rows), mechanism.start(prepared).select(rows))
-    mechanism = mechanism.float()
-    assert unprepared.upper is not None
-    single = Memory(unprepared.states.float(), unprepared.mask, upper=unprepared.upper.float())
-    with torch.inference_mode():
-        prepared = mechanism.prepare(single)
-        state = mechanism.start(prepared).select(order).select(again)
-        found = mechanism.read(queries[rows, 0].float(), prepared.select(order).select(again), state)
-    for a, b in zip(tensors(found), tensors(expected), strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
+def test_check_attention_names_the_law_that_a_mechanism_breaks(monkeypatch) -> None:
+    check_attention(SoftAttentionConfig())
+    ATTENTION.names()  # the built-in mechanisms are registered before the registry is copied
+    monkeypatch.setattr(ATTENTION, "_entries", dict(ATTENTION._entries))
+    ATTENTION.register("broken")(BrokenAttention)
+    with pytest.raises(AssertionError, match=r"kind='broken'.*masked positions get zero"):
+        check_attention(BrokenAttentionConfig())
 
 
 def test_select_of_memory_indexes_all_its_tensors() -> None:
-    whole = build(SoftAttentionConfig()).prepare(memory())
+    whole = build(SoftAttentionConfig()).prepare(example_memory())
     first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
     with torch.no_grad():
         found, index = whole.select(first).select(again), first[again]
@@ -244,10 +142,10 @@ def test_select_of_memory_indexes_all_its_tensors() -> None:
 
 @every
 def test_loaded_state_dict_gives_same_contexts(config) -> None:
-    mechanism, queries = build(config), random_queries()
+    mechanism, queries = build(config), example_queries()
     other = build(config, seed=9)
     other.load_state_dict(mechanism.state_dict())
-    unprepared = memory()
-    first = step_by_step(mechanism, mechanism.prepare(unprepared), queries)
-    second = step_by_step(other, other.prepare(unprepared), queries)
+    unprepared = example_memory()
+    first = read_step_by_step(mechanism, mechanism.prepare(unprepared), queries)
+    second = read_step_by_step(other, other.prepare(unprepared), queries)
     assert torch.equal(first.contexts, second.contexts)

@@ -12,31 +12,57 @@ from regard.version import __version__
 if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
+    from regard.attention.normalizers import register_normalizer
+    from regard.attention.registry import register_attention
+    from regard.attention.scorers import register_score_function
+    from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
+    from regard.data.tokenizers.registry import register_tokenizer
     from regard.decoding.translator import Translator
     from regard.experiment import load_model, train
+    from regard.metrics.registry import register_metric
+    from regard.models.registry import register_model
+    from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
 
 __all__ = [
     "RunConfig",
     "Translator",
     "__version__",
+    "configclass",
     "configure_threads",
     "evaluate",
     "load",
     "load_config",
     "load_model",
+    "load_plugins",
+    "option",
+    "register_attention",
+    "register_metric",
+    "register_model",
+    "register_normalizer",
+    "register_score_function",
+    "register_tokenizer",
     "train",
 ]
 
 _HOMES = {
     "RunConfig": "regard.run_config",
     "Translator": "regard.decoding.translator",
+    "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
+    "load_plugins": "regard.plugins",
+    "option": "regard.config",
+    "register_attention": "regard.attention.registry",
+    "register_metric": "regard.metrics.registry",
+    "register_model": "regard.models.registry",
+    "register_normalizer": "regard.attention.normalizers",
+    "register_score_function": "regard.attention.scorers",
+    "register_tokenizer": "regard.data.tokenizers.registry",
     "train": "regard.experiment",
 }
 

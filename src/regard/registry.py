@@ -61,11 +61,13 @@ class Entry(Generic[P]):
         part: The class or function.
         config: Its configuration class; None in a `NamedRegistry`.
         plugin: The plugin that registered it; None if it is built in.
+        source: The qualified name of the class or function that was registered.
     """
 
     part: P
     config: type[Any] | None
     plugin: str | None
+    source: str
 
 
 class NamedRegistry(Generic[P]):
@@ -91,23 +93,37 @@ class NamedRegistry(Generic[P]):
         """
 
         def decorate(part: Q) -> Q:
-            self._add(name, part, None)
+            self.add(name, part)
             return part
 
         return decorate
 
-    def _add(self, name: str, part: Any, config: type[Any] | None) -> None:
+    def add(self, name: str, part: Any, config: type[Any] | None = None, source: Any = None) -> None:
+        """Register a part under a name.
+
+        Args:
+            name: The name.
+            part: The part.
+            config: Its configuration class, if it has one.
+            source: The class or function that the part was made from. Default: the part.
+
+        Raises:
+            PluginError: if another part has this name.
+        """
+        source = part if source is None else source
         if not isinstance(name, str) or not name.isidentifier():
             raise PluginError(f"{self.noun} {name!r}: a name consists of letters, digits and underscores")
         old = self._entries.get(name)
         # A cell of a notebook that is run again defines the same class again.
-        if old is not None and _qualified_name(old.part) != _qualified_name(part):
+        qualified_name = f"{source.__module__}.{source.__qualname__}"
+        if old is not None and old.source != qualified_name:
             raise PluginError(
-                f"{self.noun} {name!r} is already registered by {_qualified_name(old.part)}: "
-                f"choose another name for {_qualified_name(part)}"
+                f"{self.noun} {name!r} is already registered by {old.source}: "
+                f"choose another name for {qualified_name}"
             )
-        self._entries[name] = Entry(part, config, plugins.origin(part))
-        if config is not None and (plugin := plugins.origin(part)) is not None:
+        plugin = plugins.origin(source)
+        self._entries[name] = Entry(part, config, plugin, qualified_name)
+        if config is not None and plugin is not None:
             _CONFIG_PLUGINS[config] = plugin
 
     def names(self) -> tuple[str, ...]:
@@ -192,7 +208,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
                     f"{self.noun} {name!r}: {_shown(chosen)} needs the field "
                     f'`kind: Literal["{name}"] = "{name}"`'
                 )
-            self._add(name, part, chosen)
+            self.add(name, part, chosen)
             return part
 
         return decorate
@@ -283,10 +299,6 @@ def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
 def _annotated_config(part: Any) -> Any:
     """Return the annotation of the parameter `config` of a part's `__init__`; None if there is none."""
     return typing.get_type_hints(part.__init__).get("config")
-
-
-def _qualified_name(part: Any) -> str:
-    return f"{part.__module__}.{getattr(part, '__qualname__', type(part).__qualname__)}"
 
 
 def _shown(config: Any) -> str:

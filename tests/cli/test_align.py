@@ -11,8 +11,8 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.links import parse_links
-from regard.data.phrasebook import generate_split
 from regard.errors import ConfigError, DataError, UsageError
+from regard.phrasebook import generate_split
 
 
 def run(*arguments, input=None):

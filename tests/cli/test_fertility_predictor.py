@@ -13,8 +13,8 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
-from regard.data.phrasebook import write_splits
 from regard.errors import TrainingDivergedError, UsageError
+from regard.phrasebook import write_splits
 from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 from regard.training.optimizer import AdamConfig
 

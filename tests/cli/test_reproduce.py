@@ -14,8 +14,8 @@ import pytest
 from test_translate import run
 
 from regard.data.locking import directory_lock
-from regard.data.phrasebook import write_splits
 from regard.errors import CheckpointError, UsageError
+from regard.phrasebook import write_splits
 from regard.reproduce.runner import JobsFailedError
 
 SMALL = [

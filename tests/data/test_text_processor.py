@@ -3,9 +3,14 @@
 import pytest
 
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizer_factory import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
-from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.sentencepiece import SentencePieceTokenizer, train_sentencepiece
+from regard.data.tokenizer_factory import load_tokenizer
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.data.tokenizers.sentencepiece import (
+    SentencePieceConfig,
+    SentencePieceTokenizer,
+    train_sentencepiece,
+)
+from regard.data.tokenizers.words import WordsConfig
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
 from regard.errors import DataError
 

@@ -17,20 +17,13 @@ from subword_nmt.learn_bpe import learn_bpe
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.text import TextSide
-from regard.data.tokenizer_factory import (
-    ActionsConfig,
-    BytePairConfig,
-    CharactersConfig,
-    InflectionConfig,
-    MosesConfig,
-    SentencePieceConfig,
-    WordsConfig,
-    create_tokenizers,
-    learn_bpe_tokenizers,
-    load_tokenizer,
-)
-from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
-from regard.data.tokenizers.sentencepiece import train_sentencepiece
+from regard.data.tokenizer_factory import create_tokenizers, learn_tokenizers, load_tokenizer
+from regard.data.tokenizers.actions import ActionsConfig
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.data.tokenizers.inflection import InflectionConfig
+from regard.data.tokenizers.moses import MosesConfig
+from regard.data.tokenizers.sentencepiece import SentencePieceConfig, train_sentencepiece
+from regard.data.tokenizers.words import CharactersConfig, WordsConfig
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import ConfigError, DataError
@@ -58,7 +51,7 @@ CONFIGS = {
 def learned(config, text=TEXT):
     start = create_tokenizers(config, config, (text, text))
     counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
-    return learn_bpe_tokenizers(start, (counts, counts))[0]
+    return learn_tokenizers(start, (counts, counts))[0]
 
 
 @pytest.fixture(scope="module", params=CONFIGS)

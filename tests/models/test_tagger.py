@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from regard.data.batch import collate
-from regard.data.phrasebook import generate_split
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.phrasebook import generate_split
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor

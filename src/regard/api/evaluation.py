@@ -16,25 +16,11 @@ from regard.api.arguments import as_list, as_texts
 from regard.data.links import Links, check_links
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
-from regard.metrics.counts import SentenceCounts
-from regard.metrics.coverage import DEFAULT_REPETITION, count_drops, count_text_repetitions
+from regard.metrics.registry import DEFAULT_REPETITION, METRICS, MetricInput
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
-from regard.metrics.transduction import TRANSDUCTION_METRICS, count_transduction
-from regard.metrics.translation import check_tokenizer, count_statistics
+from regard.metrics.translation import check_tokenizer
 
-__all__ = ["LABELS", "Evaluation", "MetricScore", "SystemComparison", "evaluate", "score_systems"]
-
-LABELS = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "ter": "TER",
-    "rep": "REP",
-    "drop": "DROP",
-    "meteor": "METEOR",
-    "accuracy": "accuracy %",
-    "edits": "edits",
-}
-"""Labels of the metrics in tables."""
+__all__ = ["Evaluation", "MetricScore", "SystemComparison", "evaluate", "score_systems"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ class MetricScore:
     """Score of a text by one metric.
 
     Attributes:
-        name: Name of the metric, a key of `LABELS`.
+        name: Name of the metric, as registered in `METRICS`.
         label: Label in tables.
         score: Score of the whole text, on the scale of the metric (mostly 0 to 100).
         low: Lower end of the 95 % interval.
@@ -129,7 +115,7 @@ class Evaluation(Mapping[str, MetricScore]):
     def __getattr__(self, name: str) -> float:
         """Return the score by a metric as a number."""
         # `scores` is read through __dict__, because it is missing while the object is being unpickled.
-        if name in LABELS and name in self.__dict__.get("scores", {}):
+        if name in self.__dict__.get("scores", {}):
             return self.scores[name].score
         known = ", ".join(self.__dict__.get("scores", {}))
         raise AttributeError(f"no {name!r} in this evaluation; available metrics: {known}")
@@ -215,8 +201,6 @@ def evaluate(
             )
     if resamples < 2:
         raise UsageError(f"resamples={resamples}: expected at least 2")
-    if len(truths) > 1 and {"rep", "drop"} & set(names):
-        raise UsageError(f"REP and DROP support only one set of references, {len(truths)} were given")
     check_tokenizer(tokenize)
     drops = _drop_links("drop" in names, links, other_links, other is not None, given, len(translations))
     scores = score_systems(
@@ -256,8 +240,19 @@ def score_systems(
     """
     found: dict[str, MetricScore] = {}
     num_sentences = len(systems[0])
+    # Both systems are counted in one call, because METEOR takes long to start.
+    data = MetricInput(
+        [line for lines in systems for line in lines],
+        [list(lines) * len(systems) for lines in references],
+        tokenize,
+        lowercase,
+        repetition,
+        drops,
+    )
     for name in names:
-        counts = _count(name, systems, references, tokenize, lowercase, drops, repetition)
+        metric = METRICS.get(name)
+        assert metric is not None, name  # the caller has checked the name
+        counts = metric.count(data)
         rows, other_rows = counts.rows[:num_sentences], counts.rows[num_sentences:]
         comparison = None
         if len(systems) == 1:
@@ -268,7 +263,7 @@ def score_systems(
             comparison = SystemComparison(paired.other, paired.difference, paired.p_value)
         found[name] = MetricScore(
             name,
-            LABELS[name],
+            metric.label,
             estimate.value,
             estimate.low,
             estimate.high,
@@ -279,40 +274,12 @@ def score_systems(
     return found
 
 
-def _count(
-    name: str,
-    systems: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    tokenize: str,
-    lowercase: bool,
-    drops: tuple[Sequence[Links], Sequence[Links]] | None,
-    repetition: tuple[int, float, float],
-) -> SentenceCounts:
-    """Return the counts of the sentences of one system, followed by those of the other.
-
-    Both are counted in one call because METEOR takes long to start.
-    """
-    outputs = [line for lines in systems for line in lines]
-    truths = [list(lines) * len(systems) for lines in references]
-    if name == "meteor":
-        from regard.metrics.meteor import count_meteor
-
-        return count_meteor(outputs, truths)
-    if name == "drop" and drops is not None:
-        return count_drops(*drops)
-    if name == "rep":
-        return count_text_repetitions(outputs, truths[0], tokenize, lowercase, repetition)
-    if name in TRANSDUCTION_METRICS:
-        return count_transduction(name, outputs, truths, lowercase)
-    return count_statistics(name, outputs, truths, tokenize, lowercase)
-
-
 def _metric_names(given: str | Iterable[str]) -> list[str]:
     listed = given.split(",") if isinstance(given, str) else as_list(given, "metrics")
     names = list(dict.fromkeys(str(name).strip().lower() for name in listed))
-    unknown = [name for name in names if name not in LABELS]
+    unknown = [name for name in names if METRICS.get(name) is None]
     if unknown or not names:
-        raise UsageError(f"metrics={given!r}: expected some of {', '.join(LABELS)}")
+        raise UsageError(f"metrics={given!r}: expected some of {', '.join(METRICS.names())}")
     return names
 
 

@@ -25,6 +25,7 @@ from regard.decoding.lines import InputLine
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
 from regard.errors import DataError, UsageError
+from regard.plugins import load_plugins
 
 __all__ = ["Model", "load"]
 
@@ -35,6 +36,7 @@ def load(
     precision: str = "float32",
     settings: Sequence[str] = (),
     tokenized: bool = False,
+    plugins: Sequence[str] = (),
     **search: Any,
 ) -> "Model":
     """Load a trained model, or several as an ensemble.
@@ -48,6 +50,7 @@ def load(
         settings: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
+        plugins: Plugins to import: Python packages or files (.py) that register parts of the model.
         search: Search settings by name, which override those of the model: `beam_size`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram_size`, `max_length_ratio`, `batch_size`...
             `regard config` lists all of them under `[generation]`. `layer`, `head` (or `heads`) and `shift`
@@ -59,6 +62,7 @@ def load(
             is unknown or not supported by the model.
         CheckpointError: if a directory is missing or damaged; names the file.
         ConfigError: if a setting is invalid; names it.
+        PluginError: if a plugin is missing or cannot be imported.
         DeviceError: if the device is not available, or does not support exact int8 matrix multiplication.
     """
     if not directories:
@@ -66,6 +70,7 @@ def load(
     for directory in directories:
         if not isinstance(directory, str | Path):
             raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
+    load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, settings)
     return Model(tuple(paths), translator.pretokenized() if tokenized else translator)

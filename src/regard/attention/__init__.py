@@ -2,6 +2,7 @@
 
 from regard.attention.base import Attention, AttentionStep, Memory, State
 from regard.attention.registry import AttentionConfig, build_attention, register_attention
+from regard.attention.scored import ScoredAttention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "AttentionConfig",
     "AttentionStep",
     "Memory",
+    "ScoredAttention",
     "SoftAttention",
     "SoftAttentionConfig",
     "State",

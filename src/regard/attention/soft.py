@@ -10,24 +10,22 @@ Blondel, 2017), a sparsemax that encourages equal weights of neighboring positio
 from functools import partial
 from typing import Annotated, Literal
 
-from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
-from regard.attention.expectation import expected_context
+from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
 from regard.attention.registry import register_attention
+from regard.attention.scored import ScoredAttention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
     SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
     DotScorer,
-    build_scorer,
 )
 from regard.config import configclass, option
 from regard.functional import fusedmax
-from regard.functional.masking import accumulation_dtype
 from regard.kernels.attention import fused_attention
 from regard.kernels.cached import source_attention, supports_attention
 from regard.layers.step_linear import StepLinear
-from regard.types import Float, Tensor
+from regard.types import Bool, Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
 
@@ -59,7 +57,7 @@ class SoftAttentionConfig:
 
 
 @register_attention("soft", SoftAttentionConfig)
-class SoftAttention(Attention):
+class SoftAttention(ScoredAttention):
     """Soft attention with a masked transformation of the scores.
 
     Args:
@@ -70,25 +68,19 @@ class SoftAttention(Attention):
 
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
         self.normalizer = (
             partial(fusedmax, strength=config.fusedmax_strength)
             if config.normalizer == "fusedmax"
             else get_normalizer(config.normalizer)
         )
-        self.memory_size = memory_size
-        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
 
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the keys and prepare the values."""
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
-
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
+    def normalize(
+        self, scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"]
+    ) -> Float[Tensor, "B T S"]:
+        """Transform the scores."""
+        return self.normalizer(scores, mask=mask)
 
     def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
@@ -112,20 +104,7 @@ class SoftAttention(Attention):
             query = query.to(keys.dtype)
             if supports_attention(query, keys, values):
                 return _single_context_step(*source_attention(query, keys, values, base.mask, rows))
-        return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))
-
-    def read_all(
-        self,
-        queries: Float[Tensor, "B T Q"],
-        memory: Memory,
-        state: State,
-        likelihood: Likelihood | None = None,
-    ) -> AttentionStep:
-        """Attend for all steps in parallel, as no state carries over between steps."""
-        assert memory.keys is not None
-        scores = self.scorer(queries, memory.keys)
-        scores = scores.to(accumulation_dtype(scores.dtype))
-        return expected_context(self.normalizer(scores, mask=memory.mask.unsqueeze(1)), memory)
+        return super().read(query, memory, state)
 
 
 def _single_context_step(context: Float[Tensor, "B D"], weights: Float[Tensor, "B S"]) -> AttentionStep:

@@ -173,12 +173,12 @@ def evaluate_command(
 
 
 def _metrics(text: str) -> list[str]:
-    from regard.api.evaluation import LABELS
+    from regard.metrics.registry import METRICS
 
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    if not names or not set(names) <= set(LABELS):
+    if not names or not all(METRICS.get(name) for name in names):
         raise UsageError(
-            f"--metrics {text!r}: expected one or more of {', '.join(LABELS)}, separated by commas"
+            f"--metrics {text!r}: expected one or more of {', '.join(METRICS.names())}, separated by commas"
         )
     return names
 
@@ -367,12 +367,12 @@ def _show(results: dict[str, Any]) -> None:
 
 def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
-    from regard.api.evaluation import LABELS
+    from regard.metrics.registry import METRICS
 
     rows = []
     for name in results.get("intervals", {}):
         row = {
-            "metric": LABELS[name],
+            "metric": metric.label if (metric := METRICS.get(name)) else name,
             "score": f"{results[name]:.2f}",
             "95 %": _interval(results["intervals"][name]),
         }

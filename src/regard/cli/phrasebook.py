@@ -36,7 +36,7 @@ def phrasebook(
 
     Example: regard phrasebook corpus --num-train 60000 --seed 7
     """
-    from regard.data.phrasebook import write_splits
+    from regard.phrasebook import write_splits
 
     files = write_splits(output_dir, {"train": num_train, "valid": num_valid, "test": num_test}, seed)
     counts = f"{num_train} training, {num_valid} validation and {num_test} test pairs"

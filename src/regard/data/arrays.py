@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
-from regard.data.tokenizer_factory import Tokenizer
+from regard.data.tokenizers.base import Tokenizer
 from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import EOS
 

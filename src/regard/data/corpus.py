@@ -20,12 +20,10 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
-from regard.data.tokenizer_factory import (
-    PretrainedTokenizerConfig,
-    TokenizerConfig,
-    WordsConfig,
-    check_joint_tokenizers,
-)
+from regard.data.tokenizer_factory import check_joint_tokenizers
+from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
+from regard.data.tokenizers.registry import TokenizerConfig
+from regard.data.tokenizers.words import WordsConfig
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 

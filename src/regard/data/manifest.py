@@ -18,15 +18,8 @@ from regard.config import to_dict
 from regard.data.checksums import checked_file
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import file_digest
-from regard.data.hf import tokenizer_files
 from regard.data.reading import InvalidJsonError, parse_json, read_json
-from regard.data.tokenizer_factory import (
-    BytePairConfig,
-    MosesConfig,
-    PretrainedTokenizerConfig,
-    SentencePieceConfig,
-    TokenizerConfig,
-)
+from regard.data.tokenizers.registry import TOKENIZERS
 from regard.errors import DataError
 
 __all__ = [
@@ -61,7 +54,9 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
         for name in ("source", "target", "tsv", "sampling_weight"):
             corpus.pop(name, None)
     libraries = {
-        name for side in (config.source_tokenizer, config.target_tokenizer) for name in _libraries(side)
+        name
+        for side in (config.source_tokenizer, config.target_tokenizer)
+        for name in TOKENIZERS.part_of(side).libraries
     }
     return {
         "format": MANIFEST_VERSION,
@@ -212,24 +207,9 @@ def _roles(config: DataConfig) -> list[tuple[str, str]]:
     return texts + [
         (f"{side}.{path.name}", str(path))
         for side, tokenizer in tokenizers
-        if isinstance(tokenizer, PretrainedTokenizerConfig)
-        for path in tokenizer_files(Path(tokenizer.path))
+        for path in TOKENIZERS.part_of(tokenizer).input_files(tokenizer)
     ]
 
 
 def _plain_corpora(settings: dict[str, Any]) -> list[dict[str, Any]]:
     return [*settings["train"], settings["valid"], *([settings["test"]] if "test" in settings else [])]
-
-
-def _libraries(tokenizer: TokenizerConfig) -> tuple[str, ...]:
-    match tokenizer:
-        case MosesConfig():
-            return ("sacremoses",)
-        case BytePairConfig():
-            return ("sacremoses", "subword-nmt")
-        case SentencePieceConfig():
-            return ("sentencepiece",)
-        case PretrainedTokenizerConfig():
-            return ("tokenizers", "transformers")
-        case _:
-            return ()

@@ -24,13 +24,8 @@ from regard.data.manifest import MANIFEST
 from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
 from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizer_factory import (
-    SentencePieceConfig,
-    Tokenizer,
-    create_tokenizers,
-    detect_text_format,
-    learn_bpe_tokenizers,
-)
+from regard.data.tokenizer_factory import create_tokenizers, detect_text_format, learn_tokenizers
+from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
 from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -123,9 +118,7 @@ class _Preprocessor:
         counts = tuple(
             count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
         )
-        tokenizers = learn_bpe_tokenizers(
-            tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1]))
-        )
+        tokenizers = learn_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
         segments = (
             SegmentedUnits.from_units(names[0], tokenizers[0]),
             SegmentedUnits.from_units(names[1], tokenizers[1]),
@@ -194,9 +187,9 @@ class _Preprocessor:
         return source, target
 
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
-        """Yield evenly spaced lines of the training text, from which SentencePiece is learned."""
+        """Yield evenly spaced lines of the training text, from which a tokenizer is trained."""
         tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
-        max_lines = tokenizer.max_training_lines if isinstance(tokenizer, SentencePieceConfig) else 0
+        max_lines = getattr(tokenizer, "max_training_lines", 0)
         total, max_lines = sum(pairs), min(max_lines, sum(pairs))
         number = 0
         for corpus in self.config.train:

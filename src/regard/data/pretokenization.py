@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.tokenizer_factory import Tokenizer
+from regard.data.tokenizers.base import Tokenizer
 from regard.data.whitespace import split_whitespace
 from regard.data.workers import ordered_map
 from regard.errors import DataError

@@ -29,8 +29,10 @@ from regard.data.fertility import (
 from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
 from regard.data.reading import InvalidJsonError, read_json
-from regard.data.tokenizer_factory import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
-from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.tokenizer_factory import load_tokenizer
+from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import TokenizerConfig
+from regard.data.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
@@ -231,8 +233,8 @@ class TextProcessor:
         if self.budget is not None and isinstance(self.budget.config, GuidedFertilityConfig):
             self.budget.save(directory / "source.fertility", self.source.vocabulary)
         content = _TextConfig(
-            source_tokenizer=_config_of(self.source.tokenizer),
-            target_tokenizer=_config_of(self.target.tokenizer),
+            source_tokenizer=self.source.tokenizer.config,
+            target_tokenizer=self.target.tokenizer.config,
             source_prefixes=self.source.source_prefixes,
             source_format=self.source.text_format,
             target_format=self.target.text_format,
@@ -272,9 +274,7 @@ class TextProcessor:
 
 def _files(directory: Path) -> list[str]:
     """Return the names of the existing files of `save`, except `text.json`."""
-    kinds = ("vocabulary", "bpe", "sentencepiece", "pretrained", "fertility")
-    names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
-    return [name for name in names if (directory / name).exists()]
+    return sorted(path.name for side in ("source", "target") for path in directory.glob(f"{side}.*"))
 
 
 def _budget(config: FertilityConfig | None, directory: Path, vocabulary: Vocabulary) -> Budget | None:
@@ -285,7 +285,3 @@ def _budget(config: FertilityConfig | None, directory: Path, vocabulary: Vocabul
     if isinstance(config, PredictedFertilityConfig):
         return Budget(config)
     return Budget.load(directory / "source.fertility", config, vocabulary)
-
-
-def _config_of(tokenizer: Tokenizer) -> TokenizerConfig:
-    return tokenizer.config  # type: ignore[attr-defined]

@@ -1,53 +1,20 @@
-"""Training and loading of all tokenizer types that a configuration can select."""
+"""Training and loading of the tokenizers of both sides of a corpus."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
 
-from regard.config import TaggedUnion
 from regard.data.punctuation import TextFormat, TextFormatDetector
-from regard.data.tokenizers.actions import ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
-from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
-from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.data.tokenizers.sentencepiece import (
-    SentencePieceConfig,
-    SentencePieceTokenizer,
-    train_sentencepiece,
-)
-from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
+from regard.data.tokenizers.registry import TOKENIZERS, TokenizerConfig
 
 __all__ = [
-    "ActionsConfig",
-    "BytePairConfig",
-    "CharactersConfig",
-    "InflectionConfig",
-    "MosesConfig",
-    "PretrainedTokenizerConfig",
-    "SentencePieceConfig",
-    "Tokenizer",
-    "TokenizerConfig",
-    "WordsConfig",
     "check_joint_tokenizers",
     "create_tokenizers",
     "detect_text_format",
-    "learn_bpe_tokenizers",
+    "learn_tokenizers",
     "load_tokenizer",
-]
-
-TokenizerConfig = Annotated[
-    WordsConfig
-    | MosesConfig
-    | BytePairConfig
-    | SentencePieceConfig
-    | CharactersConfig
-    | InflectionConfig
-    | ActionsConfig
-    | PretrainedTokenizerConfig,
-    TaggedUnion("words"),
 ]
 
 
@@ -62,46 +29,24 @@ def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Token
     Raises:
         DataError: if a file is missing or invalid.
     """
-    match config:
-        case WordsConfig():
-            return WordsTokenizer(config)
-        case CharactersConfig():
-            return CharactersTokenizer(config)
-        case InflectionConfig():
-            return InflectionTokenizer(config)
-        case ActionsConfig():
-            return ActionsTokenizer(config)
-        case MosesConfig():
-            return MosesTokenizer(config)
-        case BytePairConfig():
-            return BytePairTokenizer.load(config, directory, side)
-        case SentencePieceConfig():
-            return SentencePieceTokenizer.load(config, directory, side)
-        case PretrainedTokenizerConfig():
-            return PretrainedTokenizer.load(config, directory, side)
+    return TOKENIZERS.part_of(config).load(config, directory, side)
 
 
 def detect_text_format(
     counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]
 ) -> TextFormat:
-    """Return the format of the training text of one side.
+    """Return the format of the training text of one side; see `Tokenizer.detect_format`.
 
     Args:
         counter: The punctuation counts of the text.
-        config: The tokenizer. If it separates punctuation itself, the text counts as plain.
+        config: The configuration of the tokenizer.
         files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
     """
     names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
     extensions = {name.suffix.removeprefix(".") for name in names}
     extension = extensions.pop() if len(extensions) == 1 else ""
     language = extension if re.fullmatch("[a-z]{2}", extension) else None
-    match config:
-        case WordsConfig() | CharactersConfig() | SentencePieceConfig() | BytePairConfig(tokenized=True):
-            return counter.detect(language)
-        case MosesConfig() | BytePairConfig():
-            return TextFormat(language=config.language)
-        case _:
-            return TextFormat(language=language)
+    return TOKENIZERS.part_of(config).detect_format(config, counter, language)
 
 
 def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:
@@ -122,53 +67,34 @@ def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> 
 def create_tokenizers(
     source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return tokenizers that can `pretokenize`; SentencePiece models are trained on raw text here.
+    """Return tokenizers that can `pretokenize`, trained on raw text if they need it.
 
     Args:
         source: Configuration of the source tokenizer.
         target: Configuration of the target tokenizer.
         texts: The training lines of each side, which are consumed only if needed.
     """
-    if isinstance(source, SentencePieceConfig) and isinstance(target, SentencePieceConfig) and source.joint:
-        model = train_sentencepiece((line for text in texts for line in text), source)
-        return SentencePieceTokenizer(source, model), SentencePieceTokenizer(target, model)
-    return _start(source, texts[0], "source"), _start(target, texts[1], "target")
+    if getattr(source, "joint", False):
+        first = TOKENIZERS.part_of(source).create(source, chain.from_iterable(texts), "source")
+        return first, first.with_config(target)
+    return (
+        TOKENIZERS.part_of(source).create(source, texts[0], "source"),
+        TOKENIZERS.part_of(target).create(target, texts[1], "target"),
+    )
 
 
-def _start(config: TokenizerConfig, text: Iterable[str], side: str) -> Tokenizer:
-    match config:
-        case SentencePieceConfig():
-            return SentencePieceTokenizer(config, train_sentencepiece(text, config))
-        case BytePairConfig():
-            return BytePairTokenizer(config, learn_merges({}, 0))  # trained later, by `learn_bpe_tokenizers`
-        case PretrainedTokenizerConfig():
-            return PretrainedTokenizer.from_directory(config, side)
-        case _:
-            return load_tokenizer(config, Path(), side)
-
-
-def learn_bpe_tokenizers(
+def learn_tokenizers(
     tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return tokenizers that can also `segment`; byte pair encoding is learned from unit counts here.
+    """Return tokenizers that can also `segment`, trained on unit counts if they need it.
 
     Args:
         tokenizers: The source and the target tokenizer of `create_tokenizers`.
         counts: The frequency of each unit in the training text of each side.
     """
     source, target = tokenizers
-    if (
-        isinstance(source, BytePairTokenizer)
-        and isinstance(target, BytePairTokenizer)
-        and source.config.joint
-    ):
+    if getattr(source.config, "joint", False):
         units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
-        codes = learn_merges(units, source.config.num_merges)
-        return BytePairTokenizer(source.config, codes), BytePairTokenizer(target.config, codes)
-    return _finish(source, counts[0]), _finish(target, counts[1])
-
-
-def _finish(tokenizer: Tokenizer, counts: Mapping[str, int]) -> Tokenizer:
-    if isinstance(tokenizer, BytePairTokenizer):
-        return BytePairTokenizer(tokenizer.config, learn_merges(counts, tokenizer.config.num_merges))
-    return tokenizer
+        learned = source.learn(units)
+        return learned, learned.with_config(target.config)
+    return source.learn(counts[0]), target.learn(counts[1])

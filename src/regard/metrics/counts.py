@@ -45,6 +45,21 @@ class SentenceCounts:
     rows: Float[np.ndarray, "n k"]
     aggregate: Aggregate
 
+    @classmethod
+    def ratio(
+        cls, name: str, rows: Sequence[tuple[float, float]], scale: float = 1.0, signature: str = ""
+    ) -> "SentenceCounts":
+        """Return the counts of a metric that is `scale` * sum of a / sum of b.
+
+        Args:
+            name: Label of the metric.
+            rows: (a, b) of each sentence. With b = 1, the score is the mean of a.
+            scale: Factor of the score, such as 100 for percentages.
+            signature: Settings and version of the metric.
+        """
+        counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
+        return cls(name, signature, counts, lambda summed: scale * summed[:, 0] / np.maximum(summed[:, 1], 1))
+
     def corpus_score(self) -> CorpusScore:
         """Return the score of the whole corpus."""
         summed = self.rows.sum(axis=0, keepdims=True)

@@ -22,6 +22,7 @@ from jaxtyping import Float
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
+from regard.metrics.registry import DEFAULT_REPETITION, MetricInput, register_metric
 from regard.metrics.translation import split_words
 
 __all__ = [
@@ -37,9 +38,6 @@ __all__ = [
     "repeated_ngrams",
     "repetition_sigma",
 ]
-
-DEFAULT_REPETITION = (2, 1.0, 2.0)
-"""Values of n, lambda1 and lambda2 in Malaviya et al. (2018)."""
 
 
 def rep(
@@ -176,6 +174,29 @@ def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links])
         for expected, generated in zip(reference_links, output_links, strict=True)
     ]
     return SentenceCounts("DROP", "", np.array(rows, dtype=np.float64), percentage)
+
+
+@register_metric("rep", label="REP", higher_is_better=False)
+def _rep(data: MetricInput) -> SentenceCounts:
+    _check_single_reference(data)
+    return count_text_repetitions(
+        data.outputs, data.references[0], data.tokenize, data.lowercase, data.repetition
+    )
+
+
+@register_metric("drop", label="DROP", higher_is_better=False)
+def _drop(data: MetricInput) -> SentenceCounts:
+    if data.links is None:
+        raise UsageError("the metric drop needs word links of the source with each reference and output")
+    _check_single_reference(data)
+    return count_drops(*data.links)
+
+
+def _check_single_reference(data: MetricInput) -> None:
+    if len(data.references) > 1:
+        raise UsageError(
+            f"REP and DROP support only one set of references, {len(data.references)} were given"
+        )
 
 
 def _doubles(words: Sequence[str]) -> Counter[str]:

@@ -27,6 +27,7 @@ from regard.data.files import file_digest
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
+from regard.metrics.registry import MetricInput, register_metric
 
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "meteor_from_counts"]
 
@@ -90,6 +91,11 @@ def count_meteor(
     norm = "yes" if normalize else "no"
     signature = f"nrefs:{len(references)}|lang:{language}|norm:{norm}|task:rank|version:1.5"
     return SentenceCounts("METEOR", signature, rows, meteor_from_counts)
+
+
+@register_metric("meteor", label="METEOR")
+def _meteor(data: MetricInput) -> SentenceCounts:
+    return count_meteor(data.outputs, data.references)
 
 
 def find_java() -> str:

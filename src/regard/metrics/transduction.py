@@ -15,6 +15,7 @@ from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
 from regard.metrics.coverage import percentage
+from regard.metrics.registry import MetricInput, register_metric
 
 __all__ = ["TRANSDUCTION_METRICS", "accuracy", "count_transduction", "edit_distance", "edits", "mean_edits"]
 
@@ -73,6 +74,16 @@ def count_transduction(
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
     aggregate = mean_edits if name == "edits" else percentage
     return SentenceCounts(name, signature, np.array(rows, dtype=np.float64), aggregate)
+
+
+@register_metric("accuracy", label="accuracy %")
+def _accuracy(data: MetricInput) -> SentenceCounts:
+    return count_transduction("accuracy", data.outputs, data.references, data.lowercase)
+
+
+@register_metric("edits", label="edits", higher_is_better=False)
+def _edits(data: MetricInput) -> SentenceCounts:
+    return count_transduction("edits", data.outputs, data.references, data.lowercase)
 
 
 def edit_distance(first: str, second: str) -> int:

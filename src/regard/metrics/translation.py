@@ -16,6 +16,7 @@ from sacrebleu.metrics.ter import TER
 
 from regard.errors import UsageError
 from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
+from regard.metrics.registry import MetricInput, register_metric
 from regard.metrics.significance import Aggregate
 
 __all__ = [
@@ -131,6 +132,21 @@ def count_statistics(
     rows = np.array(counts, dtype=np.float64)  # (n, k)
     name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
     return SentenceCounts(name, str(scorer.get_signature()), rows, _aggregate(scorer))
+
+
+@register_metric("bleu", label="BLEU")
+def _count_bleu(data: MetricInput) -> SentenceCounts:
+    return count_statistics("bleu", data.outputs, data.references, data.tokenize, data.lowercase)
+
+
+@register_metric("chrf", label="chrF2")
+def _count_chrf(data: MetricInput) -> SentenceCounts:
+    return count_statistics("chrf", data.outputs, data.references, lowercase=data.lowercase)
+
+
+@register_metric("ter", label="TER", higher_is_better=False)
+def _count_ter(data: MetricInput) -> SentenceCounts:
+    return count_statistics("ter", data.outputs, data.references)
 
 
 def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:

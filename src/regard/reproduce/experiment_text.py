@@ -24,7 +24,8 @@ from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.directories import atomic_directory
 from regard.data.files import file_digest, write_atomic
 from regard.data.reading import read_json
-from regard.data.tokenizer_factory import MosesConfig, create_tokenizers
+from regard.data.tokenizer_factory import create_tokenizers
+from regard.data.tokenizers.moses import MosesConfig
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized

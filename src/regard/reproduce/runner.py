@@ -18,7 +18,7 @@ from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import CorpusConfig
 from regard.data.dataset import prepare_data
 from regard.data.partial import remove_leftovers
-from regard.data.tokenizer_factory import ActionsConfig
+from regard.data.tokenizers.actions import ActionsConfig
 from regard.errors import RegardError
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import TableJob

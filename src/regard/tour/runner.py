@@ -23,7 +23,6 @@ from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
 from regard.data.files import write_atomic
 from regard.data.partial import remove_leftovers
-from regard.data.phrasebook import write_splits
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.base import BaseTranslator
@@ -31,6 +30,7 @@ from regard.decoding.lines import enumerate_lines
 from regard.errors import DataError
 from regard.experiment import train
 from regard.models.registry import MODELS
+from regard.phrasebook import write_splits
 from regard.run_config import RunConfig
 from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics

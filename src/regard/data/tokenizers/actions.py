@@ -6,11 +6,12 @@ Decoding removes the steps, so that translations are plain text.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer
 
 __all__ = ["STEP", "ActionsConfig", "ActionsTokenizer"]
@@ -28,6 +29,7 @@ class ActionsConfig:
     )
 
 
+@register_tokenizer("actions", ActionsConfig)
 class ActionsTokenizer(Tokenizer):
     """A character tokenizer in which the arrow `→` is a step; the step always has the same id."""
 
@@ -37,6 +39,13 @@ class ActionsTokenizer(Tokenizer):
         """Store the configuration."""
         self.config = config
         self._characters = CharactersTokenizer(CharactersConfig())
+
+    @classmethod
+    def detect_format(
+        cls, config: ActionsConfig, detector: TextFormatDetector, language: str | None
+    ) -> TextFormat:
+        """Return the format; actions have no punctuation to separate."""
+        return TextFormat(language=language)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the actions of a line."""
@@ -53,6 +62,3 @@ class ActionsTokenizer(Tokenizer):
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word starts at every space, and steps are part of a word."""
         return self._characters.word_ids(tokens)
-
-    def save(self, directory: Path, side: str) -> None:
-        """Write no files: there are no learned parameters."""

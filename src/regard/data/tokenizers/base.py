@@ -6,8 +6,11 @@ of a corpus only once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from regard.data.punctuation import TextFormat, TextFormatDetector
 
 __all__ = ["Tokenizer"]
 
@@ -28,6 +31,8 @@ class Tokenizer(ABC):
         tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in
             alignments and attention maps.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
+        libraries: Python packages that determine the tokens; their versions are recorded with the data.
+        config: The configuration.
     """
 
     inventory: frozenset[str] | None = None
@@ -36,6 +41,63 @@ class Tokenizer(ABC):
     special_tokens: tuple[str, ...] = ()
     tokens_are_words: bool = False
     subword: bool = False
+    libraries: ClassVar[tuple[str, ...]] = ()
+    config: Any
+
+    def __init__(self, config: Any) -> None:
+        """Store the configuration."""
+        self.config = config
+
+    @classmethod
+    def create(cls, config: Any, text: Iterable[str], side: str) -> Self:
+        """Create a tokenizer that can `pretokenize`; a tokenizer that is trained on raw text is trained here.
+
+        Args:
+            config: The configuration. If it has an option `max_training_lines`, `text` consists of
+                that many evenly spaced lines of the training text, otherwise it is empty.
+            text: Lines of the training text.
+            side: `source` or `target`.
+        """
+        return cls(config)
+
+    def learn(self, counts: Mapping[str, int]) -> "Tokenizer":
+        """Return a tokenizer that can also `segment`, trained on the frequencies of the units of the text."""
+        return self
+
+    def with_config(self, config: Any) -> "Tokenizer":
+        """Return a tokenizer with the same learned parameters and another configuration.
+
+        A joint tokenizer (option `joint`) is trained on both sides, whose languages may differ.
+        """
+        return type(self)(config)
+
+    @classmethod
+    def load(cls, config: Any, directory: Path, side: str) -> "Tokenizer":
+        """Load a tokenizer that was written by `save`.
+
+        Raises:
+            DataError: if a file is missing or invalid.
+        """
+        return cls(config)
+
+    @classmethod
+    def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
+        """Return the format of the training text, by which input is converted before it is tokenized.
+
+        A tokenizer that separates punctuation itself returns `TextFormat(language=language)`: its text counts
+        as plain.
+
+        Args:
+            config: The configuration.
+            detector: The punctuation counts of the text.
+            language: The two-letter code in the names of the text files, if there is one.
+        """
+        return detector.detect(language)
+
+    @classmethod
+    def input_files(cls, config: Any) -> Sequence[Path]:
+        """Return the files of a pre-trained tokenizer, whose content determines the prepared data."""
+        return ()
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:
@@ -79,9 +141,8 @@ class Tokenizer(ABC):
         """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
         return list(range(len(tokens)))
 
-    @abstractmethod
-    def save(self, directory: Path, side: str) -> None:
-        """Write the learned parameters, if there are any, to a file in `directory` that starts with `side`.
+    def save(self, directory: Path, side: str) -> None:  # noqa: B027  most tokenizers have nothing to write
+        """Write the learned parameters, if there are any, to files `SIDE.*` in `directory`.
 
         Raises:
             DataError: if the file cannot be written.

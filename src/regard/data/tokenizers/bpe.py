@@ -6,15 +6,17 @@ together. A token that does not end its word is marked with `@@`: `low@@ est`.
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -83,9 +85,11 @@ def learn_merges(counts: Mapping[str, int], num_merges: int) -> str:
     return codes.getvalue()
 
 
+@register_tokenizer("bpe", BytePairConfig)
 class BytePairTokenizer(Tokenizer):
     """A tokenizer that applies byte pair encoding to Moses tokens or to white space separated words."""
 
+    libraries = ("sacremoses", "subword-nmt")
     subword = True
 
     def __init__(self, config: BytePairConfig, codes: str) -> None:
@@ -106,6 +110,26 @@ class BytePairTokenizer(Tokenizer):
     def __reduce__(self) -> tuple[type["BytePairTokenizer"], tuple[BytePairConfig, str]]:
         """Pickle the configuration and the merges, without the cache."""
         return BytePairTokenizer, (self.config, self.codes)
+
+    @classmethod
+    def create(cls, config: BytePairConfig, text: Iterable[str], side: str) -> Self:
+        """Create a tokenizer without merges; `learn` trains it."""
+        return cls(config, learn_merges({}, 0))
+
+    def learn(self, counts: Mapping[str, int]) -> "BytePairTokenizer":
+        """Learn the merges."""
+        return BytePairTokenizer(self.config, learn_merges(counts, self.config.num_merges))
+
+    def with_config(self, config: BytePairConfig) -> "BytePairTokenizer":
+        """Return a tokenizer with the same merges; see `Tokenizer.with_config`."""
+        return BytePairTokenizer(config, self.codes)
+
+    @classmethod
+    def detect_format(
+        cls, config: BytePairConfig, detector: TextFormatDetector, language: str | None
+    ) -> TextFormat:
+        """Return the format; the Moses tokenizer separates punctuation, unless the text is tokenized."""
+        return detector.detect(language) if config.tokenized else TextFormat(language=config.language)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the words of a line."""

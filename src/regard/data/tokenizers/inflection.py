@@ -7,11 +7,12 @@ are separated by `,`, `;` or spaces: `case=nominative,number=plural` (Durrett & 
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer
 
 __all__ = ["InflectionConfig", "InflectionTokenizer"]
@@ -32,6 +33,7 @@ class InflectionConfig:
     )
 
 
+@register_tokenizer("inflection", InflectionConfig)
 class InflectionTokenizer(Tokenizer):
     """A tokenizer for inflection tables: characters before the tab, features after it.
 
@@ -45,6 +47,13 @@ class InflectionTokenizer(Tokenizer):
         """Store the configuration."""
         self.config = config
         self._lemma = CharactersTokenizer(CharactersConfig())
+
+    @classmethod
+    def detect_format(
+        cls, config: InflectionConfig, detector: TextFormatDetector, language: str | None
+    ) -> TextFormat:
+        """Return the format; lemmas and features have no punctuation to separate."""
+        return TextFormat(language=language)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the characters of the lemma and the features."""
@@ -72,6 +81,3 @@ class InflectionTokenizer(Tokenizer):
         if not features:
             return lemma
         return f"{lemma}\t{';'.join(feature.removeprefix(FEATURE_PREFIX) for feature in features)}"
-
-    def save(self, directory: Path, side: str) -> None:
-        """Write no files: there are no learned parameters."""

@@ -12,11 +12,12 @@ rejected: Moses splits text at spaces, so that a whole clause would become one t
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 
 __all__ = ["MosesConfig", "MosesTokenizer", "check_language"]
 
@@ -66,8 +67,11 @@ class MosesConfig:
         check_language(self.language)
 
 
+@register_tokenizer("moses", MosesConfig)
 class MosesTokenizer(Tokenizer):
     """The Moses tokenizer and detokenizer; detokenization does not always restore the original text."""
+
+    libraries = ("sacremoses",)
 
     def __init__(self, config: MosesConfig) -> None:
         """Create the tokenizer and the detokenizer of the library."""
@@ -85,6 +89,13 @@ class MosesTokenizer(Tokenizer):
         """Pickle the configuration only, since the compiled patterns are slow to pickle."""
         return MosesTokenizer, (self.config,)
 
+    @classmethod
+    def detect_format(
+        cls, config: MosesConfig, detector: TextFormatDetector, language: str | None
+    ) -> TextFormat:
+        """Return the format; the tokenizer separates punctuation itself."""
+        return TextFormat(language=config.language)
+
     def pretokenize(self, line: str) -> list[str]:
         """Return the Moses tokens of a line."""
         tokens = self._tokenizer.tokenize(line, escape=False)
@@ -94,9 +105,6 @@ class MosesTokenizer(Tokenizer):
         """Return the detokenized text."""
         kinds = (_QUOTES,) if self.config.language == "fr" else (_QUOTES, _GUILLEMETS)
         return self._detokenizer.detokenize(_attach(tokens, kinds), unescape=False)
-
-    def save(self, directory: Path, side: str) -> None:
-        """Write no files: there are no learned parameters."""
 
 
 def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:

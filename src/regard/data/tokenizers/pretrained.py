@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.hf import load_hf_tokenizer, pack_tokenizer, unpack_tokenizer
+from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
+from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 
@@ -47,6 +49,7 @@ class PretrainedTokenizerConfig:
     )
 
 
+@register_tokenizer("pretrained", PretrainedTokenizerConfig)
 class PretrainedTokenizer(Tokenizer):
     """A pre-trained Hugging Face tokenizer.
 
@@ -67,6 +70,7 @@ class PretrainedTokenizer(Tokenizer):
         UsageError: if the library is not installed, or the tokenizer does not support the language.
     """
 
+    libraries = ("tokenizers", "transformers")
     subword = True
 
     def __init__(
@@ -162,6 +166,23 @@ class PretrainedTokenizer(Tokenizer):
             "tokens"
         )
 
+    @classmethod
+    def detect_format(
+        cls, config: PretrainedTokenizerConfig, detector: TextFormatDetector, language: str | None
+    ) -> TextFormat:
+        """Return the format; the tokenizer takes plain text."""
+        return TextFormat(language=language)
+
+    @classmethod
+    def create(cls, config: PretrainedTokenizerConfig, text: Iterable[str], side: str) -> Self:
+        """Load the tokenizer of a Hugging Face directory; see `from_directory`."""
+        return cls.from_directory(config, side)
+
+    @classmethod
+    def input_files(cls, config: PretrainedTokenizerConfig) -> Sequence[Path]:
+        """Return the files of the tokenizer."""
+        return tokenizer_files(Path(config.path))
+
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a line, without the special tokens around it."""
         line = " ".join(line.split())
@@ -202,7 +223,7 @@ class PretrainedTokenizer(Tokenizer):
         return cls(config, read_bytes(path), side, str(path))
 
     @classmethod
-    def from_directory(cls, config: PretrainedTokenizerConfig, side: str) -> "PretrainedTokenizer":
+    def from_directory(cls, config: PretrainedTokenizerConfig, side: str) -> Self:
         """Load the tokenizer of a Hugging Face directory.
 
         Raises:

@@ -13,13 +13,14 @@ import io
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import sentencepiece
 
 from regard.config import configclass, option
 from regard.data.files import read_bytes, write_atomic
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.errors import DataError
 
@@ -139,12 +140,14 @@ def _reason(message: str) -> str:
     return message.rpartition("] ")[2].strip() or message
 
 
+@register_tokenizer("sentencepiece", SentencePieceConfig)
 class SentencePieceTokenizer(Tokenizer):
     """A tokenizer with a trained SentencePiece model; a token that starts a word begins with U+2581.
 
     Without `byte_fallback`, a character outside the model is a token by itself, so that it can be copied.
     """
 
+    libraries = ("sentencepiece",)
     subword = True
 
     def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
@@ -164,6 +167,15 @@ class SentencePieceTokenizer(Tokenizer):
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
         """Pickle the configuration and the model file."""
         return SentencePieceTokenizer, (self.config, self.model)
+
+    @classmethod
+    def create(cls, config: SentencePieceConfig, text: Iterable[str], side: str) -> Self:
+        """Train a model."""
+        return cls(config, train_sentencepiece(text, config))
+
+    def with_config(self, config: SentencePieceConfig) -> "SentencePieceTokenizer":
+        """Return a tokenizer with the same model; see `Tokenizer.with_config`."""
+        return SentencePieceTokenizer(config, self.model)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""

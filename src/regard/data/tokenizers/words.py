@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
 from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 
 __all__ = ["SPACE_MARK", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
@@ -22,12 +22,9 @@ class WordsConfig:
     kind: Literal["words"] = option(default="words", help="Words separated by ASCII white space.")
 
 
+@register_tokenizer("words", WordsConfig)
 class WordsTokenizer(Tokenizer):
     """A tokenizer that splits text at white space."""
-
-    def __init__(self, config: WordsConfig) -> None:
-        """Store the configuration."""
-        self.config = config
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the words of a line."""
@@ -36,9 +33,6 @@ class WordsTokenizer(Tokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """Join words with spaces."""
         return " ".join(tokens)
-
-    def save(self, directory: Path, side: str) -> None:
-        """Write no files: there are no learned parameters."""
 
 
 @configclass
@@ -50,6 +44,7 @@ class CharactersConfig:
     )
 
 
+@register_tokenizer("characters", CharactersConfig)
 class CharactersTokenizer(Tokenizer):
     """A tokenizer that splits text into characters (code points).
 
@@ -58,10 +53,6 @@ class CharactersTokenizer(Tokenizer):
     """
 
     _swap = str.maketrans({" ": SPACE_MARK, SPACE_MARK: " "})
-
-    def __init__(self, config: CharactersConfig) -> None:
-        """Store the configuration."""
-        self.config = config
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the characters of a line."""
@@ -75,6 +66,3 @@ class CharactersTokenizer(Tokenizer):
         """Return the word index of each token; a new word starts at every space."""
         # A space at position 0 does not start a second word.
         return list(accumulate(int(token == SPACE_MARK and i > 0) for i, token in enumerate(tokens)))
-
-    def save(self, directory: Path, side: str) -> None:
-        """Write no files: there are no learned parameters."""

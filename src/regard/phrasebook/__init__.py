@@ -1,0 +1,32 @@
+"""The built-in corpus: German-English pairs from a synchronous grammar, with gold links and fertilities.
+
+The English sentence is a function of the German sentence, so that a model can learn the translation
+perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
+words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
+
+Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `morphology_de`,
+`morphology_en`, `noun_phrases`, `adverbials`, `verb_group`, `planning`, `clauses`, `participants`,
+`predicates`, `clause_builder`, `main_clauses`, `subordination`, `patterns`, `corpus`.
+"""
+
+from regard.phrasebook.corpus import (
+    SPLITS,
+    SplitName,
+    generate,
+    generate_split,
+    generate_splits,
+    split_of,
+    write_splits,
+)
+from regard.phrasebook.pair import CorpusPair
+
+__all__ = [
+    "SPLITS",
+    "CorpusPair",
+    "SplitName",
+    "generate",
+    "generate_split",
+    "generate_splits",
+    "split_of",
+    "write_splits",
+]

@@ -1,0 +1,161 @@
+"""German inflection of nouns, adjectives, determiners and verbs.
+
+The indices of cases are in the order nominative, accusative, dative, genitive. Columns are the three genders
+of the singular and the plural. Persons are in the order ich, du, er, wir, ihr, sie.
+"""
+
+import re
+from typing import NamedTuple
+
+__all__ = [
+    "ACC",
+    "BLEIBEN",
+    "DAT",
+    "DEFINITE_FORMS",
+    "FEMININE",
+    "GEN",
+    "HABEN",
+    "MASCULINE",
+    "MIXED",
+    "NEUTER",
+    "NOM",
+    "PLURAL",
+    "SEIN",
+    "STRONG",
+    "WEAK",
+    "WERDEN",
+    "Conjugation",
+    "adjective_form",
+    "conjugate",
+    "der_word",
+    "ein_word",
+    "noun_forms",
+]
+
+NOM, ACC, DAT, GEN = range(4)
+MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
+STRONG, WEAK, MIXED = range(3)
+
+Forms = tuple[str, str, str, str]
+"""The forms of a word in the four cases."""
+
+
+def _rows(text: str) -> tuple[Forms, ...]:
+    rows = (row.split() for row in text.strip().splitlines())
+    return tuple((a.strip("-"), b.strip("-"), c.strip("-"), d.strip("-")) for a, b, c, d in rows)
+
+
+# Rows: masculine, feminine, neuter, plural. Columns: the cases. "-" is an empty ending.
+DEFINITE_FORMS = _rows("der den dem des\n die die der der\n das das dem des\n die die den der")
+_DER = _rows("er en em es\n e e er er\n es es em es\n e e en er")
+_EIN = _rows("- en em es\n e e er er\n - - em es\n e e en er")
+_ADJECTIVE = (
+    _rows("er en em en\n e e er er\n es es em en\n e e en er"),
+    _rows("e en en en\n e e en en\n e e en en\n en en en en"),
+    _rows("er en en en\n e e en en\n es es en en\n en en en en"),
+)
+
+
+def der_word(stem: str) -> tuple[Forms, ...]:
+    """Return the forms of `dies-`, `jed-`, `welch-` or `all-` by column and case."""
+    return tuple((stem + a, stem + b, stem + c, stem + d) for a, b, c, d in _DER)
+
+
+def ein_word(stem: str) -> tuple[Forms, ...]:
+    """Return the forms of `ein`, `kein` or a possessive by column and case; `euer` becomes `eur-`."""
+    short = "eur" if stem == "euer" else stem
+    return tuple(
+        (short + a if a else stem, short + b if b else stem, short + c, short + d) for a, b, c, d in _EIN
+    )
+
+
+def noun_forms(lemma: str, genitive: str, plural: str, weak: bool) -> tuple[Forms, Forms]:
+    """Return the case forms of a noun, singular and plural; weak masculines end in -(e)n."""
+    oblique = (genitive.removesuffix("s") if genitive.endswith("ns") else genitive) if weak else lemma
+    dative = plural if plural.endswith(("n", "s")) else plural + "n"
+    return (lemma, oblique, oblique, genitive), (plural, plural, dative, plural)
+
+
+def adjective_form(stem: str, declension: int, column: int, case: int) -> str:
+    """Return an attributive adjective in the strong, weak or mixed declension."""
+    return stem + _ADJECTIVE[declension][column][case]
+
+
+class Conjugation(NamedTuple):
+    """The forms of a verb without its separable prefix.
+
+    Attributes:
+        present: The present tense in the six persons.
+        preterite: The preterite in the six persons.
+        infinitive: The infinitive without `zu`.
+        participle: The past participle.
+        imperative: The imperative of `du`.
+    """
+
+    present: tuple[str, ...]
+    preterite: tuple[str, ...]
+    infinitive: str
+    participle: str
+    imperative: str
+
+
+_INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer", "über", "unter")
+# Stems with a linking -e-: wart-e-t, zeichn-e-t, öffn-e-t; but lern-t, komm-t.
+_NEEDS_E = re.compile(r"(?:[td]|ch[mn]|[^aeiouäöüyrlhmn][mn])$")
+_HISSING = ("s", "ß", "z", "x")
+
+
+def _second(third: str, stem: str) -> str:
+    """Return the second person, given the third: er sieht, du siehst; er hält, du hältst."""
+    if third.endswith("et"):
+        return third.removesuffix("t") + "st"
+    if stem.endswith("t"):
+        return third + "st"
+    base = third.removesuffix("t")
+    return base + ("t" if base.endswith(_HISSING) else "st")
+
+
+def conjugate(parts: list[str]) -> Conjugation:
+    """Return all forms of a verb from its principal parts.
+
+    Args:
+        parts: The infinitive of a weak verb; or infinitive, third person present, preterite and participle.
+    """
+    infinitive = parts[0]
+    stem = infinitive.removesuffix("n").removesuffix("e")
+    link = "e" if _NEEDS_E.search(stem) else ""
+    if len(parts) == 1:
+        ge = "" if infinitive.endswith("ieren") or infinitive.startswith(_INSEPARABLE) else "ge"
+        third, past, participle = stem + link + "t", stem + link + "te", ge + stem + link + "t"
+    else:
+        _, third, past, participle = parts
+    first = stem + "e" if third.endswith("t") else third  # ich weiß, er weiß
+    present = (first, _second(third, stem), third, infinitive, stem + link + "t", infinitive)
+    if past.endswith("te"):
+        preterite = (past, past + "st", past, past + "n", past + "t", past + "n")
+    else:
+        dental = "e" * past.endswith(("t", "d"))
+        second = past + "e" * past.endswith(("t", "d", *_HISSING)) + "st"
+        preterite = (past, second, past, past + "en", past + dental + "t", past + "en")
+    changed = "e" in stem and "i" in third and not third.startswith(stem)
+    weak_ending = bool(link) or infinitive.endswith("ern") or (len(parts) == 1 and stem.endswith("s"))
+    imperative = third.removesuffix("t") if changed else stem + "e" * weak_ending
+    return Conjugation(present, preterite, infinitive, participle, imperative)
+
+
+HABEN = conjugate(["haben", "hat", "hatte", "gehabt"])
+BLEIBEN = conjugate(["bleiben", "bleibt", "blieb", "geblieben"])
+SEIN = Conjugation(
+    ("bin", "bist", "ist", "sind", "seid", "sind"),
+    ("war", "warst", "war", "waren", "wart", "waren"),
+    "sein",
+    "gewesen",
+    "sei",
+)
+WERDEN = Conjugation(
+    ("werde", "wirst", "wird", "werden", "werdet", "werden"),
+    ("wurde", "wurdest", "wurde", "wurden", "wurdet", "wurden"),
+    "werden",
+    "geworden",
+    "werde",
+)

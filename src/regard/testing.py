@@ -1,0 +1,219 @@
+"""Checks of parts that plugins add: `check_attention` runs the laws of the attention interface.
+
+    from regard.testing import check_attention
+    from my_plugin import MyAttentionConfig
+
+    def test_my_attention():
+        check_attention(MyAttentionConfig(k=2))
+
+A law that does not hold raises an `AssertionError` that names it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from regard.attention.base import Attention, AttentionStep, Memory, stack_steps
+from regard.attention.registry import AttentionConfig, build_attention
+from regard.types import Float, Tensor
+
+__all__ = ["ATTENTION_LAWS", "check_attention", "example_memory", "example_queries", "read_step_by_step"]
+
+BATCH, STEPS, LENGTH, WIDTH = 3, 4, 5, 6
+INF = float("inf")
+
+
+def check_attention(config: AttentionConfig, seed: int = 1) -> None:
+    """Check that a mechanism follows the attention interface (`regard.attention.base`).
+
+    The laws: shapes; masked positions get zero; a mechanism that does not observe tokens has one context;
+    `read_all` equals single steps in value and gradient; a sentence gets the same result alone and in a
+    batch; selecting rows commutes with a step; inference equals training; equal weights give equal results.
+
+    Args:
+        config: The configuration of a registered mechanism, with small sizes (the source has 5 positions).
+        seed: The random seed of the weights and of the inputs.
+
+    Raises:
+        AssertionError: if a law does not hold; names it.
+    """
+    for name, law in ATTENTION_LAWS.items():
+        torch.manual_seed(seed)
+        mechanism = build_attention(config, WIDTH, WIDTH).double()
+        # A mechanism that samples in training does not sample in evaluation mode.
+        mechanism.eval()
+        with _named(f"{config}: {name}"):
+            law(mechanism)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except AssertionError as error:
+        raise AssertionError(f"{name}: {error}") from error
+
+
+def example_memory() -> Memory:
+    """Return random states of sentences with 5, 3 and 1 positions, and fertilities."""
+    states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
+    upper = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], [INF, 1.0, 1.0, 1.0, 1.0]])
+    return Memory(states, mask, upper=upper)
+
+
+def example_queries() -> Float[Tensor, "B T Q"]:
+    """Return random queries."""
+    return torch.randn(BATCH, STEPS, WIDTH, dtype=torch.float64)
+
+
+def example_likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
+    """Return log-likelihoods of a token at time step `t` under each context, as a decoder would."""
+    return torch.log_softmax(contexts.sum(-1) + t, dim=-1)
+
+
+def read_step_by_step(mechanism: Attention, memory: Memory, queries: Float[Tensor, "B T Q"]) -> AttentionStep:
+    """Return the attention steps of all queries, computed one time step at a time."""
+    state = mechanism.start(memory)
+    steps: list[AttentionStep] = []
+    for t in range(queries.shape[1]):
+        steps.append(mechanism.read(queries[:, t], memory, state))
+        state = steps[-1].update(example_likelihood(steps[-1].contexts, t))
+    return stack_steps(steps, state)
+
+
+def comparable_tensors(step: AttentionStep) -> tuple[Tensor, ...]:
+    """Return the tensors of a step; log-weights, which may be -inf, as weights."""
+    return step.contexts, step.log_weights.exp(), step.weights, step.log_policy, step.penalty
+
+
+def check_shapes(mechanism: Attention) -> None:
+    """Check the shapes of the first state and step."""
+    memory = mechanism.prepare(example_memory())
+    state = mechanism.start(memory)
+    heads = mechanism.num_heads
+    _check_shape("state.weights", state.weights, (BATCH, heads, LENGTH))
+    _check_shape("state.context", state.context, (BATCH, WIDTH))
+    step = mechanism.read(example_queries()[:, 0], memory, state)
+    count = step.contexts.shape[1]
+    _check_shape("contexts", step.contexts, (BATCH, count, WIDTH))
+    _check_shape("log_weights", step.log_weights, (BATCH, count))
+    _check_shape("log_policy", step.log_policy, (BATCH, count))
+    _check_shape("weights", step.weights, (BATCH, heads, LENGTH))
+    _check_shape("penalty", step.penalty, (BATCH,))
+
+
+def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
+    assert tensor.shape == expected, f"{name} has shape {tuple(tensor.shape)}, expected {expected}"
+
+
+def check_mask(mechanism: Attention) -> None:
+    """Check that masked positions have weight 0."""
+    memory = example_memory()
+    step = read_step_by_step(mechanism, mechanism.prepare(memory), example_queries())
+    hidden = ~memory.mask[:, None, None].expand_as(step.weights)
+    assert bool((step.weights[hidden] == 0).all()), "a masked position has a weight other than 0"
+
+
+def check_single_context(mechanism: Attention) -> None:
+    """Check that a mechanism that does not observe tokens has one context and keeps it."""
+    if mechanism.observes_tokens:
+        return
+    memory = mechanism.prepare(example_memory())
+    step = mechanism.read(example_queries()[:, 0], memory, mechanism.start(memory))
+    assert step.contexts.shape[1] == 1, "several contexts, but observes_tokens is False"
+    _check_close("update", step.update(torch.zeros(BATCH, 1)).context, step.contexts[:, 0])
+    assert bool((step.log_weights == 0).all()), "the log-weight of the only context is not 0"
+
+
+def check_read_all(mechanism: Attention) -> None:
+    """Check that `read_all` equals single steps, in value and gradient."""
+    memory, queries = example_memory(), example_queries()
+    results: list[tuple[Any, ...]] = []
+    for together in (False, True):
+        mechanism.zero_grad()
+        states = memory.states.clone().requires_grad_()
+        prepared = mechanism.prepare(replace(memory, states=states))
+        step = (
+            mechanism.read_all(queries, prepared, mechanism.start(prepared), example_likelihood)
+            if together
+            else read_step_by_step(mechanism, prepared, queries)
+        )
+        generator = torch.Generator().manual_seed(3)
+        loss = torch.zeros((), dtype=torch.float64)
+        for tensor in comparable_tensors(step)[:3]:
+            loss = loss + (tensor * torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)).sum()
+        if loss.requires_grad:
+            loss.backward()
+        results.append((*comparable_tensors(step), states.grad, *(p.grad for p in mechanism.parameters())))
+    for single, whole in zip(*results, strict=True):
+        _check_close("read_all and single steps", whole, single)
+
+
+def check_batch(mechanism: Attention) -> None:
+    """Check that a sentence gets the same result alone and in a batch."""
+    memory, queries = example_memory(), example_queries()
+    together = read_step_by_step(mechanism, mechanism.prepare(memory), queries)
+    assert memory.upper is not None
+    for i in range(BATCH):
+        length = int(memory.mask[i].sum())
+        rows = slice(i, i + 1)
+        alone = Memory(memory.states[rows, :length], memory.mask[rows, :length], memory.upper[rows, :length])
+        step = read_step_by_step(mechanism, mechanism.prepare(alone), queries[rows])
+        # In a batch, a short sentence may have extra contexts with a log-weight of -inf.
+        kept, own = (one.isfinite() for one in (together.log_weights[i], step.log_weights[0]))
+        _check_close("log-weights", together.log_weights[i][kept], step.log_weights[0][own])
+        _check_close("contexts", together.contexts[i][kept], step.contexts[0][own])
+        _check_close("weights", together.weights[rows, ..., :length], step.weights)
+
+
+def check_select(mechanism: Attention) -> None:
+    """Check that selecting rows of a batch, as beam search does, commutes with a step."""
+    queries, memory = example_queries(), mechanism.prepare(example_memory())
+    state = mechanism.read(queries[:, 0], memory, mechanism.start(memory)).state
+    order = torch.tensor([2, 0, 0, 1])
+    after = mechanism.read(queries[:, 1], memory, state).select(order)
+    before = mechanism.read(queries[order, 1], memory.select(order), state.select(order))
+    for a, b in zip(comparable_tensors(after), comparable_tensors(before), strict=True):
+        _check_close("a step of selected rows", b, a)
+    _check_close("the context of selected rows", before.state.context, after.state.context)
+
+
+def check_inference(mechanism: Attention) -> None:
+    """Check that float32 inference on selected rows equals the computation with gradients."""
+    queries, order, again = example_queries(), torch.tensor([2, 0, 0, 1]), torch.tensor([0, 3, 1, 1, 2])
+    rows, memory = order[again], example_memory()
+    prepared = mechanism.prepare(memory)
+    expected = mechanism.read(queries[rows, 0], prepared.select(rows), mechanism.start(prepared).select(rows))
+    mechanism.float()
+    assert memory.upper is not None
+    single = Memory(memory.states.float(), memory.mask, upper=memory.upper.float())
+    with torch.inference_mode():
+        prepared = mechanism.prepare(single)
+        state = mechanism.start(prepared).select(order).select(again)
+        found = mechanism.read(queries[rows, 0].float(), prepared.select(order).select(again), state)
+    for a, b in zip(comparable_tensors(found), comparable_tensors(expected), strict=True):
+        _check_close("inference", a.double(), b, rtol=1e-4, atol=1e-5)
+
+
+def _check_close(
+    name: str, found: Any, expected: Any, rtol: float | None = None, atol: float | None = None
+) -> None:
+    if found is None and expected is None:
+        return
+    torch.testing.assert_close(found, expected, rtol=rtol, atol=atol, msg=lambda text: f"{name}: {text}")
+
+
+ATTENTION_LAWS = {
+    "shapes": check_shapes,
+    "masked positions get zero": check_mask,
+    "one context unless tokens are observed": check_single_context,
+    "read_all equals single steps": check_read_all,
+    "a sentence alone equals a sentence in a batch": check_batch,
+    "selection commutes with a step": check_select,
+    "inference equals training": check_inference,
+}
+"""The laws of the attention interface, by name: functions of a mechanism in double precision."""

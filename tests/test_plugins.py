@@ -1,0 +1,267 @@
+"""Plugins: parts of an installed package, of a file and of a notebook, used by every command."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import regard
+from regard import plugins
+from regard.attention.normalizers import NORMALIZERS
+from regard.attention.registry import ATTENTION
+from regard.attention.scored import ScoredAttention
+from regard.config import configclass, from_dict
+from regard.errors import CheckpointError, ConfigError, PluginError
+from regard.metrics.registry import METRICS
+from regard.phrasebook import write_splits
+from regard.registry import Registry
+from regard.run_config import RunConfig, load_config
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
+FILE = '''
+from typing import Literal
+
+import regard
+from regard.attention import ScoredAttention
+
+
+@regard.configclass
+class SharpAttentionConfig:
+    """Soft attention with a temperature."""
+
+    kind: Literal["sharp"] = "sharp"
+    temperature: float = regard.option(default=0.5, help="Temperature.", gt=0)
+
+
+@regard.register_attention("sharp")
+class SharpAttention(ScoredAttention):
+    def __init__(self, config: SharpAttentionConfig, query_size: int, memory_size: int) -> None:
+        super().__init__(query_size, memory_size)
+        self.temperature = config.temperature
+
+    def normalize(self, scores, mask):
+        return regard.functional.softmax(scores / self.temperature, mask=mask)
+
+
+import regard.functional
+'''
+CONFIG = """
+data.cache_dir = "prepared"
+data.train = [{ source = "text/train.de", target = "text/train.en" }]
+data.valid = { source = "text/valid.de", target = "text/valid.en" }
+model.embedding_size = 8
+model.encoder = { num_layers = 1, hidden_size = 8 }
+model.decoder = { num_layers = 1, hidden_size = 8 }
+training.max_epochs = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch) -> None:
+    """Undo what a test registers in this process."""
+    for registry in (ATTENTION, METRICS, NORMALIZERS):
+        registry.names()
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr(plugins, "_loaded", {})
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    """Return a directory with text, a config without an attention mechanism, and a plugin file."""
+    directory = tmp_path_factory.mktemp("plugins")
+    write_splits(directory / "text", {"train": 60, "valid": 6, "test": 4}, seed=1)
+    (directory / "sharp.py").write_text(FILE)
+    (directory / "run.toml").write_text(CONFIG)
+    return directory
+
+
+def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
+    """Run the command line, with `path` on the import path, and return what it prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    if path is not None:
+        environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(directory: Path, tmp_path_factory) -> Path:
+    """Return a directory in which the example plugin is installed, with its entry point."""
+    site = tmp_path_factory.mktemp("site")
+    shutil.copytree(EXAMPLE / "regard_topk", site / "regard_topk")
+    about = site / "regard_topk-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: regard-topk\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[regard.plugins]\ntopk = regard_topk\n")
+    return site
+
+
+def test_installed_plugin_is_used_by_every_command(directory, installed) -> None:
+    options = ("model.attention={ kind = 'topk', k = 2 }", "--output-dir", "topk")
+    run(directory, "train", "run.toml", *options, path=installed)
+    assert 'plugins = ["regard_topk"]' in (directory / "topk" / "config.toml").read_text()
+    run(directory, "train", "run.toml", *options, "training.max_epochs=2", path=installed)  # resumes
+    assert "k = 8" in run(directory, "config", "model.attention", path=installed)
+    source, target = "text/test.de", "text/test.en"
+    run(directory, "translate", "topk", "--input", source, "--output", "out.en", path=installed)
+    run(directory, "score", "topk", source, target, path=installed)
+    run(
+        directory, "analyze", "attention", "topk", "--source", source, "--reference", target,
+        "--json", "attention.json", path=installed,
+    )  # fmt: skip
+    assert json.loads((directory / "attention.json").read_text())
+    run(directory, "report", "topk", "--test", source, target, "-o", "report.html", path=installed)
+    assert "topk" in (directory / "report.html").read_text()
+    run(
+        directory,
+        "evaluate",
+        "out.en",
+        target,
+        "--metrics",
+        "length_ratio",
+        "--json",
+        "s.json",
+        path=installed,
+    )
+    assert json.loads((directory / "s.json").read_text())["length_ratio"] > 0
+    # Without the package, the directory names what it needs, and imports nothing.
+    found = run(directory, "translate", "topk", "--input", source, code=1)
+    assert "needs the plugin 'regard_topk'" in found and "--plugin" in found
+
+
+def test_plugin_file_of_a_flag_and_of_a_config(directory) -> None:
+    attention = "model.attention={ kind = 'sharp', temperature = 0.7 }"
+    flag = ("--plugin", "sharp.py")
+    run(directory, "train", "run.toml", attention, "--output-dir", "sharp", *flag)
+    assert 'plugins = ["sharp.py"]' in (directory / "sharp" / "config.toml").read_text()
+    found = run(directory, "translate", "sharp", "--input", "text/test.de", *flag)
+    assert found == run(directory, "--plugin=sharp.py", "translate", "sharp", "--input", "text/test.de")
+    # A model directory never causes an import, even if the file lies there.
+    missing = run(directory, "translate", "sharp", "--input", "text/test.de", code=1)
+    assert "needs the plugin 'sharp.py'" in missing
+    (directory / "listed.toml").write_text(f'plugins = ["sharp.py"]\n{CONFIG}')
+    run(directory, "train", "listed.toml", attention, "training.max_steps=1", "--output-dir", "listed")
+
+
+def test_python_loads_a_model_with_its_plugin(directory, monkeypatch) -> None:
+    monkeypatch.chdir(directory)
+    attention = "model.attention={ kind = 'sharp' }"
+    flags = ("--plugin", "sharp.py", "--output-dir", "python")
+    run(directory, "train", "run.toml", attention, "training.max_steps=1", *flags)
+    with pytest.raises(CheckpointError, match=r"needs the plugin 'sharp\.py'"):
+        regard.load("python")
+    assert regard.load("python", plugins=["sharp.py"]).translate("Hallo").text is not None
+
+
+def test_config_of_a_model_directory_with_all_plugins_is_valid_after_loading(directory, monkeypatch) -> None:
+    monkeypatch.chdir(directory)
+    run(directory, "train", "run.toml", "training.max_steps=1", "--output-dir", "plain")
+    assert load_config("plain").plugins == ()
+
+
+def test_missing_and_broken_plugins_are_one_message(directory) -> None:
+    for text, name, expected in (
+        (None, "absent.py", "no such file"),
+        (None, "absent_package", "is not installed"),
+        ("raise ValueError('half done')", "raises.py", "cannot be imported: ValueError: half done"),
+        ("import absent_module", "imports.py", "No module named 'absent_module'"),
+        ("def f(:\n", "syntax.py", "SyntaxError"),
+    ):
+        if text is not None:
+            (directory / name).write_text(text)
+        found = run(directory, "config", "--plugin", name, code=2)
+        assert expected in found and name in found and len(found.splitlines()) == 1, found
+
+
+def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp_path) -> None:
+    (tmp_path / "half.py").write_text("raise RuntimeError('half')\n")
+    about = tmp_path / "half-0.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 0.1\n")
+    (about / "entry_points.txt").write_text("[regard.plugins]\nhalf = half\n")
+    found = run(directory, "config", "model.attention", path=tmp_path)
+    assert "plugin 'half' cannot be imported: RuntimeError: half" in found and 'kind = "soft"' in found
+
+
+def test_registration_errors_name_the_part_and_the_remedy() -> None:
+    class Bare:
+        def __init__(self, config: int) -> None: ...
+
+    @configclass
+    class Unnamed:
+        k: int = 1
+
+    @configclass
+    class Config:
+        kind: Literal["soft"] = "soft"
+
+    class Soft(ScoredAttention):
+        def __init__(self, config: Config, query_size: int, memory_size: int) -> None: ...
+
+    with pytest.raises(
+        PluginError, match=r"not a configuration class: decorate it with @regard\.configclass"
+    ):
+        regard.register_attention("bare", Bare)(Bare)
+    with pytest.raises(PluginError, match="not a configuration class"):
+        regard.register_attention("bare")(Bare)
+    with pytest.raises(PluginError, match='needs the field `kind: Literal\\["unnamed"\\] = "unnamed"`'):
+        regard.register_attention("unnamed", Unnamed)(Bare)
+    with pytest.raises(PluginError, match=r"'soft' is already registered by regard\.attention\.soft"):
+        regard.register_attention("soft", Config)(Soft)
+    with pytest.raises(PluginError, match="letters, digits and underscores"):
+        regard.register_normalizer("a b")(lambda scores, mask: scores)
+
+
+def test_a_cell_that_is_run_again_replaces_its_own_part() -> None:
+    for _ in range(2):
+
+        @configclass
+        class Config:
+            kind: Literal["cell"] = "cell"
+
+        @regard.register_attention("cell", Config)
+        class Cell(ScoredAttention):
+            def __init__(self, config: Config, query_size: int, memory_size: int) -> None: ...
+
+    assert ATTENTION.get("cell") is Cell
+
+
+def test_registered_normalizer_is_a_value_of_the_option() -> None:
+    run = {"data": {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}}
+    run["model"] = {"attention": {"normalizer": "halves"}}  # type: ignore[assignment]
+    with pytest.raises(
+        ConfigError, match=r"model\.attention\.normalizer: expected 'softmax' or .*; got 'halves'"
+    ):
+        from_dict(RunConfig, run)
+    regard.register_normalizer("halves")(lambda scores, mask: scores)
+    config = from_dict(RunConfig, run)
+    assert config.model.attention.normalizer == "halves"
+    # The model directory records the module that registered the normalizer.
+    assert config.with_plugins().plugins == (__name__,)
+
+
+def test_unknown_kinds_list_the_known_ones() -> None:
+    registry: Registry[type] = Registry("part", default="first")
+
+    @configclass
+    class First:
+        kind: Literal["first"] = "first"
+
+    registry.register("first", First)(type("Part", (), {}))
+    assert registry.names() == ("first",) and list(registry.config_classes()) == [First]
+    with pytest.raises(PluginError, match="part 'cell' is not registered"):
+        registry.part_of(type("Config", (), {"kind": "cell"})())
