@@ -12,7 +12,7 @@ from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.data.links import Links
-    from regard.data.text import TextSide
+    from regard.data.text import TextProcessor, TextSide
     from regard.decoding.base import BaseTranslator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
@@ -97,7 +97,9 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         systems = [_System(name, inputs.models[i], loaded[i]) for i, name in enumerate(names)]
         translated = {system.name: system.outputs(sources) for system in systems}
         counts: dict[str, dict[str, SentenceCounts]] = {}
-        links = _links(linker, systems, pairs, [outputs for outputs, _ in translated.values()])
+        # Models come first, so these are the tokenizers of the first model, if there is one.
+        text = next(iter(loaded.values())).text
+        links = _links(linker, text, pairs, [outputs for outputs, _ in translated.values()])
         for (name, (outputs, _)), own in zip(translated.items(), links, strict=True):
             counts[name] = count_system(outputs, references, tokenize, options.lowercase, own)
         first = counts[names[0]]
@@ -143,28 +145,24 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
 
 def _links(
     linker: Linker | None,
-    systems: Sequence[_System],
+    text: "TextProcessor",
     pairs: Sequence[tuple[str, str]],
     outputs: Sequence[Sequence[str]],
 ) -> "list[tuple[list[Links], list[Links]] | None]":
     """Return, for each system, the links of the sources with the references and with its translations.
 
-    All texts are split into words by the tokenizers of the first model, so that DROP of all systems is
-    computed on the same source words. Without a model, words are separated by white space.
+    All texts are split into words by the same tokenizers, so that DROP of all systems is computed on the same
+    source words.
     """
     if linker is None:
-        return [None] * len(systems)
-    # Files have the tokenizers of the first model.
-    texts = [system.translator.text for system in systems if system.path.is_dir()]
-    text = texts[0] if texts else systems[0].translator.text
-    source, target = text.source, text.target
-    sources = [_words(line, source) for line, _ in pairs]
-    wanted = list(zip(sources, (_words(line, target) for _, line in pairs), strict=True))
+        return [None] * len(outputs)
+    sources = [_words(line, text.source) for line, _ in pairs]
+    wanted = list(zip(sources, (_words(line, text.target) for _, line in pairs), strict=True))
     linker.warn_if_unknown_words(wanted)
     links = linker.align(wanted)
     found = []
     for lines in outputs:
-        words = (_words(line, target) for line in lines)
+        words = (_words(line, text.target) for line in lines)
         found.append((links, linker.align(list(zip(sources, words, strict=True)))))
     return found
 

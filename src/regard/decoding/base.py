@@ -16,6 +16,7 @@ from regard.data.text import TextProcessor
 from regard.decoding.analysis import ForcedResult
 from regard.decoding.blocks import length_error, read_blocks
 from regard.decoding.config import GenerationConfig, LengthLimits, SamplingConfig, search_settings
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
@@ -42,7 +43,7 @@ Capability = Literal[
 _REMEDIES: Mapping[Capability, str] = {
     "fertility": "use a model with constrained attention that was trained with data.fertility",
     "score": "use a model that computes the probability of a given translation",
-    "tune": "use a model that has these penalties",
+    "tune": "use a model whose search has these penalties",
 }
 _DEFAULT_REMEDY = "leave it out, or use another kind of model"
 
@@ -67,6 +68,8 @@ class Description:
 class BaseTranslator(ABC):
     """Base class of everything that translates lines. Subclasses are frozen dataclasses.
 
+    A method that needs a capability raises the error of `require` if the capability is missing.
+
     Attributes:
         text: Text processing of both sides.
         search: Search settings.
@@ -83,7 +86,7 @@ class BaseTranslator(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> frozenset[Capability]:
-        """What the translator supports in addition to the translation of lines."""
+        """The requests that the translator supports in addition to the translation of lines."""
 
     @abstractmethod
     def describe(self) -> Description:
@@ -115,8 +118,8 @@ class BaseTranslator(ABC):
             what: The request that needs it, by the name that the user gave it.
 
         Raises:
-            UsageError: if the capability is missing. The message names the request, the system and what the
-                system supports.
+            UsageError: if the capability is missing. The message names the request, the system and its
+                capabilities.
         """
         if capability not in self.capabilities:
             raise self.unsupported(what, _REMEDIES.get(capability, _DEFAULT_REMEDY))
@@ -212,20 +215,32 @@ class BaseTranslator(ABC):
                 return LineResult(line, tuple(tokens))
         return LineResult(line, error=error)
 
-    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
-        """Score given translations in order and in bounded memory; see `score_lines`.
+    def to_translation(
+        self, result: LineResult, text: str, tokens: Sequence[str], hypothesis: Hypothesis
+    ) -> Translation:
+        """Return a translation of a line.
 
-        Raises:
-            UsageError: if the capability `score` is missing.
+        Args:
+            result: The tokenized line, without sinks.
+            text: Text of the translation.
+            tokens: Tokens of the hypothesis.
+            hypothesis: Scores and attention.
         """
+        return Translation(
+            text=text,
+            tokens=tuple(tokens),
+            hypothesis=hypothesis,
+            source_words=(*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids),
+            target_words=tuple(self.text.target.word_ids(tokens)),
+            alignment=self.search.alignment,
+        )
+
+    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
+        """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
         raise self.unsupported("scoring of given translations", _REMEDIES["score"])
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
-        """Run forced decoding on given translations, with their attention; see `force_decode_lines`.
-
-        Raises:
-            UsageError: if the capability `score` is missing.
-        """
+        """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""
         raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
 
     def self_attention(
@@ -233,21 +248,13 @@ class BaseTranslator(ABC):
     ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
         """Return the self-attention of the encoder, and of the decoder, for a translation of a line.
 
-        Returns:
-            One array [H, S, S] per layer of the encoder and one array [H, T, T] per layer of the decoder.
-            Empty for a model without self-attention.
-
-        Raises:
-            UsageError: if the capability `self_attention` is missing.
+        There is one array [H, S, S] per layer of the encoder and one array [H, T, T] per layer of the
+        decoder; none for a model without self-attention (capability `self_attention`).
         """
         raise self.unsupported("self-attention")
 
     def translate_with_settings(
         self, lines: Sequence[InputLine], settings: Sequence[GenerationConfig]
     ) -> list[list[str]]:
-        """Return the translations of a block under each of several settings with different penalties.
-
-        Raises:
-            UsageError: if the capability `tune` is missing.
-        """
+        """Return the translations of a block under each of several penalties (capability `tune`)."""
         raise self.unsupported("a comparison of penalties", _REMEDIES["tune"])

@@ -11,7 +11,7 @@ from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.base import BaseTranslator, Capability, Description
 from regard.decoding.config import GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation
+from regard.decoding.lines import InputLine, LineResult
 from regard.errors import DataError, UsageError
 
 __all__ = ["FileTranslator"]
@@ -68,7 +68,7 @@ class FileTranslator(BaseTranslator):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """None: the translations are finished."""
+        """The empty set: the translations are finished."""
         return frozenset()
 
     def describe(self) -> Description:
@@ -80,14 +80,8 @@ class FileTranslator(BaseTranslator):
         return [self._result(line, self.lines[line.number - 1]) for line in lines]
 
     def _result(self, line: InputLine, output: str) -> LineResult:
-        source, target = self.text.source, self.text.target
-        source_tokens, tokens = source.tokenize(line.text), target.tokenize(output)
-        ids = tuple(target.vocabulary.to_ids(tokens))
-        translation = Translation(
-            text=output,
-            tokens=tuple(tokens),
-            hypothesis=Hypothesis(ids, 0.0, 0.0, (), ()),
-            source_words=(*source.word_ids(source_tokens), *self.text.sink_word_ids),
-            target_words=tuple(target.word_ids(tokens)),
-        )
-        return LineResult(line, (*source_tokens, *self.text.sink_tokens), (translation,))
+        tokens = self.text.target.tokenize(output)
+        result = LineResult(line, tuple(self.text.source.tokenize(line.text)))
+        unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
+        translation = self.to_translation(result, output, tokens, unscored)
+        return LineResult(line, (*result.source_tokens, *self.text.sink_tokens), (translation,))

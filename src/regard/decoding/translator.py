@@ -104,7 +104,7 @@ class Translator(BaseTranslator):
         for rows, searched in zip(batches, outcomes, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
-                written = self._select([self._to_translation(result, hypothesis) for hypothesis in found])
+                written = self._select([self._detokenize(result, hypothesis) for hypothesis in found])
                 source_tokens = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
                 missing = self._required_terms.missing_terms(result.line.terms, generated)
@@ -133,27 +133,11 @@ class Translator(BaseTranslator):
 
         One search suffices, unless unfinished hypotheses are ranked by the coverage penalty as well.
         """
-        if self.search.coverage_penalty.rescore_only:
-            num_prefix_tokens = len(self.model.constraints.prefix)
-            scorers = [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
-            return self.translate_with_scorers(lines, scorers)
-        searched = (replace(self, search=search).translate_block(lines) for search in settings)
-        return [[result.text for result in results] for results in searched]
-
-    def translate_with_scorers(
-        self, lines: Sequence[InputLine], scorers: Sequence[HypothesisScorer]
-    ) -> list[list[str]]:
-        """Translate a block of lines and return the best translations under each of several scorers.
-
-        All scorers share one search.
-
-        Args:
-            lines: The lines. A rejected line has an empty translation.
-            scorers: Rank the finished hypotheses; see `beam_searches`.
-
-        Returns:
-            For each scorer, the translation of each line.
-        """
+        if not self.search.coverage_penalty.rescore_only:
+            searched = (replace(self, search=search).translate_block(lines) for search in settings)
+            return [[result.text for result in results] for results in searched]
+        num_prefix_tokens = len(self.model.constraints.prefix)
+        scorers = [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
         results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
         texts = [[""] * len(results) for _ in scorers]
@@ -184,7 +168,7 @@ class Translator(BaseTranslator):
         """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
         known = {one.tokens: one for one in found}
         # Scorers often agree, and detokenization is slow.
-        written = {tokens: self._to_translation(result, one).text for tokens, one in known.items()}
+        written = {tokens: self._detokenize(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
     def tokenize(self, line: InputLine) -> LineResult:
@@ -256,30 +240,23 @@ class Translator(BaseTranslator):
     def _required_terms(self) -> RequiredTerms:
         return RequiredTerms(self.text.target)
 
-    def _to_translation(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
+    def _detokenize(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """Convert a hypothesis to text."""
         target = self.text.target
-        source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []
         written = [*given, *generated[len(given) :]]
         if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
+            source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = WordIndices(source_words, range(len(generated)))
             links = attention_links(
                 hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
             )
             written = replace_unk_tokens(unknown, written, links, result.source_tokens, self.text)
-        return Translation(
-            text=target.tokenizer.decode(written),
-            tokens=tuple(generated),
-            hypothesis=hypothesis,
-            source_words=source_words,
-            target_words=tuple(target.word_ids(generated)),
-            alignment=self.search.alignment,
-        )
+        return self.to_translation(result, target.tokenizer.decode(written), generated, hypothesis)
 
     def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
         """Score given translations in order and in bounded memory; see `score_lines`."""

@@ -25,7 +25,7 @@ from regard.decoding.base import BaseTranslator, Capability, Description
 from regard.decoding.blocks import length_sorted_batches
 from regard.decoding.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation
+from regard.decoding.lines import InputLine, LineResult
 from regard.decoding.penalties import length_penalty
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
@@ -132,7 +132,7 @@ class ExportedTranslator(BaseTranslator):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """None: the engine only translates."""
+        """The empty set: the engine only translates."""
         return frozenset()
 
     def describe(self) -> Description:
@@ -288,18 +288,8 @@ class ExportedTranslator(BaseTranslator):
 
     def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
         """Detokenize the hypotheses of a line."""
-        text = self.text
-        written: list[Translation] = []
+        target, written = self.text.target, []
         for hypothesis in hypotheses:
-            tokens = text.target.vocabulary.to_tokens(hypothesis.tokens)
-            source_words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
-            written.append(
-                Translation(
-                    text=text.target.tokenizer.decode(tokens),
-                    tokens=tuple(tokens),
-                    hypothesis=hypothesis,
-                    source_words=source_words,
-                    target_words=tuple(text.target.word_ids(tokens)),
-                )
-            )
-        return LineResult(result.line, (*result.source_tokens, *text.sink_tokens), tuple(written))
+            tokens = target.vocabulary.to_tokens(hypothesis.tokens)
+            written.append(self.to_translation(result, target.tokenizer.decode(tokens), tokens, hypothesis))
+        return LineResult(result.line, (*result.source_tokens, *self.text.sink_tokens), tuple(written))

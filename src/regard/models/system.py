@@ -26,7 +26,7 @@ class TrainableSystem:
             and the sequence loss.
         checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
             are not compared before.
-        weights_name: Name of the file or directory, within the model directory, that stores what was trained.
+        weights_name: Name of the file or directory, within the model directory, with the trained weights.
     """
 
     is_neural: ClassVar[bool] = True

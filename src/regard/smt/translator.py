@@ -70,14 +70,13 @@ class PhraseTranslator(BaseTranslator):
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [
-            replace(result, translations=tuple(self._to_translation(result, one) for one in several))
+            replace(result, translations=tuple(self._detokenize(result, one) for one in several))
             for result, several in zip(results, found, strict=True)
         ]
 
-    def _to_translation(self, result: LineResult, found: PhraseTranslation) -> Translation:
+    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> Translation:
         """Convert a translation to text, with the word links of its phrases as attention."""
-        source, target = self.text.source, self.text.target
-        words = found.words
+        target, words = self.text.target, found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
@@ -94,11 +93,4 @@ class PhraseTranslator(BaseTranslator):
             token_log_probs=(),
             attention=(weights / np.maximum(sums, 1),),
         )
-        return Translation(
-            text=target.tokenizer.decode(written),
-            tokens=tuple(written),
-            hypothesis=hypothesis,
-            source_words=tuple(source.word_ids(result.source_tokens)),
-            target_words=tuple(target.word_ids(written)),
-            alignment=self.search.alignment,
-        )
+        return self.to_translation(result, target.tokenizer.decode(written), written, hypothesis)
