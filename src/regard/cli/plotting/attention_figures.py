@@ -215,9 +215,8 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
     """Return the map of the line's best translation in a file of `regard translate --attention-output`."""
     import numpy as np
 
-    from regard.api.loading import search_settings
     from regard.config import from_dict
-    from regard.decoding.config import AlignmentConfig, GenerationConfig
+    from regard.decoding.config import AlignmentConfig, GenerationConfig, search_settings
     from regard.decoding.linking import attention_map
 
     for entry in _entries(path):
@@ -272,8 +271,9 @@ def _resolve_position(option: str, wanted: int | None, count: int, default: int,
 
 def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Return the attention map of a model under forced decoding of a translation, by words."""
-    from regard.api.loading import load_models, search_settings
+    from regard.api.loading import load_models
     from regard.decoding.analysis import force_decode_lines
+    from regard.decoding.config import search_settings
     from regard.metrics.maps import AttentionMap
 
     model, text, base = load_models([directory], inputs.device, "float32")
