@@ -35,7 +35,7 @@ class _LstmStep(torch.autograd.Function):
         ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
     ) -> tuple[Tensor, Tensor]:
         fused = supports_lstm(from_input, from_hidden, cell_state)
-        ctx.backend = backend_module("numba" if fused else "reference", "lstm")
+        ctx.backend = backend_module("numba", "lstm") if fused else reference
         hidden, next_cell, saved = ctx.backend.forward(from_input, from_hidden, cell_state)
         ctx.save_for_backward(*saved)
         return hidden, next_cell

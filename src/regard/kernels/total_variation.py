@@ -10,6 +10,7 @@ The reference follows the path from lambda = 0; the Numba kernel uses the taut s
 
 import torch
 
+from regard.kernels._reference import total_variation as reference
 from regard.kernels._reference.total_variation import group_means
 from regard.kernels.backend import backend_module, in_functorch_transform, select_backend
 from regard.types import Bool, Float, Int, Tensor
@@ -31,5 +32,6 @@ def fuse(
         A number for the group of each position, in [0, S), and the difference of x and the mean of the scores
         of the group, in the dtype of the scores.
     """
-    plain = select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling()
-    return backend_module("reference" if plain else "numba", "total_variation").fuse(scores, usable, strength)
+    if select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling():
+        return reference.fuse(scores, usable, strength)
+    return backend_module("numba", "total_variation").fuse(scores, usable, strength)
