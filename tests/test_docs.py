@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,11 @@ def test_documented_values_are_correct(page) -> None:
 def test_linked_figures_exist(page) -> None:
     for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
         assert (DOCS / name).is_file(), name
+
+
+def test_picture_of_the_architecture_is_up_to_date() -> None:
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(root / "tools" / "architecture.py"), "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -265,3 +266,39 @@ def test_unknown_kinds_list_the_known_ones() -> None:
     assert registry.names() == ("first",) and list(registry.config_classes()) == [First]
     with pytest.raises(PluginError, match="part 'cell' is not registered"):
         registry.part_of(type("Config", (), {"kind": "cell"})())
+
+
+def test_tutorial_works_as_written(directory) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "extend.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    mechanism, normalizer, check, _, loss, metric = blocks
+    (directory / "topk.py").write_text(mechanism + normalizer + loss + metric)
+    (directory / "check.py").write_text(check)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
+    subprocess.run([sys.executable, "check.py"], cwd=directory, env=environment, check=True, timeout=300)
+    flag = ("--plugin", "topk.py", "training.max_steps=2")
+    options = ("model.attention={ kind = 'topk', k = 4 }", "training.losses=[{ kind = 'attention_entropy' }]")
+    run(directory, "train", "run.toml", *flag, *options, "--output-dir", "runs/topk")
+    run(
+        directory,
+        "train",
+        "run.toml",
+        *flag,
+        "model.attention.normalizer=softmax_sharp",
+        "--output-dir",
+        "runs/s",
+    )
+    assert 'plugins = ["topk.py"]' in (directory / "runs" / "s" / "config.toml").read_text()
+
+
+def test_example_package_passes_its_own_tests() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), *sys.path])}
+    tests = EXAMPLE.parent / "tests"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
