@@ -30,7 +30,7 @@ from regard.functional import (
     sparsemax,
 )
 from regard.functional.scans import remaining_bound
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 SHAPES = ((64, 30), (64, 100), (2048, 50), (64, 4, 50, 50), (16, 1024))
 CUDA_SHAPES = ((64 * 8 * 50, 50), (16 * 8 * 1024, 1024))

@@ -42,7 +42,7 @@ from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS, SINK
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
-from regard.kernels.products import limit_kernel_caches
+from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig, RnnDecoderConfig

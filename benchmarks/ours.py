@@ -22,7 +22,7 @@ from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.decoding.parallel import map_batches
-from regard.kernels.products import limit_kernel_caches
+from regard.kernels.matmul import limit_kernel_caches
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel

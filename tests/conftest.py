@@ -17,7 +17,17 @@ configure_threads()
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
-    packages = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
+    packages = (
+        "functional",
+        "layers",
+        "attention",
+        "data.batch",
+        "metrics",
+        "models",
+        "decoding",
+        "plotting",
+        "report",
+    )
     install_import_hook([f"regard.{package}" for package in packages], "beartype.beartype")
 
 import torch  # noqa: E402
@@ -32,7 +42,7 @@ def _seeded() -> None:
 def exact_int8() -> None:
     """Skip the test if the processor has no exact 8-bit integer matrix multiplication and int8 is refused."""
     from regard.errors import DeviceError
-    from regard.kernels.int8 import check_int8
+    from regard.kernels.matmul import check_int8
 
     try:
         check_int8(torch.device("cpu"))

@@ -4,6 +4,7 @@ import math
 import threading
 import xml.etree.ElementTree as ET
 
+import matplotlib.figure
 import numpy as np
 import pandas
 import pytest
@@ -20,7 +21,7 @@ from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
-from regard.report.heatmap import plot_attention
+from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
@@ -283,23 +284,35 @@ def test_subword_weights_are_summed_to_words(tmp_path):
     assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
 
 
-def test_plot_is_saved_as_svg_or_png(model, tmp_path):
+def test_plot_is_saved_as_svg_pdf_or_png(model, tmp_path):
     result = model.translate(TEXT)
     plot = result.plot()
     assert (
         plot.svg
         == plot._repr_svg_()
-        == plot_attention(result.attention_map, result.source_tokens, result.tokens)
+        == heatmap_svg(attention_heatmap(result.attention_map, result.source_tokens, result.tokens))
     )
     assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
     assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(UsageError, match=r"\.svg or \.png"):
-        plot.save(tmp_path / "map.pdf")
+    assert plot.save(tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(UsageError, match=r"\.svg, \.pdf or \.png"):
+        plot.save(tmp_path / "map.jpg")
     with pytest.raises(DataError, match="nowhere"):
         plot.save(tmp_path / "nowhere" / "map.svg")
     for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"kind": "target"}):
         with pytest.raises(UsageError):
             result.plot(**wrong)
+
+
+def test_plot_on_given_axes_has_the_words_of_the_translation(model):
+    one = model.score("a b", "A B")
+    for plot, arguments in ((one.plot, ()), (one.plot_difference, (model.score("a b", "A B"),))):
+        ax = matplotlib.figure.Figure().subplots()
+        plot(*arguments, ax=ax)
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["A", "B"]
+    with pytest.raises(UsageError, match="head='all'"):
+        one.plot(head="all", ax=ax)
 
 
 def test_models_with_and_without_sink_can_be_subtracted(model, bounded):

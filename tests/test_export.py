@@ -11,6 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from regard.api.model import load
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
@@ -32,7 +33,7 @@ if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
 from regard.export.ctranslate2 import export_ctranslate2, token_names
-from regard.export.translator import ExportedTranslator, load_exported
+from regard.export.translator import load_exported
 
 WORDS = 12
 TEXT = TextProcessor(
@@ -129,7 +130,7 @@ def translate_with_both(
     search = dataclasses.replace(loaded.config.generation, **options)
     text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
     ours = Translator(loaded.model, loaded.text, search).translate(enumerate_lines(text))
-    return list(ours), list(ExportedTranslator(other, search).translate(enumerate_lines(text)))
+    return list(ours), list(dataclasses.replace(other, search=search).translate(enumerate_lines(text)))
 
 
 def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> None:
@@ -222,7 +223,7 @@ def test_translations_do_not_depend_on_batch_size(directories) -> None:
     texts = []
     for sentences in (1, 7, 64):
         search = from_dict(GenerationConfig, {**SEARCH, "beam_size": 3, "batch_size": sentences})
-        results = ExportedTranslator(model, search).translate(enumerate_lines(lines()))
+        results = dataclasses.replace(model, search=search).translate(enumerate_lines(lines()))
         texts.append([result.text for result in results])
     assert texts[0] == texts[1] == texts[2]
 
@@ -233,7 +234,7 @@ def test_only_the_line_longer_than_the_positions_is_rejected(directories, caplog
     assert model.max_length == 16
     search = dataclasses.replace(model.search, max_length_offset=100)
     long = ["s1 " * 16, "s1 " * 17, "s2"]
-    results = list(ExportedTranslator(model, search).translate(enumerate_lines(long)))
+    results = list(dataclasses.replace(model, search=search).translate(enumerate_lines(long)))
     assert [bool(result.error) for result in results] == [False, True, False]
     assert "line 2 is rejected" in caplog.text
 
@@ -304,6 +305,7 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
         assert target == other_target
         if target or score:
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
+    assert regard("translate", exported, "--with-scores", "--batch-size", "5", text=text) == shown
     best = regard("translate", exported, "--engine", "ctranslate2", "--num-return", "2", text="s1 s2\n")
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
@@ -330,24 +332,41 @@ def test_only_an_export_is_overwritten_and_only_on_request(directories, tmp_path
         (["--links-output", "-"], "--links-output"),
         (["--sample"], "--sample"),
         (["--set", "model.dropout=0.1"], "--set"),
-        (["--precision", "bfloat16"], "--precision bfloat16"),
+        (["--precision", "bfloat16"], r"precision bfloat16 \(--precision"),
         (["--coverage-penalty", "0.2"], "--coverage-penalty"),
         (["--replace-unk"], "--replace-unk"),
+        (["--layer", "0"], "--layer"),
     ],
 )
 def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, options, named) -> None:
-    with pytest.raises(
-        UsageError, match=f"{named}.*(not supported|cannot be used) with --engine ctranslate2"
+    exported = directories("post-norm")[1]
+    message = rf"{named}.*: not supported by {exported} \(ctranslate2\), which supports .*beam_size.*: "
+    with pytest.raises(UsageError, match=message + "(leave it out, or use another|0 disables it)"):
+        regard("translate", exported, "--engine", "ctranslate2", *options, text="s1\n")
+
+
+def test_python_loads_an_export_and_refuses_what_it_lacks(directories) -> None:
+    directory, exported = directories("post-norm")
+    ours, theirs = load(directory, device="cpu", beam_size=1), load(exported, device="cpu", beam_size=1)
+    text = [line for line in lines() if line]
+    assert [one.text for one in theirs.translate(text)] == [one.text for one in ours.translate(text)]
+    for call in (
+        lambda: theirs.score("s1", "t1"),
+        lambda: theirs.translate("s1", sample=True),
+        lambda: theirs.translate("s1", prefix="t1"),
+        lambda: theirs.translate("s1", output_attentions="all"),
+        lambda: load(exported, exported),
     ):
-        regard("translate", directories("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
+        with pytest.raises(UsageError, match=r"not supported by .* \(ctranslate2\)"):
+            call()
 
 
 def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     with pytest.raises(UsageError, match="export it first"):
         regard("translate", directory, "--engine", "ctranslate2")
-    with pytest.raises(UsageError, match="--engine ctranslate2"):
-        regard("translate", exported)
+    with pytest.raises(CheckpointError, match="an exported model"):
+        regard("translate", exported, "--engine", "regard")
     with pytest.raises(CheckpointError, match="an exported model"):
         load_weights(exported)
     with pytest.raises(UsageError, match="expected regard or ctranslate2"):

@@ -63,7 +63,7 @@ training.max_epochs = 1
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch) -> None:
-    """Undo what a test registers in this process."""
+    """Undo the registrations of a test in this process."""
     for registry in (ATTENTION, METRICS, NORMALIZERS):
         registry.names()
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
@@ -81,7 +81,7 @@ def directory(tmp_path_factory) -> Path:
 
 
 def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
-    """Run the command line, with `path` on the import path, and return what it prints."""
+    """Run the command line, with `path` on the import path, and return its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     if path is not None:
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
@@ -138,7 +138,7 @@ def test_installed_plugin_is_used_by_every_command(directory, installed) -> None
         path=installed,
     )
     assert json.loads((directory / "s.json").read_text())["length_ratio"] > 0
-    # Without the package, the directory names what it needs, and imports nothing.
+    # Without the package, the directory names the plugin, and imports nothing.
     found = run(directory, "translate", "topk", "--input", source, code=1)
     assert "needs the plugin 'regard_topk'" in found and "--plugin" in found
 

@@ -209,7 +209,7 @@ def load_model(
         overrides: Overrides of the config of the run, such as `model.attention.top_k=0`.
 
     Raises:
-        UsageError: if the precision is unknown or not supported by this model, or the model is phrase-based.
+        UsageError: if the precision is unknown or not supported by this model, or the model is not neural.
         CheckpointError: if a file of the directory is missing or corrupt (names it), or the weights do not
             match the model.
         ConfigError: if an override is wrong.
@@ -312,12 +312,7 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         return
     path = Path(init_from)
     folder = path if path.is_dir() else find_model_dir(path)
-    other = TextProcessor.load(folder)
-    for side in ("source", "target"):
-        mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
-        if mine != its:
-            raise ConfigError(
-                f"training.init_from = {init_from!r}: the {side} vocabulary of that model ({len(its)} "
-                f"tokens) differs from that of this run ({len(mine)} tokens): both models must have the same "
-                "vocabularies"
-            )
+    if difference := TextProcessor.load(folder).vocabulary_difference(text, "this run"):
+        raise ConfigError(
+            f"training.init_from = {init_from!r}: {difference}: both models must have the same vocabularies"
+        )

@@ -137,6 +137,14 @@ def _listed_plugins(data: Mapping[str, Any]) -> list[str]:
     return [*found] if isinstance(found, list) and all(isinstance(name, str) for name in found) else []
 
 
+def _missing_plugins(path: Path) -> list[str]:
+    """Return the plugins that a config lists and that are not loaded; empty if the file is not TOML."""
+    try:
+        return [name for name in _listed_plugins(read_toml(path)) if not is_loaded(name)]
+    except ConfigError:
+        return []
+
+
 def load_config(model_dir: Path | str) -> RunConfig:
     """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
 
@@ -166,8 +174,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
         ) from None
     except ConfigError as error:
         # The plugins of a model directory are never imported: a directory must not execute code.
-        missing = [name for name in _listed_plugins(read_toml(path)) if not is_loaded(name)]
-        if missing:
+        if missing := _missing_plugins(path):
             raise CheckpointError(
                 f"{model_dir}: the model needs the plugin {', '.join(map(repr, missing))}, which is not "
                 "loaded: install it with an entry point, or give it by --plugin (in Python: plugins=[...])"

@@ -159,7 +159,7 @@ def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
 def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) -> None:
     model = regard.load(guided)
     with torch.no_grad():
-        model.model.output_bias[UNK] = 50.0
+        model.translator.model.output_bias[UNK] = 50.0
     assert load_config(guided).generation.alignment == GUIDED
     for given in ({}, {"layer": -1}, {"shift": True}):
         result = model.translate(LINE, replace_unk=True, max_length_offset=2, **given)
@@ -204,8 +204,8 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 
 
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
-    from regard.api.phrase_based import load_translator
-    from regard.report.systems import collect_model
+    from regard.api.loading import load_translator
+    from regard.report.systems import collect_system
     from regard.report.word_maps import MapKind
 
     def no_progress(items, name, total):
@@ -213,7 +213,7 @@ def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
 
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
-    system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
+    system = collect_system("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
     shown = system.sentences[0].own_maps
     assert shown is not None
     kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]

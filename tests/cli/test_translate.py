@@ -324,7 +324,7 @@ def test_minimum_fertility_that_is_not_reached_is_logged(tmp_path, caplog):
 
 def test_fertilities_are_rejected_without_constrained_attention(tmp_path):
     soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
-    with pytest.raises(UsageError, match=r"bound constrained attention, and .*soft has no"):
+    with pytest.raises(UsageError, match=r"^fertilities.*: not supported by .*soft .*constrained attention"):
         translate(soft, "--word-fertility", "b=1")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding.topk import top_k_tokens
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 
 @settings(max_examples=60, deadline=None)

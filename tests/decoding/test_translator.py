@@ -14,7 +14,6 @@ from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.decoding.blocks import length_sorted_batches
 from regard.decoding.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.decoding.lines import InputLine, enumerate_lines
-from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.replace_unk import replace_unk_tokens
 from regard.decoding.scoring import score_lines
 from regard.decoding.translator import Translator
@@ -64,8 +63,7 @@ def test_parallel_batches_are_deterministic(build, threads):
             results = list(translator.translate(lines(texts)))
             scores = [[one.score for one in result.translations] for result in results]
             found.append(([result.text for result in results], scores))
-        scorer = [HypothesisScorer.from_config(options)]
-        assert translator.translate_with_scorers(list(lines(texts)), scorer) == [found[0][0]]
+        assert translator.translate_with_settings(list(lines(texts)), [options]) == [found[0][0]]
     finally:
         torch.set_num_threads(before)
     assert found[0] == found[1]

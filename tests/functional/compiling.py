@@ -22,7 +22,7 @@ from regard.functional import (
     sparsemax,
     sparsemax_loss,
 )
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 Tensor = torch.Tensor
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import torch
-from problems import BOUNDED, FREE
 
 import regard.functional as functional
 import regard.nn as modules
+from problems import BOUNDED, FREE
 from regard.functional import (
     check_bounds,
     constrained_softmax,
@@ -24,7 +24,7 @@ from regard.functional import (
     softmax,
     sparsemax,
 )
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
 WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
@@ -34,7 +34,7 @@ INVALID_CALLS = """
 import json
 import torch
 from regard.functional import *
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
 calls = {}

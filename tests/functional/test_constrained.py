@@ -3,11 +3,11 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import BOUNDED, FREE, Problem, bounded_problems
 
+from problems import BOUNDED, FREE, Problem, bounded_problems
 from regard.errors import InfeasibleBoundsError
 from regard.functional import check_bounds
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 INF = torch.inf

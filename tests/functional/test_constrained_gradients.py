@@ -3,10 +3,10 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import BOUNDED, Problem, bounded_problems
 from torch.autograd import gradcheck, gradgradcheck
 
-from regard.kernels.versions import use_backend
+from problems import BOUNDED, Problem, bounded_problems
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", BOUNDED)

@@ -4,9 +4,9 @@ import entmax as entmax_package
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
+from problems import free_problems
 from regard.functional import entmax, entmax15, softmax, sparsemax
 
 DOUBLE = torch.float64

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from problems import (
     BOUNDED,
     FREE,
@@ -14,7 +15,6 @@ from problems import (
     assert_distributions,
     extreme_problems,
 )
-
 from regard.attention.latent import masked_log_softmax
 from regard.functional import (
     constrained_softmax_scan,
@@ -24,7 +24,7 @@ from regard.functional import (
     entmax15_loss,
     sparsemax_loss,
 )
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 NORMALIZERS = {**FREE, **BOUNDED}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]

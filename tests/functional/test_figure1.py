@@ -16,7 +16,7 @@ from regard.functional import (
     sparsemax,
 )
 from regard.functional.scans import remaining_bound
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 SCORES = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=DOUBLE)

@@ -4,12 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import free_problems
 from torch.autograd import gradcheck
 
+from problems import free_problems
 from regard.functional import fusedmax, sparsemax
-from regard.functional.fusedmax import fuse_by_path, fuse_by_taut_string, group_means
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
+from regard.kernels.total_variation import fuse, group_means
 from regard.nn import Fusedmax
 
 DOUBLE = torch.float64
@@ -32,8 +32,9 @@ def test_total_variation_solution_meets_optimality_conditions(problem, strength)
     usable = problem.usable
     scores = problem.scores.masked_fill(~usable, 0)
     scale = 1 + scores.abs().max()
-    for find in (fuse_by_path, fuse_by_taut_string):
-        groups, changes = find(scores, usable, strength)
+    for backend in ("reference", "numba"):
+        with use_backend(backend):
+            groups, changes = fuse(scores, usable, strength)
         found = group_means(scores, groups) + changes
         for z, x, keep in zip(scores, found, usable, strict=True):
             if not keep.any():

@@ -1,6 +1,5 @@
 """Tests of the fused log-likelihood of a linear output layer against log_softmax."""
 
-import math
 import subprocess
 import sys
 
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from regard.functional import linear_log_likelihood, linear_log_softmax
-from regard.kernels.likelihood import exp_logits
 
 DOUBLE = torch.float64
 
@@ -137,39 +135,6 @@ def test_kernels_match_log_softmax(size, dtype) -> None:
     by_exact = torch.autograd.grad((expected[0] * goal[0] + expected[1] * goal[1]).sum(), exact)
     for a, b in zip(by_found, by_exact, strict=True):
         torch.testing.assert_close(a.double(), b, **tolerance)
-
-
-def test_exponentials_do_not_depend_on_threads() -> None:
-    torch.manual_seed(0)
-    logits, before, answers = torch.randn(300, 400), torch.get_num_threads(), []
-    expected = logits.double()
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            powers = logits.clone()
-            answers.append((*exp_logits(powers), powers))
-    finally:
-        torch.set_num_threads(before)
-    for one, other in zip(*answers, strict=True):
-        assert torch.equal(one, other)
-    tops, means, sums, powers = (x.double() for x in answers[0])
-    assert torch.equal(tops, expected.amax(-1))
-    torch.testing.assert_close(means, expected.mean(-1), rtol=1e-6, atol=1e-6)
-    exact = (expected - expected.amax(-1, keepdim=True)).exp()
-    torch.testing.assert_close(powers, exact, rtol=2e-6, atol=0)
-    torch.testing.assert_close(sums, exact.sum(-1), rtol=2e-6, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_exponentials_underflow_to_zero_and_propagate_nan(dtype) -> None:
-    logits = torch.tensor([[0.0, -100.0, -torch.inf, -86.0], [1.0, torch.nan, 2.0, 3.0]]).to(dtype)
-    tops, _, sums = exp_logits(logits)
-    assert tops[0] == 0 and sums[0] == 1
-    assert logits[0, :3].tolist() == [1, 0, 0]
-    torch.testing.assert_close(
-        float(logits[0, 3]), math.exp(-86), rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=0
-    )
-    assert sums[1].isnan() and logits[1, 1].isnan()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

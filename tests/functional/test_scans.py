@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import BOUNDED
 from torch.autograd import gradcheck, gradgradcheck
 
+from problems import BOUNDED
 from regard.errors import InfeasibleBoundsError
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
 from regard.functional.scans import add_exhaustion, remaining_bound
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 SCANS = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from problems import BOUNDED, FREE
 from torch.func import grad, jacrev, vmap
 
+from problems import BOUNDED, FREE
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
 
 NORMALIZERS = {**FREE, **BOUNDED}

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from problems import FREE, Problem, free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
+from problems import FREE, Problem, free_problems
 from regard.functional import softmax, sparsemax
-from regard.kernels.versions import use_backend
+from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", FREE)

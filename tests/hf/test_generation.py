@@ -18,9 +18,9 @@ import transformers
 from test_seq2seq import batch, library, loaded, suppressed_tokens
 from tiny import ModelDir
 
-from regard.api.loading import search_settings
 from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search
+from regard.decoding.config import search_settings
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.lines import LineResult, enumerate_lines
 from regard.decoding.translator import Translator

@@ -14,9 +14,9 @@ import pytest
 EVERY_KERNEL = """
 import torch
 from regard import functional as F
-from regard.kernels.cached import slot_attention
-from regard.kernels.largest import topk
-from regard.kernels.versions import use_backend
+from regard.kernels.attention import slot_attention
+from regard.kernels.backend import use_backend
+from regard.kernels.logits import topk
 
 scores, upper = torch.randn(9, 700, requires_grad=True), torch.rand(9, 700, requires_grad=True)
 steps, fertility = torch.randn(9, 3, 700, requires_grad=True), torch.ones(9, 700, requires_grad=True)

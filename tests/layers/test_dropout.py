@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from regard.kernels.backend import use_backend
 from regard.kernels.dropout import DROPOUT_RESOLUTION, fused_dropout, supports_dropout
-from regard.kernels.versions import use_backend
 from regard.layers.dropout import add_dropout, dropout, relu_dropout
 
 PRECISIONS = [torch.float32, torch.bfloat16]

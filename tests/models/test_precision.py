@@ -9,7 +9,7 @@ from regard.data.batch import collate
 from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.errors import UsageError
-from regard.kernels.int8 import is_int8_registered
+from regard.kernels.matmul import Int8Weight
 from regard.models import precision
 from regard.models.precision import parse_precision, set_precision
 
@@ -64,7 +64,7 @@ def test_small_matrices_and_vectors_are_not_quantized() -> None:
         {"wide": nn.Linear(16, 20), "narrow": nn.Linear(16, 15), "normed": nn.LayerNorm(16)}
     )
     set_precision(model, "int8")
-    kept = {name for name, one in model.named_parameters() if is_int8_registered(one)}
+    kept = {name for name, one in model.named_parameters() if isinstance(one, Int8Weight)}
     assert kept == {"wide.weight"}
 
 
@@ -73,7 +73,14 @@ def test_other_precisions_set_the_dtype_of_all_parameters(name, dtype) -> None:
     model = build(config())
     set_precision(model, parse_precision(name))
     assert {one.dtype for one in model.parameters()} == {dtype}
-    assert not any(is_int8_registered(one) for one in model.parameters())
+    assert not any(isinstance(one, Int8Weight) for one in model.parameters())
+
+
+def test_shared_parameter_is_replaced_by_one_weight() -> None:
+    model = nn.Sequential(nn.Embedding(20, 16), nn.Linear(16, 20))
+    model[1].weight = model[0].weight
+    set_precision(model, "int8")
+    assert isinstance(model[0].weight, Int8Weight) and model[1].weight is model[0].weight
 
 
 def test_unknown_precision_raises_with_the_valid_ones() -> None:

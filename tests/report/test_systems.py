@@ -13,6 +13,7 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.decoding.analysis import force_decode_lines
 from regard.decoding.config import GenerationConfig
+from regard.decoding.file_translator import FileTranslator
 from regard.decoding.lines import enumerate_lines
 from regard.decoding.translator import Translator
 from regard.metrics.alignment import merge_subwords
@@ -21,7 +22,7 @@ from regard.models import build_model
 from regard.models.lstm_config import RnnConfig
 from regard.report.errors import corpus_scores
 from regard.report.scores import compute_scores
-from regard.report.systems import add_word_links, collect_model, collect_translations, system_maps
+from regard.report.systems import add_word_links, collect_system, system_maps
 from regard.report.training_curves import read_curves
 from regard.report.word_maps import MapKind
 
@@ -66,7 +67,7 @@ def no_progress(items, name, total):
 
 
 def collect(translator, every=False):
-    return collect_model("m", Path("run"), translator, PAIRS, no_progress, every)
+    return collect_system("m", Path("run"), translator, PAIRS, no_progress, every)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_scores_equal_the_metrics(soft):
     linked = add_word_links(
         system, lambda pairs: [frozenset((i, i) for i in range(min(map(len, pair)))) for pair in pairs]
     )
-    copied = collect_translations("copy", Path("out.txt"), [reference for _, reference in PAIRS], PAIRS)
+    copied = collect(FileTranslator([reference for _, reference in PAIRS]))
     copied = add_word_links(copied, lambda pairs: [frozenset({(0, 0)})] * len(pairs))
     scores = compute_scores([linked, copied], PAIRS, "none", num_resamples=20)
     outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
@@ -175,8 +176,10 @@ def test_scores_equal_the_metrics(soft):
 def test_translations_from_a_file_are_tokenized_like_the_model(soft):
     translator, _ = soft
     lines = [reference for _, reference in PAIRS]
-    for text in (None, translator.text):
-        system = collect_translations("file", Path("out.txt"), lines, PAIRS, text)
+    for file in (FileTranslator(lines), FileTranslator(lines, translator.text)):
+        system = collect(file)
+        assert [one.text for one in system.sentences] == lines
+        assert [one.sentence.source for one in system.sentences] == [tuple(line.split()) for line, _ in PAIRS]
         assert [one.sentence.output for one in system.sentences] == [tuple(line.split()) for line in lines]
         assert system.attention == () and system_maps(system, forced=False) == ()
 

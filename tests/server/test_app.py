@@ -40,7 +40,7 @@ def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
     return (
-        Translator(engine.model, engine.text, search.search)
+        Translator(engine.translator.model, engine.text, search.search)
         .translate_block([InputLine(1, line)])[0]
         .translations
     )

@@ -16,6 +16,7 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.vocabulary import UNK
 from regard.decoding.lines import enumerate_lines
+from regard.decoding.tune_penalties import tune_penalties
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model, train
 from regard.phrasebook import write_splits
@@ -66,7 +67,8 @@ def translator(directory: Path) -> PhraseTranslator:
     """Return the translator of the trained model."""
     config = load_config(directory / "model")
     assert isinstance(config.model, PhraseConfig)
-    return PhraseTranslator(load_phrases(directory / "model", config.model), config.generation)
+    model = load_phrases(directory / "model", config.model)
+    return PhraseTranslator(model, model.text, config.generation)
 
 
 def test_trained_system_produces_most_reference_words(directory: Path) -> None:
@@ -216,11 +218,23 @@ def test_batch_equals_single(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
+    "options",
+    [
+        ("--sample",),
+        ("--length-penalty", 1),
+        ("--mbr", "chrf"),
+        ("--set", "seed=2"),
+        ("--prefixes", "{text}"),
+        ("--required-terms", "{text}"),
+        ("--fertilities", "{text}"),
+        ("--word-fertility", "Hund=1"),
+    ],
 )
 def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...]) -> None:
-    with pytest.raises(UsageError, match=f"{options[0]}: not available for phrase-based models"):
-        run("translate", directory / "model", *options, input="a\n")
+    given = [str(option).format(text=directory / "test.de") for option in options]
+    message = rf"{options[0]}.*: not supported by .*model \(phrase\), which supports attention, .*beam_size"
+    with pytest.raises(UsageError, match=message):
+        run("translate", directory / "model", *given, input="a\n")
 
 
 def test_neural_loader_rejects_a_phrase_based_model(directory: Path) -> None:
@@ -270,36 +284,48 @@ def test_python_api_equals_command_line(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "request_name"),
     [
-        (lambda model: model.score("ein Hund", "a dog"), "cannot compute the probability"),
-        (lambda model: model.translate("ein Hund", output_attentions="all"), "no self-attention"),
+        (lambda model: model.score("ein Hund", "a dog"), "score"),
+        (lambda model: model.translate("ein Hund", output_attentions="all"), "output_attentions='all'"),
         (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
+        (lambda model: model.translate(["ein Hund"], prefix="a"), "prefix"),
+        (lambda model: model.translate(["ein Hund"], terms=["dog"]), "terms"),
+        (lambda model: model.translate("ein Hund", sample=True), "sample"),
+        (lambda model: model.translate("ein Hund", mbr="chrf"), "mbr"),
+        (
+            lambda model: tune_penalties(model.translator, ["a"], ["a"], [0.0], [0.0]),
+            "a comparison of penalties",
+        ),
     ],
 )
-def test_unsupported_requests_are_rejected_in_python(directory: Path, call, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_unsupported_requests_are_rejected_in_python(directory: Path, call, request_name: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"^{request_name}.*: not supported by .* which supports attention.*: \w"
+    ):
         call(regard.load(directory / "model"))
 
 
-def test_prefix_and_required_terms_are_rejected_per_line(directory: Path) -> None:
-    model = regard.load(directory / "model")
-    for options in ({"prefix": "a"}, {"terms": ["dog"]}):
-        (result,) = model.translate(["ein Hund"], **options)
-        assert "does not support prefixes" in (result.error or "")
-
-
 def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
-    with pytest.raises(UsageError, match="ensembles of phrase-based models are not supported"):
+    with pytest.raises(UsageError, match="an ensemble of several models: not supported by"):
         regard.load(directory / "model", directory / "model")
-    with pytest.raises(UsageError, match="settings"):
+    with pytest.raises(UsageError, match=r"overrides of the configuration \(--set\): not supported by"):
         regard.load(directory / "model", settings=["model.attention.top_k=0"])
 
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
-    with pytest.raises(UsageError, match="cannot compute the probability"):
-        run("score", directory / "model", directory / "test.de", directory / "test.en")
+    texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
+    for command, arguments in (
+        ("score", (directory / "test.de", directory / "test.en")),
+        ("analyze attention", texts),
+        ("tune", texts),
+    ):
+        with pytest.raises(
+            UsageError, match=f"regard {command}: not supported by .*: use a model (that|whose)"
+        ):
+            first, *rest = command.split()
+            run(first, *rest, directory / "model", *arguments)
 
 
 def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:

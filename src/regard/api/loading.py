@@ -1,27 +1,70 @@
-"""Loading of models and ensembles from their directories, and search settings by name."""
+"""Loading of models and ensembles from their directories."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
+    from regard.decoding.base import BaseTranslator
     from regard.decoding.config import GenerationConfig
     from regard.experiment import LoadedModel
     from regard.models.base import TranslationModel
 
-__all__ = ["load_models", "search_settings"]
+__all__ = ["load_models", "load_translator"]
 
-_NESTED_OPTIONS = {
-    "coverage_penalty": ("coverage_penalty", "weight"),
-    "coverage_epsilon": ("coverage_penalty", "epsilon"),
-    "layer": ("alignment", "layer"),
-    "heads": ("alignment", "heads"),
-    "shift": ("alignment", "shift"),
-    "replace_unk": ("alignment", "replace_unk"),
-}
+
+def load_translator(
+    directories: Sequence[Path],
+    device: str = "auto",
+    precision: str = "float32",
+    options: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    num_threads: int | None = None,
+    engine: Literal["regard", "ctranslate2"] | None = None,
+) -> "BaseTranslator":
+    """Load the translator of a trained model of any kind, of an ensemble, or of an export.
+
+    Args:
+        directories: Model directories. Several form an ensemble.
+        device: Device of a neural model.
+        precision: Data type of the matrix multiplications of a neural model.
+        options: Search settings as in `search_settings`. Missing options and None keep the model's own.
+            Default: the search settings are not changed.
+        overrides: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
+        num_threads: Number of CPU threads of a system that is not a PyTorch module. None for one per
+            processor.
+        engine: Inference engine. Default: `ctranslate2` for an exported model, otherwise `regard`.
+
+    Raises:
+        UsageError: if the models do not support an argument, or are not compatible with each other.
+        CheckpointError: if a directory is missing or damaged; names the file.
+        ConfigError: if a setting is invalid; names it.
+        DeviceError: if the device is not available, or does not support the precision.
+    """
+    from regard.export.translator import is_exported, load_exported
+    from regard.models.registry import MODELS
+    from regard.run_config import load_config
+
+    first = directories[0]
+    if engine == "ctranslate2" or (engine is None and is_exported(first)):
+        translator = load_exported(first, device, num_threads)
+        if precision != "float32":
+            translator.require("precision", f"precision {precision} (--precision)")
+    elif (system := MODELS.part_of((run := load_config(first)).model)).is_neural:
+        from regard.decoding.translator import Translator
+
+        name = ", ".join(map(str, directories))
+        translator = Translator(*load_models(directories, device, precision, overrides), name=name)
+    else:
+        translator = system.load_translator(run, first, num_threads or 0)
+    if len(directories) > 1:
+        translator.require("ensemble", "an ensemble of several models")
+    if overrides:
+        translator.require("overrides", "overrides of the configuration (--set)")
+    return translator if options is None else translator.with_search(options)
 
 
 def load_models(
@@ -31,7 +74,7 @@ def load_models(
 
     Raises:
         UsageError: if the precision is unknown or not supported by the model, or the models of an ensemble
-            differ in vocabularies or fertilities.
+            differ in vocabularies, tokenizers or fertilities.
         CheckpointError: if a model directory is missing or damaged.
         DeviceError: if the device is not available, or does not support the precision.
     """
@@ -46,50 +89,16 @@ def load_models(
 
 
 def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
+    ours, theirs = other.text, first.text
+    difference = ours.vocabulary_difference(theirs, str(first.model_dir))
     for name in ("target", "source"):
-        ours, theirs = getattr(first.text, name), getattr(other.text, name)
-        if ours.vocabulary != theirs.vocabulary:
-            raise UsageError(
-                f"{other.model_dir}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from "
-                f"that of {first.model_dir} ({len(ours.vocabulary)} tokens); models of an ensemble must "
-                "share vocabularies"
-            )
-        if getattr(ours.tokenizer, "config", None) != getattr(theirs.tokenizer, "config", None):
-            raise UsageError(
-                f"{other.model_dir}: its {name} tokenizer differs from that of {first.model_dir}; "
-                "models of an ensemble must share tokenizers"
-            )
-    if first.text.budget != other.text.budget:
+        own, its = (getattr(getattr(text, name).tokenizer, "config", None) for text in (ours, theirs))
+        if difference is None and own != its:
+            difference = f"its {name} tokenizer differs from that of {first.model_dir}"
+    if difference is None and ours.budget != theirs.budget:
+        difference = f"its fertilities (data.fertility) differ from those of {first.model_dir}"
+    if difference is not None:
         raise UsageError(
-            f"{other.model_dir}: its fertilities (data.fertility) differ from those of {first.model_dir}; "
-            "models of an ensemble must share them"
+            f"{other.model_dir}: {difference}; models of an ensemble must share vocabularies, tokenizers and "
+            "fertilities"
         )
-
-
-def search_settings(base: "GenerationConfig", options: Mapping[str, Any]) -> "GenerationConfig":
-    """Return search settings in which the given options (those that are not None) are replaced.
-
-    Args:
-        base: Search settings of the model.
-        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` selects a single
-            head. If a layer is given without heads, all of its heads are used.
-
-    Raises:
-        ConfigError: if the options are not consistent; names the option.
-    """
-    from regard.config import from_dict, to_dict
-    from regard.decoding.config import GenerationConfig
-
-    data, options = to_dict(base), dict(options)
-    head = options.pop("head", None)
-    if head is not None:
-        options["heads"] = [head]
-    # The heads in the model's settings belong to its own layer.
-    elif options.get("layer") is not None and options.get("heads") is None:
-        options["heads"] = []
-    for name, value in options.items():
-        if value is None:
-            continue
-        part, key = _NESTED_OPTIONS.get(name, (None, name))
-        (data if part is None else data[part])[key] = value
-    return from_dict(GenerationConfig, data, origin="search options")

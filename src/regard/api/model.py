@@ -14,29 +14,18 @@ from typing import Any, overload
 
 from regard.api.arguments import as_list, broadcast, check_texts, join_terms
 from regard.api.fertilities import WordFertilities, format_fertilities
-from regard.api.loading import load_models, search_settings
-from regard.api.phrase_based import (
-    is_phrase_based,
-    load_phrase_model,
-    no_probability_error,
-    phrase_search_settings,
-)
+from regard.api.loading import load_translator
 from regard.api.result import TranslationResult
 from regard.api.results import AttentionOutput, scored_result, translation_result
 from regard.config import from_dict
 from regard.data.text import TextProcessor
+from regard.decoding.base import BaseTranslator
 from regard.decoding.config import GenerationConfig, SamplingConfig
 from regard.decoding.lines import InputLine
 from regard.decoding.mbr import MbrConfig
 from regard.decoding.pairs import PretokenizedPair
-from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator
-from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, UsageError
-from regard.models.base import TranslationModel
 from regard.plugins import load_plugins
-from regard.smt.model import PhraseModel
-from regard.smt.translator import PhraseTranslator
 
 __all__ = ["Model", "load"]
 
@@ -53,7 +42,8 @@ def load(
     """Load a trained model, or several as an ensemble.
 
     Args:
-        directories: Model directories, as written by `regard train`.
+        directories: Model directories, as written by `regard train` or `regard export`, or those of Hugging
+            Face models.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
             `int8`.
@@ -82,16 +72,8 @@ def load(
             raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
     load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
-    if is_phrase_based(paths):
-        if settings:
-            raise UsageError(f"settings: not available for phrase-based models such as {paths[0]}")
-        phrases, config = load_phrase_model(paths)
-        if tokenized:
-            phrases = dataclasses.replace(phrases, text=phrases.text.without_conversion())
-        return Model(tuple(paths), phrases, phrases.text, phrase_search_settings(config.generation, search))
-    model, text, base = load_models(paths, device, precision, settings)
-    text = text.without_conversion() if tokenized else text
-    return Model(tuple(paths), model, text, search_settings(base, search))
+    translator = load_translator(paths, device, precision, search, settings)
+    return Model(tuple(paths), translator.pretokenized() if tokenized else translator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +82,22 @@ class Model:
 
     Attributes:
         directories: Directories it was loaded from.
-        model: The PyTorch module, or a phrase-based system, which is not a module and cannot score
-            translations.
-        text: Text processing of both sides.
-        search: Default search settings.
+        translator: The translator, with text processing and the default search settings.
     """
 
     directories: tuple[Path, ...]
-    model: TranslationModel | PhraseModel
-    text: TextProcessor
-    search: GenerationConfig
+    translator: BaseTranslator
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+
+    @property
+    def text(self) -> TextProcessor:
+        """Text processing of both sides."""
+        return self.translator.text
+
+    @property
+    def search(self) -> GenerationConfig:
+        """The default search settings."""
+        return self.translator.search
 
     # A string is also an iterable of strings, so pyright reports overlapping overloads.
     @overload
@@ -188,26 +175,15 @@ class Model:
         single = isinstance(text, str)
         texts = check_texts([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
-        if isinstance(self.model, PhraseModel):
-            if output_attentions == "all":
-                raise UsageError(
-                    f"output_attentions='all': {self.directories[0]} is phrase-based and has no "
-                    "self-attention"
-                )
-            if sample or mbr:
-                raise UsageError(
-                    f"sample and mbr: not available for phrase-based models such as {self.directories[0]}"
-                )
-            neural, translator = None, PhraseTranslator(self.model, self._search(search))
-        else:
-            neural = self.model
-            translator = self._translator(neural, search, sample, mbr)
+        if output_attentions == "all":
+            self.translator.require("self_attention", "output_attentions='all'")
+        translator = self._translator(search, sample, mbr)
         with self._lock:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
             size = translator.search.buffer_lines
             blocks = [lines[start : start + size] for start in range(0, len(lines), size)]
             results = [
-                translation_result(neural, self.text, each, output_attentions)
+                translation_result(translator, each, output_attentions)
                 for block in blocks
                 for each in translator.translate_block(block)
             ]
@@ -245,11 +221,11 @@ class Model:
 
         Raises:
             DataError: if a single sentence is rejected (empty or too long); states the reason.
-            UsageError: if the numbers of sentences and translations differ, or the model is phrase-based.
+            UsageError: if the numbers of sentences and translations differ, or the model cannot score given
+                translations.
             ConfigError: if a search setting is invalid; names it.
         """
-        if isinstance(self.model, PhraseModel):
-            raise no_probability_error(self.directories[0])
+        self.translator.require("score", "score")
         single = isinstance(source, str)
         if single != isinstance(target, str | TranslationResult):
             raise UsageError("source and target: expected two strings, or two lists of strings")
@@ -258,11 +234,12 @@ class Model:
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
         pairs = [self._pair(*pair) for pair in zip(sources, targets, strict=True)]
-        settings = self._search(search)
+        translator = self.translator.with_search(search)
         with self._lock:
-            found = list(score_lines(self.model, self.text, pairs, settings))
+            found = list(translator.score(pairs))
         results = [
-            scored_result(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)
+            scored_result(self.text, pair, one, translator.search)
+            for pair, one in zip(pairs, found, strict=True)
         ]
         if single and results[0].error:
             raise DataError(f"the translation cannot be scored: {results[0].error}")
@@ -277,23 +254,12 @@ class Model:
         own = tokens if source == target.source else None
         return PretokenizedPair(source, target.text, own, target.tokens)
 
-    def _search(self, options: dict[str, Any], min_beam_size: int = 1) -> GenerationConfig:
-        """Return the search settings of a call, in which the beam is at least the number of candidates."""
-        if isinstance(self.model, PhraseModel):
-            return phrase_search_settings(self.search, options)
-        num_return = options.get("num_return")
-        minimum = max(min_beam_size, num_return) if isinstance(num_return, int) else min_beam_size
-        if minimum > 1 and options.get("beam_size") is None:
-            options = {**options, "beam_size": max(self.search.beam_size, minimum)}
-        return search_settings(self.search, options) if options else self.search
-
     def _translator(
         self,
-        model: TranslationModel,
         options: dict[str, Any],
         sample: bool | Mapping[str, Any],
         mbr: str | Mapping[str, Any] | None,
-    ) -> Translator:
+    ) -> BaseTranslator:
         """Return a translator that searches, samples or reranks, depending on the arguments."""
         sampling = mbr_config = None
         if sample:
@@ -302,15 +268,14 @@ class Model:
         if mbr:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
             mbr_config = from_dict(MbrConfig, given, origin="mbr")
-        settings = self._search(options, 1 if mbr_config is None else mbr_config.num_candidates)
-        return Translator(model, self.text, settings, sampling, mbr=mbr_config)
+        return self.translator.with_search(options, sampling, mbr_config)
 
     def _lines(
         self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any
     ) -> list[InputLine]:
         """Return the sentences with their prefixes, fertilities and terms."""
         if fertilities is not None:
-            check_fertility_support(self.model, self.text, str(self.directories[0]))
+            self.translator.require("fertility", "fertilities")
         if isinstance(terms, str):
             raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
         terms = as_list(terms, "terms")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,9 +12,13 @@ from regard.decoding.linking import WordIndices, attention_links, attention_map
 from regard.errors import UsageError
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.maps import AttentionMap, map_difference
-from regard.report.difference import plot_difference
-from regard.report.heatmap import plot_attention
-from regard.report.picture import Figure
+from regard.plotting.attention import heatmap_figure, plot_heatmap
+from regard.plotting.difference import difference_heatmap
+from regard.plotting.figure import Figure
+from regard.plotting.heatmap import HeatMap, attention_heatmap
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["AttentionKind", "TranslationResult"]
 
@@ -114,19 +118,23 @@ class TranslationResult:
         return map_difference(self.word_attention_map, other.word_attention_map, ("this one", "the other"))
 
     def plot_difference(
-        self, other: "TranslationResult", names: tuple[str, str] = ("this one", "the other")
+        self,
+        other: "TranslationResult",
+        names: tuple[str, str] = ("this one", "the other"),
+        ax: "matplotlib.axes.Axes | None" = None,
     ) -> Figure:
         """Plot `difference`: red where this model has more attention, blue where the other has more.
 
         Args:
             other: The same translation by another model.
             names: Names of the two models.
+            ax: Matplotlib axes to plot on as well.
 
         Raises:
             DataError: if the words differ, or the names are equal.
         """
         found = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return Figure(plot_difference(found.weights, found.columns, found.target, names))
+        return _figure(difference_heatmap(found.weights, found.columns, found.target, names), ax)
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
@@ -146,6 +154,7 @@ class TranslationResult:
         head: int | Literal["mean", "all"] | None = None,
         kind: AttentionKind = "source",
         title: str | None = None,
+        ax: "matplotlib.axes.Axes | None" = None,
     ) -> Figure:
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
@@ -159,13 +168,16 @@ class TranslationResult:
             kind: Kind of attention. `encoder` and `decoder` need a translation made with
                 `output_attentions="all"`.
             title: Title above the plot.
+            ax: Matplotlib axes to plot on as well, for a single map.
 
         Returns:
             A picture, which notebooks display and `save` writes to a file.
 
         Raises:
-            UsageError: if there is no such layer or head, or no attention.
+            UsageError: if there is no such layer or head, or no attention, or `ax` is given for all heads.
         """
+        if ax is not None and head == "all":
+            raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
         if kind not in ("source", "encoder", "decoder"):
             raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
         if self.error is not None or not self.attention:
@@ -191,7 +203,7 @@ class TranslationResult:
                 raise UsageError(
                     f"head={number}: there are {len(maps)} heads, counted from 0; -1 is the last"
                 )
-        captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
+        captions = [f"head {number}" for number in range(len(maps))] if head == "all" else [""]
         # Without selected heads, all heads are averaged or shown.
         selected = maps[list(heads)] if heads else maps
         plotted = selected if head == "all" else selected.mean(axis=0)[None]
@@ -199,9 +211,7 @@ class TranslationResult:
             ids = self.source_word_ids, self.target_word_ids
             plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
             rows, columns = self.target_words, self.source_words
-        return Figure(
-            plot_attention(plotted if head == "all" else plotted[0], columns, rows, title, captions)
-        )
+        return _figure(attention_heatmap(plotted, columns, rows, title, captions), ax)
 
     def _labeled_attention(
         self, kind: AttentionKind
@@ -224,3 +234,10 @@ class TranslationResult:
     def __str__(self) -> str:
         """Return the text."""
         return self.text
+
+
+def _figure(heat: HeatMap, ax: "matplotlib.axes.Axes | None") -> Figure:
+    """Return the figure of a heat map, and plot it on matplotlib axes if they are given."""
+    if ax is not None:
+        plot_heatmap(ax, heat)
+    return heatmap_figure(heat)

@@ -7,14 +7,12 @@ import numpy as np
 
 from regard.api.result import TranslationResult
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import EOS
 from regard.decoding.analysis import tokens_to_words
-from regard.decoding.beam import eval_mode
+from regard.decoding.base import BaseTranslator
 from regard.decoding.config import GenerationConfig
 from regard.decoding.lines import LineResult, Translation
 from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.scoring import LineScore
-from regard.models.base import TranslationModel
 
 __all__ = ["AttentionOutput", "scored_result", "translation_result"]
 
@@ -22,19 +20,19 @@ AttentionOutput = Literal["source", "all"]
 
 
 def translation_result(
-    model: TranslationModel | None, text: TextProcessor, found: LineResult, output_attentions: AttentionOutput
+    translator: BaseTranslator, found: LineResult, output_attentions: AttentionOutput
 ) -> TranslationResult:
     """Return the result of translating a sentence, with its n-best list.
 
     Args:
-        model: The model that translated it. None for a system without self-attention.
-        text: Text processing of both sides.
+        translator: The translator that produced it.
         found: Result of search.
         output_attentions: `all` to include the self-attention of encoder and decoder.
     """
-    converted = [_convert(model, text, found, one, output_attentions) for one in found.translations]
+    converted = [_convert(translator, found, one, output_attentions) for one in found.translations]
     if converted:
         return dataclasses.replace(converted[0], nbest=tuple(converted))
+    text = translator.text
     tokens = found.source_tokens
     return TranslationResult(
         source=found.line.text,
@@ -47,20 +45,12 @@ def translation_result(
 
 
 def _convert(
-    model: TranslationModel | None,
-    text: TextProcessor,
-    found: LineResult,
-    one: Translation,
-    output_attentions: AttentionOutput,
+    translator: BaseTranslator, found: LineResult, one: Translation, output_attentions: AttentionOutput
 ) -> TranslationResult:
     """Convert one translation of an n-best list."""
+    text = translator.text
     source_tokens = found.source_tokens[: len(found.source_tokens) - len(text.sink_tokens)]
-    # Search does not keep self-attention, so it is computed by forced decoding on request.
-    encoder, decoder = (
-        _self_attention(model, text, found, source_tokens, one)
-        if model and output_attentions == "all"
-        else ((), ())
-    )
+    encoder, decoder = translator.self_attention(found, one) if output_attentions == "all" else ((), ())
     return TranslationResult(
         source=found.line.text,
         text=one.text,
@@ -80,25 +70,6 @@ def _convert(
         decoder_attention=decoder,
         missing_terms=found.missing_terms,
     )
-
-
-def _self_attention(
-    model: TranslationModel,
-    text: TextProcessor,
-    found: LineResult,
-    source_tokens: tuple[str, ...],
-    one: Translation,
-) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """Return the encoder's and the decoder's self-attention for a translation, by forced decoding."""
-    ids, target = text.source.vocabulary.to_ids(source_tokens), [*one.hypothesis.tokens, EOS]
-    batch = text.batch([ids], [target], [found.line.number], [found.fertilities])
-    with eval_mode(model):
-        outcome = model(batch.to(next(model.parameters()).device), output_attentions="all")
-    encoder, decoder = (
-        tuple(layer[0].float().cpu().numpy() for layer in layers)
-        for layers in (outcome.encoder_attentions, outcome.decoder_attentions)
-    )
-    return encoder, decoder
 
 
 def scored_result(

@@ -51,7 +51,7 @@ from regard.functional import (
 )
 from regard.functional.masking import accumulation_dtype
 from regard.functional.scans import add_exhaustion, remaining_bound
-from regard.kernels.maps import mean_over_heads
+from regard.kernels.scans import mean_over_heads
 from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 

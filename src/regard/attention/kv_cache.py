@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.kernels.cached import gather_slots
+from regard.kernels.attention import gather_slots
 from regard.layers.batched_state import BatchedState
 from regard.types import Float, Int, Tensor
 

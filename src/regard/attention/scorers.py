@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.kernels.products import linear
+from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
 from regard.layers.precision import to_compute
 from regard.layers.step_linear import StepLinear

@@ -13,8 +13,7 @@ from torch import nn
 from regard.attention.kv_cache import KVCache
 from regard.attention.localness import Localness
 from regard.functional.masking import accumulation_dtype
-from regard.kernels.attention import fused_attention
-from regard.kernels.cached import slot_attention
+from regard.kernels.attention import fused_attention, slot_attention
 from regard.layers.linear import Linear
 from regard.types import Bool, Float, Tensor
 

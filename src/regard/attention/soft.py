@@ -22,8 +22,7 @@ from regard.attention.scorers import (
 )
 from regard.config import configclass, option
 from regard.functional import fusedmax
-from regard.kernels.attention import fused_attention
-from regard.kernels.cached import source_attention, supports_attention
+from regard.kernels.attention import fused_attention, source_attention, supports_attention
 from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 

@@ -1,9 +1,14 @@
 """The input and output options that all modes of `regard analyze` share."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.decoding.base import BaseTranslator
 
 __all__ = ["AnalysisInput"]
 
@@ -76,3 +81,57 @@ class AnalysisInput:
                 "choose them with --names"
             )
         return names
+
+    def load_translator(
+        self, directories: Sequence[Path], options: Mapping[str, Any], num_threads: int | None = None
+    ) -> "BaseTranslator":
+        """Load the translator of a model or an ensemble, which returns one translation per line.
+
+        Args:
+            directories: Model directories.
+            options: Search settings, as arguments of `search_settings`.
+            num_threads: Number of CPU threads. None uses all processors.
+        """
+        from regard.api.loading import load_translator
+
+        settings = {"num_return": 1, "batch_size": self.batch_size, **options}
+        return load_translator(directories, self.device, self.precision, settings, num_threads=num_threads)
+
+    def load_systems(
+        self, num_lines: int, options: Mapping[str, Any], num_threads: int | None = None
+    ) -> "Iterator[tuple[int, BaseTranslator]]":
+        """Yield the translator of each model, and then of each file, with its index in `models`.
+
+        Files are split into words by the tokenizers of the first model, so that the words of all systems are
+        comparable; without a model, at white space.
+
+        Args:
+            num_lines: Number of lines of the text.
+            options: Search settings of the models, as arguments of `search_settings`.
+            num_threads: Number of CPU threads. None uses all processors.
+
+        Raises:
+            UsageError: If there is no such model or file.
+            DataError: If a file has the wrong number of lines.
+        """
+        from dataclasses import replace
+
+        from regard.data.text import TextProcessor
+        from regard.decoding.file_translator import FileTranslator
+
+        # Files are read before models, which take longer, so that a wrong file is reported at once.
+        files = {
+            index: FileTranslator.read(path, num_lines, self.source)
+            for index, path in enumerate(self.models)
+            if not path.is_dir()
+        }
+        text: TextProcessor | None = None
+        for index, path in enumerate(self.models):
+            if index not in files:
+                # One model at a time: the systems are compared and do not form an ensemble.
+                translator = self.load_translator([path], options, num_threads)
+                # The words of a file have no fertilities.
+                text = text or TextProcessor(translator.text.source, translator.text.target)
+                yield index, translator
+        for index, file in files.items():
+            yield index, file if text is None else replace(file, text=text)

@@ -13,11 +13,11 @@ from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import GoldLinks
-    from regard.data.text import TextProcessor
     from regard.decoding.analysis import ForcedResult
-    from regard.decoding.config import GenerationConfig
+    from regard.decoding.base import BaseTranslator
+    from regard.decoding.config import AlignmentConfig
     from regard.metrics.attention import AttentionStatistics, SentenceAttention
-    from regard.models.base import TranslationModel
+    from regard.plotting.figure import Figure
 
 __all__ = ["AttentionOptions", "analyze_attention"]
 
@@ -50,12 +50,15 @@ class AttentionOptions:
 
 @dataclass(frozen=True)
 class _LoadedModel:
-    """A model with its name, its tokenizers and vocabularies, and its search settings."""
+    """A model with its name."""
 
     name: str
-    model: "TranslationModel"
-    text: "TextProcessor"
-    search: "GenerationConfig"
+    translator: "BaseTranslator"
+
+    @property
+    def alignment(self) -> "AlignmentConfig":
+        """Return layer, head and shift of the attention."""
+        return self.translator.search.alignment
 
     def force_decode(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedResult | None]":
         """Run forced decoding and yield the result of each pair, or None for a skipped pair.
@@ -63,9 +66,7 @@ class _LoadedModel:
         Raises:
             UsageError: If the model has no attention to the source.
         """
-        from regard.decoding.analysis import force_decode_lines
-
-        for line in force_decode_lines(self.model, self.text, pairs, self.search):
+        for line in self.translator.force_decode(pairs):
             if line is not None and not line.attends:
                 raise UsageError(
                     f"{self.name} has no attention to the source, so there is nothing to analyze"
@@ -94,8 +95,11 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
         UsageError: If an option does not apply to the models.
         DataError: If a file cannot be read or has the wrong format.
     """
-    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
+    from regard.plotting.style import require_matplotlib
 
+    if options.figures_dir is not None:
+        require_matplotlib()
     names = inputs.display_names(options.names)
     pairs = inputs.read_pairs()
     gold = _read_gold(options.gold_path, len(pairs), inputs.source)
@@ -119,14 +123,14 @@ def analyze_attention(inputs: AnalysisInput, options: AttentionOptions) -> None:
             "reference": str(inputs.reference),
             "gold": None if options.gold_path is None else str(options.gold_path),
             "attention": "prior" if options.prior else "posterior",
-            "alignment": {model.name: model.search.alignment.record() for model in models},
+            "alignment": {model.name: model.alignment.record() for model in models},
         }
         write_json(inputs.json_file, record)
     if options.figures_dir is not None:
-        images = _charts({name: one.statistics for name, one in results.items()})
+        figures = _charts({name: one.statistics for name, one in results.items()})
         for line in options.lines or _select_line(list(results.values())):
-            images |= _maps(line, models, pairs, gold, options)
-        write_images(options.figures_dir, images)
+            figures |= _maps(line, models, pairs, gold, options)
+        write_images(options.figures_dir, render_figures(figures))
 
 
 def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
@@ -143,10 +147,11 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
 
 
 def _load(name: str, directory: Path, inputs: AnalysisInput, chosen: dict[str, Any]) -> _LoadedModel:
-    from regard.api.loading import load_models, search_settings
+    from regard.api.loading import load_translator
 
-    model, text, base = load_models([directory], inputs.device, inputs.precision)
-    return _LoadedModel(name, model, text, search_settings(base, {"batch_size": inputs.batch_size, **chosen}))
+    translator = load_translator([directory], inputs.device, inputs.precision)
+    translator.require("score", "regard analyze attention")
+    return _LoadedModel(name, translator.with_search({"batch_size": inputs.batch_size, **chosen}))
 
 
 def _compute_statistics(
@@ -170,7 +175,7 @@ def _compute_statistics(
             note = f" with the tokenization of {model.name}"
             # Gold links count words as the model splits them, so they must fit its tokenization.
             check_links(gold[number - 1].possible, words, f"{options.gold_path}:{number}", note)
-        sentences.append(line.attention_statistics(model.search.alignment, options.prior, model.name))
+        sentences.append(line.attention_statistics(model.alignment, options.prior, model.name))
         log_prob += float(line.log_probs.sum())
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
@@ -235,10 +240,10 @@ def _tables(results: dict[str, _ModelResult]) -> list[list[list[str]]]:
 # Figures
 
 
-def _charts(models: "dict[str, AttentionStatistics]") -> dict[str, str]:
-    from regard.report.attention_charts import plot_coverage, plot_entropy
+def _charts(models: "dict[str, AttentionStatistics]") -> "dict[str, Figure]":
+    from regard.plotting.attention_statistics import coverage_chart, entropy_chart
 
-    return {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
+    return {"entropy": entropy_chart(models), "coverage": coverage_chart(models)}
 
 
 def _select_line(results: list[_ModelResult]) -> list[int]:
@@ -263,10 +268,10 @@ def _maps(
     pairs: "Sequence[tuple[str, str]]",
     gold: "list[GoldLinks] | None",
     options: AttentionOptions,
-) -> dict[str, str]:
+) -> "dict[str, Figure]":
     """Plot the attention maps of a line, and the difference between the map of each model and the first."""
     from regard.metrics.maps import AttentionMap
-    from regard.report.difference import plot_maps_and_differences
+    from regard.plotting.attention import maps_and_differences
 
     maps: dict[str, AttentionMap] = {}
     for model in models:
@@ -274,11 +279,11 @@ def _maps(
         if line is None:
             print_message(f"line {number} is not plotted: it is empty or too long for {model.name}")
             return {}
-        weights = line.attention_map(model.search.alignment, options.prior, model.name)
+        weights = line.attention_map(model.alignment, options.prior, model.name)
         words = line.source, line.target, line.source_words, line.target_words
         maps[model.name] = AttentionMap.of_tokens(weights, *words)
     try:
-        return plot_maps_and_differences(number, maps, None if gold is None else gold[number - 1])
+        return maps_and_differences(number, maps, None if gold is None else gold[number - 1])
     except DataError as error:
         print_message(f"line {number} is not plotted: {error}")
         return {}

@@ -13,10 +13,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.cli.output import Output
     from regard.data.links import Links
+    from regard.decoding.base import BaseTranslator
     from regard.decoding.lines import LineResult
-    from regard.decoding.translator import Translator
     from regard.report.errors import SentenceErrors
-    from regard.smt.translator import PhraseTranslator
 
 __all__ = ["ErrorOptions", "analyze_errors"]
 
@@ -51,7 +50,6 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         UsageError: If an option is missing.
         DataError: If a file cannot be read or has the wrong format.
     """
-    from regard.api.phrase_based import load_translator
     from regard.cli.output import open_output, write_json
     from regard.report.errors import corpus_scores, sort_by_errors
 
@@ -63,10 +61,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
     pairs = inputs.read_pairs()
     link_source.check(len(pairs), inputs.reference)
     with open_output(inputs.output) as file:
-        search = {"num_return": 1, "batch_size": inputs.batch_size, **options.generation}
-        translator = load_translator(
-            inputs.models, inputs.device, inputs.precision, search, options.num_threads
-        )
+        translator = inputs.load_translator(inputs.models, options.generation, options.num_threads)
         sentences = _collect_sentences(
             _translate(translator, pairs), pairs, translator, link_source, options.lowercase
         )
@@ -93,9 +88,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         )
 
 
-def _translate(
-    translator: "Translator | PhraseTranslator", pairs: Sequence[tuple[str, str]]
-) -> "Iterator[LineResult]":
+def _translate(translator: "BaseTranslator", pairs: Sequence[tuple[str, str]]) -> "Iterator[LineResult]":
     """Yield the translation results of all lines that are not too long."""
     from regard.decoding.lines import enumerate_lines
 
@@ -173,7 +166,7 @@ class _LinkSource:
 def _collect_sentences(
     results: "Iterator[LineResult]",
     pairs: Sequence[tuple[str, str]],
-    translator: "Translator | PhraseTranslator",
+    translator: "BaseTranslator",
     link_source: _LinkSource,
     lowercase: bool,
 ) -> "list[SentenceErrors]":

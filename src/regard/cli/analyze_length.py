@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.analysis_input import AnalysisInput
 from regard.cli.linker import Linker
 from regard.cli.progress import print_message, track
-from regard.data.whitespace import split_whitespace
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.data.links import Links
-    from regard.data.text import TextSide
-    from regard.decoding.translator import Translator
+    from regard.data.text import TextProcessor, TextSide
+    from regard.decoding.base import BaseTranslator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
-    from regard.smt.translator import PhraseTranslator
 
 __all__ = ["LengthOptions", "analyze_length"]
 
@@ -50,11 +48,11 @@ class LengthOptions:
 
 @dataclass(frozen=True)
 class _System:
-    """A system: a model, or the lines of a file with translations."""
+    """A system: a model, or a file with translations."""
 
     name: str
     path: Path
-    model: "Translator | PhraseTranslator | list[str]"
+    translator: "BaseTranslator"
 
     def outputs(self, sources: Sequence[str]) -> tuple[list[str], list[int]]:
         """Return the translations and the numbers of the lines that were too long.
@@ -66,9 +64,7 @@ class _System:
         """
         from regard.decoding.lines import enumerate_lines
 
-        if isinstance(self.model, list):
-            return self.model, []
-        results = track(self.model.translate(enumerate_lines(sources)), self.name, len(sources))
+        results = track(self.translator.translate(enumerate_lines(sources)), self.name, len(sources))
         found = [(result.text, result.error is not None) for result in results]
         too_long_lines = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
         if len(too_long_lines) == len(found):
@@ -83,11 +79,14 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         UsageError: If an option does not apply.
         DataError: If a file cannot be read or has the wrong number of lines.
     """
-    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
     from regard.metrics.by_length import bucket_by_length, count_lengths, count_system, score_by_length
     from regard.metrics.translation import check_tokenizer
-    from regard.report.length_charts import plot_by_length
+    from regard.plotting.length import length_chart
+    from regard.plotting.style import require_matplotlib
 
+    if options.figures_dir is not None:
+        require_matplotlib()
     tokenize = check_tokenizer(options.tokenize)
     names = inputs.display_names(options.names)
     pairs = inputs.read_pairs()
@@ -97,10 +96,13 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
     aligner_dir = options.aligner_dir
     linker = None if aligner_dir is None else Linker.load(aligner_dir, options.lowercase, options.num_threads)
     with open_output(inputs.output) as file:
-        systems = _open(inputs, names, len(pairs), options.generation)
+        loaded = dict(inputs.load_systems(len(pairs), options.generation, options.num_threads))
+        systems = [_System(name, inputs.models[i], loaded[i]) for i, name in enumerate(names)]
         translated = {system.name: system.outputs(sources) for system in systems}
         counts: dict[str, dict[str, SentenceCounts]] = {}
-        links = _links(linker, systems, pairs, [outputs for outputs, _ in translated.values()])
+        # Models come first, so these are the tokenizers of the first model, if there is one.
+        text = next(iter(loaded.values())).text
+        links = _links(linker, text, pairs, [outputs for outputs, _ in translated.values()])
         for (name, (outputs, _)), own in zip(translated.items(), links, strict=True):
             counts[name] = count_system(outputs, references, tokenize, options.lowercase, own)
         first = counts[names[0]]
@@ -135,7 +137,8 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
         }
         write_json(inputs.json_file, results)
     if options.figures_dir is not None:
-        write_images(options.figures_dir, {"length.svg": plot_by_length(scores, buckets)})
+        labels, sizes = [bucket.label for bucket in buckets], [len(bucket.sentence_ids) for bucket in buckets]
+        write_images(options.figures_dir, render_figures({"length": length_chart(scores, labels, sizes)}))
     for name, (_, too_long) in translated.items():
         if too_long:
             print_message(
@@ -144,65 +147,34 @@ def analyze_length(inputs: AnalysisInput, options: LengthOptions) -> None:
             )
 
 
-def _open(inputs: AnalysisInput, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
-    """Load the models and read the files with translations."""
-    from regard.api.phrase_based import load_translator
-    from regard.data.corpus import read_lines
-
-    systems: dict[str, _System] = {}
-    paths = list(zip(names, inputs.models, strict=True))
-    # Read files before loading models, which takes longer, so that a wrong file is reported at once.
-    for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
-        if path.is_dir():
-            settings = {"num_return": 1, "batch_size": inputs.batch_size, **search}
-            # One model at a time: the systems are compared and do not form an ensemble.
-            translator = load_translator([path], inputs.device, inputs.precision, settings)
-            systems[name] = _System(name, path, translator)
-            continue
-        if not path.exists():
-            raise UsageError(f"{path}: no such model directory or file with translations")
-        found = list(read_lines(path))
-        if len(found) != lines:
-            raise DataError(
-                f"{path} has {len(found)} lines but {inputs.source} has {lines}: translations need one "
-                "line per source line"
-            )
-        systems[name] = _System(name, path, found)
-    return [systems[name] for name in names]
-
-
 def _links(
     linker: Linker | None,
-    systems: Sequence[_System],
+    text: "TextProcessor",
     pairs: Sequence[tuple[str, str]],
     outputs: Sequence[Sequence[str]],
 ) -> "list[tuple[list[Links], list[Links]] | None]":
     """Return, for each system, the links of the sources with the references and with its translations.
 
-    All texts are split into words by the tokenizers of the first model, so that DROP of all systems is
-    computed on the same source words. Without a model, words are separated by whitespace.
+    All texts are split into words by the same tokenizers, so that DROP of all systems is computed on the same
+    source words.
     """
     if linker is None:
-        return [None] * len(systems)
-    models = [system.model for system in systems if not isinstance(system.model, list)]
-    source, target = (models[0].text.source, models[0].text.target) if models else (None, None)
-    sources = [_words(line, source) for line, _ in pairs]
-    wanted = list(zip(sources, (_words(line, target) for _, line in pairs), strict=True))
+        return [None] * len(outputs)
+    sources = [_words(line, text.source) for line, _ in pairs]
+    wanted = list(zip(sources, (_words(line, text.target) for _, line in pairs), strict=True))
     linker.warn_if_unknown_words(wanted)
     links = linker.align(wanted)
     found = []
     for lines in outputs:
-        words = (_words(line, target) for line in lines)
+        words = (_words(line, text.target) for line in lines)
         found.append((links, linker.align(list(zip(sources, words, strict=True)))))
     return found
 
 
-def _words(line: str, side: "TextSide | None") -> list[str]:
-    """Return the words of a line, by a model's tokenizer with subword tokens joined, or by whitespace."""
+def _words(line: str, side: "TextSide") -> list[str]:
+    """Return the words of a line, by a tokenizer with subword tokens joined."""
     from regard.decoding.analysis import tokens_to_words
 
-    if side is None:
-        return split_whitespace(line)
     return [word for word in tokens_to_words(side, side.tokenize(line)) if word]
 
 

@@ -46,7 +46,7 @@ _FIGURES = {
     "simplex": _FigureKind(
         "Malaviya et al. (2018), Figure 1; softmax and sparsemax in two and three dimensions",
         "nothing",
-        ("simplex_figures", "plot_simplex"),
+        ("simplex_figures", "plot_transformations"),
     ),
     "translations": _FigureKind(
         "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
@@ -56,32 +56,32 @@ _FIGURES = {
     "difference": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 2 and 5: attention maps of a reference, and their difference",
         "model directories, --source and --reference",
-        ("attention_figures", "difference_figure"),
+        ("attention_figures", "plot_differences"),
     ),
     "attention": _FigureKind(
         "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
         "files of `regard analyze attention --json`",
-        ("result_figures", "attention_statistics_figure"),
+        ("result_figures", "plot_statistics"),
     ),
     "length": _FigureKind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
-        ("result_figures", "length_figure"),
+        ("result_figures", "plot_scores_by_length"),
     ),
     "history": _FigureKind(
         "Martins (2020): attention history of a translation, one step per target word",
         "as for translations",
-        ("attention_figures", "plot_history"),
+        ("attention_figures", "plot_histories"),
     ),
     "self-attention": _FigureKind(
         "Martins (2020): self-attention of one word, for all heads of an encoder layer",
         "the directory of a Transformer and --source",
-        ("attention_figures", "self_attention_figure"),
+        ("attention_figures", "plot_encoder_attention"),
     ),
     "training": _FigureKind(
         "training curves of one or more runs",
         "model directories, or their record.jsonl files",
-        ("result_figures", "training_figure"),
+        ("result_figures", "plot_training_curves"),
     ),
 }
 
@@ -111,9 +111,13 @@ def figures(
     names: Annotated[
         str | None, typer.Option(help="Display names of the inputs of --input, separated by commas.")
     ] = None,
-    png: Annotated[
-        bool, typer.Option("--png", help="Also write each image as PNG, with 300 dots per inch.")
-    ] = False,
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="File formats, separated by commas: svg, pdf, png (300 dots per inch).",
+        ),
+    ] = "svg",
     table: Annotated[bool, typer.Option("--table", help="Print the plotted values as a table.")] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
@@ -160,17 +164,18 @@ def figures(
         ),
     ] = "auto",
 ) -> None:
-    """Plot the figures of the papers as SVG images and, for print, as PNG images.
+    """Plot the figures of the papers as SVG, PDF or PNG files.
 
     Without a name, the command lists the figures and their input files.
 
     Example: regard figures simplex -o figures --table
 
-    Two systems: regard figures translations --input runs/soft --input runs/sparse --source test.de --png
+    For print: regard figures translations --input runs/soft --source test.de --format svg,pdf
     """
-    from regard.cli.output import open_output, write_images, write_json, write_table
+    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
     from regard.cli.plotting.figure import AttentionSelection, FigureInput
     from regard.errors import UsageError
+    from regard.plotting.figure import FORMATS
 
     if name is None:
         if input_paths:
@@ -181,32 +186,15 @@ def figures(
         return
     if name not in _FIGURES:
         raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_FIGURES)}")
+    wanted = [each.strip() for each in formats.split(",")]
+    if not set(wanted) <= set(FORMATS):
+        raise UsageError(f"--format {formats}: expected one or more of {', '.join(FORMATS)}")
     chosen = AttentionSelection(layer, head, shift, prior)
     inputs = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
     figure = _FIGURES[name].plot(inputs)
     # Render everything before writing, so that an error leaves no files behind.
-    png_images = _render_png(figure.images) if png else {}
-    write_images(output_dir, figure.images)
-    _write(output_dir, png_images)
+    write_images(output_dir, render_figures(figure.images, wanted))
     write_json(json_file, figure.values)
     if table:
         with open_output(None) as file:
             write_table(file, figure.rows)
-
-
-def _render_png(images: dict[str, str]) -> dict[str, bytes]:
-    """Return the images in PNG format, by file name."""
-    from regard.report.picture import render_png
-
-    return {f"{Path(name).stem}.png": render_png(svg) for name, svg in images.items()}
-
-
-def _write(directory: Path, files: dict[str, bytes]) -> None:
-    from regard.cli.progress import print_message
-    from regard.data.files import write_atomic
-
-    # A name such as "a/b" must not create a subdirectory.
-    for name, content in files.items():
-        path = directory / name.replace("/", "-")
-        write_atomic(path, content)
-        print_message(f"wrote {path}")

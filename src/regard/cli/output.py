@@ -7,13 +7,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from regard.cli.progress import print_message
-from regard.data.files import open_atomic
+from regard.data.files import open_atomic, write_atomic
 from regard.errors import DataError
 
-__all__ = ["Output", "open_output", "write_images", "write_json", "write_table"]
+if TYPE_CHECKING:
+    from regard.plotting.figure import Figure
+
+__all__ = ["Output", "open_output", "render_figures", "write_images", "write_json", "write_table"]
 
 
 class Output:
@@ -131,12 +134,25 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False, markup=False).print(table)
 
 
-def write_images(directory: Path, images: Mapping[str, str]) -> None:
+def render_figures(figures: "Mapping[str, Figure]", formats: Sequence[str] = ("svg",)) -> dict[str, bytes]:
+    """Return the content of the files of figures by file name.
+
+    Args:
+        figures: Figures by file name, without its ending.
+        formats: File formats: `svg`, `pdf` and `png`.
+
+    Raises:
+        UsageError: If matplotlib is needed and not installed.
+    """
+    return {f"{name}.{each}": figure.render(each) for name, figure in figures.items() for each in formats}
+
+
+def write_images(directory: Path, images: Mapping[str, bytes]) -> None:
     """Write images to a directory and print the name of each file.
 
     Args:
         directory: The directory, which is created if it does not exist.
-        images: SVG text by file name.
+        images: Content by file name.
 
     Raises:
         DataError: If a file cannot be written.
@@ -145,8 +161,8 @@ def write_images(directory: Path, images: Mapping[str, str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{directory}: the directory cannot be created: {error.strerror or error}") from None
-    for name, svg in images.items():
+    for name, content in images.items():
+        # A name such as "a/b" must not create a subdirectory.
         path = directory / name.replace("/", "-")
-        with open_output(path) as file:
-            file.write(svg)
+        write_atomic(path, content)
         print_message(f"wrote {path}")

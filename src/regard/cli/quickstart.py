@@ -148,7 +148,7 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
 
 def _show(results: "Sequence[LineResult]", reference: Path, summary: dict[str, Any]) -> None:
     from regard.data.corpus import read_lines
-    from regard.report.terminal import terminal_map
+    from regard.plotting.terminal import terminal_map
 
     console = Console(highlight=False)
     references = list(read_lines(reference))

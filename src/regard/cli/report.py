@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from regard.cli.analysis_input import AnalysisInput
     from regard.data.corpus import CorpusConfig
     from regard.data.links import GoldLinks
-    from regard.data.text import TextProcessor
     from regard.report.systems import SystemResults
 
 __all__ = ["report"]
@@ -263,41 +262,17 @@ def _collect(
     threads: int | None,
 ) -> "list[SystemResults]":
     """Return the results of each system on the text, in the order of the command line."""
-    from regard.api.phrase_based import load_translator
-    from regard.data.corpus import read_lines
-    from regard.report.systems import collect_model, collect_translations
+    from regard.report.systems import collect_system
     from regard.report.training_curves import read_curves
 
-    translations: dict[str, list[str]] = {}
-    for name, path in zip(names, inputs.models, strict=True):
-        # Read files before running models, which takes longer, so that a wrong file is reported at once.
-        if path.is_dir():
-            continue
-        if not path.exists():
-            raise UsageError(f"{path}: no such model directory or file with translations")
-        translations[name] = list(read_lines(path))
-        if len(translations[name]) != text.num_lines:
-            raise DataError(
-                f"{path} has {len(translations[name])} lines but {text.files[0]} has {text.num_lines}: "
-                "translations need one line per source line"
-            )
-    settings = {"num_return": 1, "batch_size": inputs.batch_size, **search}
-    found: dict[str, SystemResults] = {}
-    processor: TextProcessor | None = None
-    for name, path in zip(names, inputs.models, strict=True):
-        if name in translations:
-            continue
-        translator = load_translator([path], inputs.device, inputs.precision, settings, threads)
-        found[name] = collect_model(
-            name, path, translator, text.pairs, track, all_layers, lowercase, read_curves(path)
+    found: dict[int, SystemResults] = {}
+    for index, translator in inputs.load_systems(text.num_lines, search, threads):
+        name, path = names[index], inputs.models[index]
+        curves = read_curves(path) if path.is_dir() else None
+        found[index] = collect_system(
+            name, path, translator, text.pairs, track, all_layers, lowercase, curves
         )
-        # Files with translations are tokenized as by the first model, for comparable REP and DROP.
-        processor = processor or translator.text
-    for name, path in zip(names, inputs.models, strict=True):
-        if name in translations:
-            own_lines = translations[name][: len(text.pairs)]
-            found[name] = collect_translations(name, path, own_lines, text.pairs, processor, lowercase)
-    return [found[name] for name in names]
+    return [found[index] for index in range(len(names))]
 
 
 def _check_gold(systems: "Sequence[SystemResults]", text: _TestSet, gold: Path) -> None:

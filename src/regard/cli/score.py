@@ -100,34 +100,32 @@ def score(
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
-    from regard.api.loading import load_models, search_settings
-    from regard.api.phrase_based import is_phrase_based, no_probability_error
+    from regard.api.loading import load_translator
     from regard.cli.output import open_output, write_json
     from regard.cli.token_file import read_tokens
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.data.links import format_links
-    from regard.decoding.scoring import score_lines
     from regard.training.device import set_num_threads
 
-    if is_phrase_based([model, *(other_models or [])]):
-        raise no_probability_error(model)
     set_num_threads(num_threads)
-    loaded, text, base = load_models([model, *(other_models or [])], device, precision, settings or [])
-    if tokenized:
-        text = text.without_conversion()
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     chosen = {"layer": layer, "head": head, "shift": shift}
     others = {"coverage_epsilon": coverage_epsilon, "batch_size": batch_size, **chosen}
-    search = search_settings(base, {**penalties, **others})
+    models = [model, *(other_models or [])]
+    translator = load_translator(models, device, precision, None, settings or [])
+    translator.require("score", "regard score")
+    translator = translator.with_search({**penalties, **others})
+    if tokenized:
+        translator = translator.pretokenized()
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
-    given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, text)
+    given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, translator.text)
     results: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
     retokenized = 0
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
         linked = None if links_output is None else files.enter_context(open_output(links_output))
-        for result in score_lines(loaded, text, given, search):
+        for result in translator.score(given):
             found = result.hypothesis
             retokenized += result.retokenized
             if linked is not None:

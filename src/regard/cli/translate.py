@@ -22,6 +22,7 @@ from regard.cli.word_fertility import parse_word_fertilities, report_missing_wor
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.decoding.base import Capability
     from regard.decoding.lines import LineResult
 
 __all__ = ["translate"]
@@ -218,12 +219,13 @@ def translate(
     device: DeviceOption = "auto",
     num_threads: NumThreadsOption = None,
     engine: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Inference engine: regard, or ctranslate2 for a model of `regard export` (plain translation "
-            "only)."
+            help="Inference engine: regard, or ctranslate2 for a model of `regard export`, which supports "
+            "plain translation only. Default: the engine of the model.",
+            show_default=False,
         ),
-    ] = "regard",
+    ] = None,
 ) -> None:
     """Translate text, one line at a time.
 
@@ -261,19 +263,15 @@ def translate(
         raise UsageError("--mbr-candidates and --mbr-weighting need --mbr")
     if sample and required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
-    if engine not in ("regard", "ctranslate2"):
+    if engine not in (None, "regard", "ctranslate2"):
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
-    from regard.api.loading import load_models, search_settings
-    from regard.api.phrase_based import is_phrase_based, load_phrase_translator
-    from regard.cli.exported_models import check_not_exported, load_exported_translator
+    from regard.api.loading import load_translator
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig
     from regard.decoding.distributed import translate_distributed
     from regard.decoding.lines import enumerate_lines
     from regard.decoding.mbr import MbrConfig
-    from regard.decoding.translator import Translator
-    from regard.decoding.user_fertilities import check_fertility_support
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 
@@ -283,48 +281,23 @@ def translate(
     mbr_config = None if mbr is None else from_dict(MbrConfig, mbr_options, origin="--mbr options")
     with init_process_group(pick_device(device)) as processes:
         interactive = input is None and sys.stdin.isatty()
-        if engine == "ctranslate2":
-            unsupported = {
-                "--links-output": links_output,
-                "--attention-output": attention_output,
-                "--tokens-output": tokens_output,
-                "--show-attention": show_attention,
-                "--svg": svg,
-                "--sample": sample,
-                "--prefixes": prefixes,
-                "--fertilities": fertilities,
-                "--word-fertility": word_fertility,
-                "--required-terms": required_terms,
-                "--mbr": mbr,
-                "--set": settings,
-                f"--precision {precision}": precision != "float32",
-            }
-            translator = load_exported_translator(models, device, num_threads, options, unsupported)
-        elif is_phrase_based(models):
-            unsupported = {
-                "--sample": sample,
-                "--prefixes": prefixes,
-                "--fertilities": fertilities,
-                "--word-fertility": word_fertility,
-                "--required-terms": required_terms,
-                "--mbr": mbr,
-                "--set": settings,
-            }
-            translator = load_phrase_translator(
-                models, num_threads, {**options, "num_return": num_return}, unsupported
-            )
-        else:
-            check_not_exported(models)
-            by_word = parse_word_fertilities(word_fertility or [])
-            model, text, base = load_models(models, device, precision, settings or [])
-            if beam_size is None or sample:
-                # A beam of N holds at most N translations.
-                options["beam_size"] = max(base.beam_size, num_return, mbr_candidates)
-            if by_word or fertilities is not None:
-                check_fertility_support(model, text, str(models[0]))
-            translator = Translator(
-                model, text, search_settings(base, options), sampling, by_word, mbr_config
-            )
+        by_word = parse_word_fertilities(word_fertility or [])
+        loaded = load_translator(
+            models, device, precision, None, settings or [], num_threads=num_threads, engine=engine
+        )
+        translator = loaded.with_search(options, sampling, mbr_config, by_word)
+        needed: list[tuple[Capability, str, object]] = [
+            ("prefix", "--prefixes", prefixes),
+            ("fertility", "--fertilities", fertilities),
+            ("terms", "--required-terms", required_terms),
+            ("attention", "--links-output", links_output),
+            ("attention", "--attention-output", attention_output),
+            ("attention", "--show-attention", show_attention),
+            ("attention", "--svg", svg),
+        ]
+        for capability, option, value in needed:
+            if value:
+                translator.require(capability, option)
         if tokenized:
             translator = translator.pretokenized()
         lines = enumerate_lines(
@@ -348,10 +321,10 @@ def translate(
             for _ in results:
                 pass
             return
-        if isinstance(translator, Translator) and translator.fertilities:
-            results = report_missing_words(results, translator)
+        if by_word:
+            results = report_missing_words(results, by_word, translator.text)
         # In interactive use, the message would interrupt the dialog.
-        if translator.search.suppress_unk is False and not interactive:
+        if translator.resolved_search.suppress_unk is False and not interactive:
             results = report_unknown_tokens(results)
         with ExitStack() as files:
             writer = TranslationWriter(

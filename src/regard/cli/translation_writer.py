@@ -94,7 +94,7 @@ class TranslationWriter:
     def _show_map(self, result: "LineResult", best: "Translation") -> None:
         from rich.console import Console
 
-        from regard.report.terminal import terminal_map
+        from regard.plotting.terminal import terminal_map
 
         self.text.flush()
         # Without markup: rich would interpret square brackets in the text.
@@ -104,12 +104,12 @@ class TranslationWriter:
 
     def _write_svg(self, path: Path, result: "LineResult", best: "Translation") -> None:
         from regard.cli.output import open_output
-        from regard.report.heatmap import plot_attention
+        from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         with open_output(name) as file:
-            file.write(plot_attention(best.weights, result.source_tokens, best.tokens))
+            file.write(heatmap_svg(attention_heatmap(best.weights, result.source_tokens, best.tokens)))
 
 
 def _to_dict(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:

@@ -81,11 +81,10 @@ def tune(
 
     from dataclasses import asdict
 
-    from regard.api.loading import load_models, search_settings
+    from regard.api.loading import load_translator
     from regard.cli.output import write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.decoding.translator import Translator
     from regard.decoding.tune_penalties import best_trial, tune_penalties
     from regard.metrics.translation import check_tokenizer
     from regard.training.device import set_num_threads
@@ -93,14 +92,16 @@ def tune(
     tokenizer = check_tokenizer(tokenize)
     set_num_threads(num_threads)
     pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
-    model, text, base = load_models(models, device, precision)
+    loaded = load_translator(models, device, precision)
+    loaded.require("tune", "regard tune")
     options = {
         "beam_size": beam_size,
         "num_return": 1,
         "coverage_epsilon": coverage_epsilon,
         "batch_size": batch_size,
     }
-    search = search_settings(base, options)
+    translator = loaded.with_search(options)
+    search = translator.search
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     if not any(line.strip() for line in sources):
         raise DataError(f"{source}: the file contains no text to translate")
@@ -108,7 +109,7 @@ def tune(
     times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
     with _progress(len(pairs) * times) as tick:
         trials = tune_penalties(
-            Translator(model, text, search),
+            translator,
             sources,
             references,
             grid["alpha"],

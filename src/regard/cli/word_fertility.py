@@ -1,14 +1,14 @@
 """Options of `regard translate` that concern words: `--word-fertility`, and the share of unknown tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.progress import print_message
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.data.text import TextProcessor
     from regard.decoding.lines import LineResult
-    from regard.decoding.translator import Translator
 
 __all__ = ["parse_word_fertilities", "report_missing_words", "report_unknown_tokens"]
 
@@ -32,19 +32,27 @@ def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, flo
     return found
 
 
-def report_missing_words(results: "Iterator[LineResult]", translator: "Translator") -> "Iterator[LineResult]":
-    """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
+def report_missing_words(
+    results: "Iterator[LineResult]", words: Iterable[str], text: "TextProcessor"
+) -> "Iterator[LineResult]":
+    """Yield the results, then report the words of `--word-fertility` that did not occur in the text.
+
+    Args:
+        results: The results.
+        words: The words.
+        text: Text processing of the translator.
+    """
     from regard.decoding.analysis import tokens_to_words
 
-    side, left = translator.text.source, set(translator.fertilities)
-    sinks = len(translator.text.sink_tokens)
+    side, left = text.source, set(words)
+    sinks = len(text.sink_tokens)
     for result in results:
         if left and result.translations:
             # The sink is an artificial token and not a word of the text.
             tokens = result.source_tokens[: len(result.source_tokens) - sinks]
             left.difference_update(tokens_to_words(side, tokens))
         yield result
-    for word in translator.fertilities:
+    for word in words:
         if word in left:
             print_message(f"--word-fertility {word}: this word does not occur in the text")
 

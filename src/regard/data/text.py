@@ -173,6 +173,20 @@ class TextProcessor:
         """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
+    def vocabulary_difference(self, other: "TextProcessor", name: str) -> str | None:
+        """Return which vocabulary differs from that of another model, or None if both are equal.
+
+        Args:
+            other: The text processing of the other model.
+            name: Name of the other model, for the message.
+        """
+        for side in ("target", "source"):
+            own, its = getattr(self, side).vocabulary, getattr(other, side).vocabulary
+            if own != its:
+                counts = f"{len(own)} tokens, not {len(its)}"
+                return f"its {side} vocabulary ({counts}) differs from that of {name}"
+        return None
+
     def without_conversion(self) -> "TextProcessor":
         """Return a copy for text in the format of the training text, which is not converted."""
         source, target = (

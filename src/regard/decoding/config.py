@@ -1,11 +1,12 @@
 """Settings of decoding: beam search, penalties, sampling, batches, and the attention used for word links."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from regard.config import configclass, option
+from regard.config import configclass, from_dict, option, to_dict
 
 __all__ = [
     "AlignmentConfig",
@@ -15,7 +16,17 @@ __all__ = [
     "LengthLimits",
     "SamplingConfig",
     "SearchSchemeConfig",
+    "search_settings",
 ]
+
+_NESTED_OPTIONS = {
+    "coverage_penalty": ("coverage_penalty", "weight"),
+    "coverage_epsilon": ("coverage_penalty", "epsilon"),
+    "layer": ("alignment", "layer"),
+    "heads": ("alignment", "heads"),
+    "shift": ("alignment", "shift"),
+    "replace_unk": ("alignment", "replace_unk"),
+}
 
 
 @dataclass(frozen=True)
@@ -287,3 +298,29 @@ class SamplingConfig:
         ge=0,
         le=9_223_372_036_854_775_807,
     )
+
+
+def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
+    """Return search settings in which the given options (those that are not None) are replaced.
+
+    Args:
+        base: Search settings of the model.
+        options: Options by the names of `GenerationConfig` or of `_NESTED_OPTIONS`. `head` selects a single
+            head. If a layer is given without heads, all of its heads are used.
+
+    Raises:
+        ConfigError: if the options are not consistent; names the option.
+    """
+    data, options = to_dict(base), dict(options)
+    head = options.pop("head", None)
+    if head is not None:
+        options["heads"] = [head]
+    # The heads in the model's settings belong to its own layer.
+    elif options.get("layer") is not None and options.get("heads") is None:
+        options["heads"] = []
+    for name, value in options.items():
+        if value is None:
+            continue
+        part, key = _NESTED_OPTIONS.get(name, (None, name))
+        (data if part is None else data[part])[key] = value
+    return from_dict(GenerationConfig, data, origin="search options")

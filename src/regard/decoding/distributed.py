@@ -5,32 +5,18 @@ gathers the results and yields them in order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch.distributed as dist
 
+from regard.decoding.base import BaseTranslator
 from regard.decoding.blocks import read_blocks
-from regard.decoding.config import GenerationConfig
 from regard.decoding.lines import InputLine, LineResult, log_warnings
 
-__all__ = ["BlockTranslator", "translate_distributed"]
+__all__ = ["translate_distributed"]
 
 
-@runtime_checkable
-class BlockTranslator(Protocol):
-    """A `Translator`, or another object with the same interface for blocks of lines."""
-
-    @property
-    def search(self) -> GenerationConfig:
-        """Return the search settings."""
-        ...
-
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
-        """Translate the lines of one block."""
-        ...
-
-
-def translate_distributed(translator: BlockTranslator, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+def translate_distributed(translator: BaseTranslator, lines: Iterable[InputLine]) -> Iterator[LineResult]:
     """Translate lines with all processes of the default process group.
 
     Args:
@@ -51,7 +37,7 @@ def translate_distributed(translator: BlockTranslator, lines: Iterable[InputLine
 
 
 def _run_rank_zero(
-    translator: BlockTranslator, lines: Iterable[InputLine], group: Any
+    translator: BaseTranslator, lines: Iterable[InputLine], group: Any
 ) -> Iterator[LineResult]:
     count = dist.get_world_size()
     waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them

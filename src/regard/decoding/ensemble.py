@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -67,6 +68,11 @@ class Ensemble(TranslationModel):
 
     def _members(self) -> list[TranslationModel]:
         return list(self.models)  # type: ignore[arg-type]
+
+    @property
+    def config(self) -> Any:
+        """Return the configuration of the first model."""
+        return self._members()[0].config
 
     @property
     def max_length(self) -> int | None:

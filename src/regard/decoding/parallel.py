@@ -3,14 +3,12 @@
 A decoding step consists of a few large matrix multiplications and many small operations, during which all but
 one thread are idle. Therefore two batches are searched concurrently, each with half of the threads, which
 gives about a sixth more sentences per second (`benchmarks/RESULTS.md`). More than two batches would wait for
-Python's global interpreter lock: by default a thread may hold the lock for 5 ms while another waits, which is
-much longer than one matrix multiplication.
+Python's global interpreter lock. The lock's switch interval is a setting of the whole process and is left as
+the program has set it.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Barrier, Lock
 from typing import TypeVar
 
@@ -24,10 +22,7 @@ __all__ = ["map_batches"]
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-SWITCH_INTERVAL = 2e-4  # seconds, maximum time a thread holds the interpreter lock while another waits
-
 _lock = Lock()
-_saved_intervals: list[float] = []
 
 
 def map_batches(model: nn.Module, batches: Sequence[_T], function: Callable[[_T], _R]) -> list[_R]:
@@ -50,24 +45,9 @@ def map_batches(model: nn.Module, batches: Sequence[_T], function: Callable[[_T]
             return function(batch)
 
     # Set evaluation mode once for both threads: each search restores the mode that it found.
-    with eval_mode(model), _short_switch_interval(), ThreadPoolExecutor(2, "search") as pool:
+    with eval_mode(model), ThreadPoolExecutor(2, "search") as pool:
         _split_threads(pool, threads)
         return list(pool.map(search, batches))
-
-
-@contextmanager
-def _short_switch_interval() -> Iterator[None]:
-    """Shorten the interpreter's switch interval; the last context to exit restores the original one."""
-    with _lock:
-        _saved_intervals.append(sys.getswitchinterval() if not _saved_intervals else _saved_intervals[0])
-        sys.setswitchinterval(min(SWITCH_INTERVAL, _saved_intervals[0]))
-    try:
-        yield
-    finally:
-        with _lock:
-            found = _saved_intervals.pop()
-            if not _saved_intervals:
-                sys.setswitchinterval(found)
 
 
 def _split_threads(pool: ThreadPoolExecutor, threads: int) -> None:

@@ -1,6 +1,6 @@
 """Top-k selection of tokens over a large vocabulary."""
 
-from regard.kernels.largest import supports_topk, topk
+from regard.kernels.logits import supports_topk, topk
 from regard.types import Float, Int, Tensor
 
 __all__ = ["top_k_tokens"]

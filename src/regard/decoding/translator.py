@@ -1,29 +1,36 @@
-"""Translation of text lines, in order and in bounded memory."""
+"""Translation of text lines with neural models, in order and in bounded memory."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import get_args
+
+import numpy as np
 
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import UNK
-from regard.decoding.beam import beam_search, beam_searches
-from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
+from regard.data.vocabulary import EOS, UNK
+from regard.decoding.analysis import ForcedResult, force_decode_lines
+from regard.decoding.base import BaseTranslator, Capability, Description
+from regard.decoding.beam import beam_search, beam_searches, eval_mode
+from regard.decoding.blocks import length_error, length_sorted_batches
 from regard.decoding.config import GenerationConfig, LengthLimits, SamplingConfig
 from regard.decoding.constrained import TermConstraints
 from regard.decoding.forced import compute_posteriors
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
+from regard.decoding.lines import InputLine, LineResult, Translation
 from regard.decoding.linking import WordIndices, attention_links
 from regard.decoding.mbr import MbrConfig, rank_candidates
+from regard.decoding.pairs import PretokenizedPair
 from regard.decoding.parallel import map_batches
 from regard.decoding.penalties import HypothesisScorer
 from regard.decoding.replace_unk import replace_unk_tokens
 from regard.decoding.required_terms import RequiredTerms
 from regard.decoding.sampling import sample
-from regard.decoding.user_fertilities import parse_user_fertilities
+from regard.decoding.scoring import LineScore, score_lines
+from regard.decoding.user_fertilities import has_bounded_attention, parse_user_fertilities
 from regard.errors import UsageError
 from regard.models.base import TranslationModel
 
@@ -33,8 +40,8 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Translator:
-    """A model with its text processing and search settings.
+class Translator(BaseTranslator):
+    """A neural model, or an ensemble, with its text processing and search settings.
 
     Attributes:
         model: The model, or an ensemble.
@@ -44,6 +51,7 @@ class Translator:
         fertilities: Minimum and maximum attention for words, for models with fertilities.
         mbr: Settings of minimum Bayes risk decoding, which replaces scores by expected utilities. Default:
             translations are ranked by search.
+        name: Name of the model in messages.
     """
 
     model: TranslationModel
@@ -52,30 +60,42 @@ class Translator:
     sampling: SamplingConfig | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     mbr: MbrConfig | None = None
+    name: str = "the model"
 
-    def __post_init__(self) -> None:
-        """Resolve settings that depend on the tokenizer."""
-        object.__setattr__(
-            self, "search", self.search.resolve_suppress_unk(self.text.target.tokenizer.subword)
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All capabilities; fertilities need a budget and constrained attention."""
+        found: frozenset[Capability] = frozenset(get_args(Capability))
+        return found if self._has_fertilities else found - {"fertility"}
+
+    @cached_property
+    def _has_fertilities(self) -> bool:
+        return self.text.budget is not None and has_bounded_attention(self.model)
+
+    def describe(self) -> Description:
+        """Return the properties of the model; of an ensemble, kind and attention of the first one."""
+        config = getattr(self.model, "config", None)
+        attention = getattr(config, "attention", None)
+        return Description(
+            kind=getattr(config, "kind", "model"),
+            num_parameters=sum(math.prod(one.shape) for one in self.model.parameters()),
+            attention=getattr(attention, "kind", "none"),
+            normalizer=getattr(attention, "normalizer", None),
         )
 
-    def pretokenized(self) -> "Translator":
-        """Return a copy for pretokenized text, whose words are used unchanged."""
-        return replace(self, text=self.text.without_conversion())
+    @property
+    def resolved_search(self) -> GenerationConfig:
+        """The search settings, with `suppress_unk` resolved for the tokenizer."""
+        return self.search.resolve_suppress_unk(self.text.target.tokenizer.subword)
 
-    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
-        """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
-
-        A line that is too long is rejected with a warning.
-        """
-        for block in read_blocks(lines, self.search.buffer_lines):
-            for result in self.translate_block(block):
-                log_warnings(result)
-                yield result
+    @property
+    def length_limits(self) -> LengthLimits:
+        """The maximum numbers of tokens in a sentence pair that the model can process."""
+        return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))
 
     def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate the lines of one block."""
-        results = [self._tokenize(line) for line in lines]
+        results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
         # Empty and rejected lines have length 0 and are not searched.
         batches = list(length_sorted_batches(lengths, self.search))
@@ -84,7 +104,7 @@ class Translator:
         for rows, searched in zip(batches, outcomes, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
-                written = self._select([self._to_translation(result, hypothesis) for hypothesis in found])
+                written = self._select([self._detokenize(result, hypothesis) for hypothesis in found])
                 source_tokens = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
                 missing = self._required_terms.missing_terms(result.line.terms, generated)
@@ -106,21 +126,19 @@ class Translator:
         (found,) = self.translate_block([replace(result.line, terms=contained)])
         return replace(found, line=result.line, missing_terms=result.missing_terms)
 
-    def translate_with_scorers(
-        self, lines: Sequence[InputLine], scorers: Sequence[HypothesisScorer]
+    def translate_with_settings(
+        self, lines: Sequence[InputLine], settings: Sequence[GenerationConfig]
     ) -> list[list[str]]:
-        """Translate a block of lines and return the best translations under each of several scorers.
+        """Return the translations of a block under each of several settings with different penalties.
 
-        All scorers share one search.
-
-        Args:
-            lines: The lines. A rejected line has an empty translation.
-            scorers: Rank the finished hypotheses; see `beam_searches`.
-
-        Returns:
-            For each scorer, the translation of each line.
+        One search suffices, unless unfinished hypotheses are ranked by the coverage penalty as well.
         """
-        results = [self._tokenize(line) for line in lines]
+        if not self.search.coverage_penalty.rescore_only:
+            searched = (replace(self, search=search).translate_block(lines) for search in settings)
+            return [[result.text for result in results] for results in searched]
+        num_prefix_tokens = len(self.model.constraints.prefix)
+        scorers = [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
+        results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
         texts = [[""] * len(results) for _ in scorers]
         batches = list(length_sorted_batches(lengths, self.search))
@@ -130,7 +148,7 @@ class Translator:
             outcomes = beam_searches(
                 self.model,
                 batch.source,
-                self.search,
+                self.resolved_search,
                 scorers,
                 prefixes,
                 batch.upper_bounds,
@@ -150,29 +168,27 @@ class Translator:
         """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
         known = {one.tokens: one for one in found}
         # Scorers often agree, and detokenization is slow.
-        written = {tokens: self._to_translation(result, one).text for tokens, one in known.items()}
+        written = {tokens: self._detokenize(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
-    def _tokenize(self, line: InputLine) -> LineResult:
-        """Tokenize a line, or reject it."""
-        limits = self._limits
-        error = length_error(line.text, None, limits.source) or self.text.source.format_error(line.text)
-        if error is None:
-            tokens = self.text.source.tokenize(line.text)
-            error = length_error(line.text, len(tokens), limits.source)
-            # The prefix counts toward the length of the translation.
-            if error is None and line.prefix:
-                error = length_error(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
-            if error is None:
-                where = f"{line.fertilities_name}, line {line.number}"
-                given = parse_user_fertilities(
-                    tokens, self.text.source, line.fertilities, self.fertilities, where
-                )
-                if given is not None and self.text.budget is not None:
-                    ids = self.text.source.vocabulary.to_ids(tokens)
-                    self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
-                return LineResult(line, tuple(tokens), fertilities=given)
-        return LineResult(line, error=error)
+    def tokenize(self, line: InputLine) -> LineResult:
+        """Tokenize a line, with its fertilities, or reject it; see `BaseTranslator.tokenize`."""
+        result = super().tokenize(line)
+        if result.error:
+            return result
+        # The prefix counts toward the length of the translation.
+        if line.prefix:
+            num_tokens = len(self.text.target.encode(line.prefix))
+            if error := length_error(line.prefix, num_tokens, self.length_limits.target):
+                return LineResult(line, error=error)
+        where = f"{line.fertilities_name}, line {line.number}"
+        given = parse_user_fertilities(
+            result.source_tokens, self.text.source, line.fertilities, self.fertilities, where
+        )
+        if given is not None and self.text.budget is not None:
+            ids = self.text.source.vocabulary.to_ids(result.source_tokens)
+            self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
+        return replace(result, fertilities=given)
 
     def _batch(self, results: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
         """Return a batch of lines on the model's device, and the prefixes of their translations."""
@@ -192,10 +208,10 @@ class Translator:
         """
         batch, prefixes = self._batch(results)
         source, bounds = batch.source, (batch.upper_bounds, batch.lower_bounds)
-        search = self.search
+        search = self.resolved_search
         if self.mbr is not None:
             search = self.mbr.candidate_search(search, self.sampling is not None)
-        max_tokens = self._limits.target
+        max_tokens = self.length_limits.target
         required = [self._required_terms.encode_feasible(result.line.terms, max_tokens) for result in results]
         if self.sampling is not None:
             if any(required):
@@ -220,35 +236,48 @@ class Translator:
             for place, utility in ranked[: self.search.num_return]
         )
 
-    @property
-    def _limits(self) -> LengthLimits:
-        return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))
-
     @cached_property
     def _required_terms(self) -> RequiredTerms:
         return RequiredTerms(self.text.target)
 
-    def _to_translation(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
+    def _detokenize(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """Convert a hypothesis to text."""
         target = self.text.target
-        source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []
         written = [*given, *generated[len(given) :]]
         if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
+            source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = WordIndices(source_words, range(len(generated)))
             links = attention_links(
                 hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
             )
             written = replace_unk_tokens(unknown, written, links, result.source_tokens, self.text)
-        return Translation(
-            text=target.tokenizer.decode(written),
-            tokens=tuple(generated),
-            hypothesis=hypothesis,
-            source_words=source_words,
-            target_words=tuple(target.word_ids(generated)),
-            alignment=self.search.alignment,
+        return self.to_translation(result, target.tokenizer.decode(written), generated, hypothesis)
+
+    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
+        """Score given translations in order and in bounded memory; see `score_lines`."""
+        return score_lines(self.model, self.text, pairs, self.search)
+
+    def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
+        """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""
+        return force_decode_lines(self.model, self.text, pairs, self.search)
+
+    def self_attention(
+        self, result: LineResult, translation: Translation
+    ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """Return the self-attention for a translation, by forced decoding; see `BaseTranslator`."""
+        # Search does not keep self-attention.
+        source_tokens = result.source_tokens[: len(result.source_tokens) - len(self.text.sink_tokens)]
+        ids, target = self.text.source.vocabulary.to_ids(source_tokens), [*translation.hypothesis.tokens, EOS]
+        batch = self.text.batch([ids], [target], [result.line.number], [result.fertilities])
+        with eval_mode(self.model):
+            outcome = self.model(batch.to(next(self.model.parameters()).device), output_attentions="all")
+        encoder, decoder = (
+            tuple(layer[0].float().cpu().numpy() for layer in layers)
+            for layers in (outcome.encoder_attentions, outcome.decoder_attentions)
         )
+        return encoder, decoder

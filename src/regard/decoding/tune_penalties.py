@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from regard.decoding.base import BaseTranslator
 from regard.decoding.blocks import read_blocks
 from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import InputLine, enumerate_lines
-from regard.decoding.penalties import HypothesisScorer
-from regard.decoding.translator import Translator
+from regard.decoding.lines import enumerate_lines
 from regard.errors import RegardError
 from regard.metrics.translation import BleuTokenizer, bleu
 
@@ -40,7 +39,7 @@ class Trial:
 
 
 def tune_penalties(
-    translator: Translator,
+    translator: BaseTranslator,
     sources: Sequence[str],
     references: Sequence[str],
     length_penalties: Sequence[float],
@@ -64,16 +63,27 @@ def tune_penalties(
 
     Returns:
         One trial per pair, ordered by alpha, then by beta.
+
+    Raises:
+        UsageError: if the translator does not have these penalties.
     """
+    translator.require("tune", "a comparison of penalties")
     pairs = list(product(length_penalties, coverage_penalties))
     settings = [_with_penalties(translator.search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
+    # A single search suffices for penalties that rank only finished hypotheses.
+    rescore_only = translator.search.coverage_penalty.rescore_only
+    groups = [settings] if rescore_only else [[one] for one in settings]
     for block in read_blocks(enumerate_lines(sources), translator.search.buffer_lines):
-        for own, found in zip(texts, _translate(translator, block, settings, on_progress), strict=True):
-            own += found
+        found: list[list[str]] = []
+        for group in groups:
+            found += translator.translate_with_settings(block, group)
+            on_progress(len(block))
+        for own, translations in zip(texts, found, strict=True):
+            own += translations
     return [
-        Trial(alpha, beta, bleu(found, [references], tokenize, lowercase).score)
-        for (alpha, beta), found in zip(pairs, texts, strict=True)
+        Trial(alpha, beta, bleu(output, [references], tokenize, lowercase).score)
+        for (alpha, beta), output in zip(pairs, texts, strict=True)
     ]
 
 
@@ -96,25 +106,3 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
 def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> GenerationConfig:
     coverage = dataclasses.replace(search.coverage_penalty, weight=beta)
     return dataclasses.replace(search, length_penalty=alpha, coverage_penalty=coverage)
-
-
-def _translate(
-    translator: Translator,
-    lines: list[InputLine],
-    settings: list[GenerationConfig],
-    on_progress: Callable[[int], None],
-) -> list[list[str]]:
-    """Return the translations of lines under each of several settings."""
-    if translator.search.coverage_penalty.rescore_only:
-        num_prefix_tokens = len(translator.model.constraints.prefix)
-        found = translator.translate_with_scorers(
-            lines, [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
-        )
-        on_progress(len(lines))
-        return found
-    texts: list[list[str]] = []
-    for search in settings:
-        one = dataclasses.replace(translator, search=search)
-        texts.append([result.text for result in one.translate_block(lines)])
-        on_progress(len(lines))
-    return texts

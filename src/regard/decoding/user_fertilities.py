@@ -7,31 +7,10 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.data.fertility import Fertilities, parse_fertilities
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
-from regard.errors import UsageError
 
-__all__ = ["check_fertility_support", "has_bounded_attention", "parse_user_fertilities"]
-
-
-def check_fertility_support(model: object, text: TextProcessor, name: str) -> None:
-    """Check that user-specified fertilities have an effect on a model.
-
-    Args:
-        model: The model.
-        text: Text processing of both sides.
-        name: Name of the model, for messages.
-
-    Raises:
-        UsageError: if the model has no fertilities or no constrained attention.
-    """
-    if text.budget is None:
-        raise UsageError(
-            f"fertilities bound the attention of models trained with data.fertility; {name} was not trained "
-            "with it"
-        )
-    if not has_bounded_attention(model):
-        raise UsageError(f"fertilities bound constrained attention, and {name} has no constrained attention")
+__all__ = ["has_bounded_attention", "parse_user_fertilities"]
 
 
 def has_bounded_attention(model: object) -> bool:

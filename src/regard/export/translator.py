@@ -12,8 +12,8 @@ its translations reaches the beam size, whereas `Translator` continues until no 
 them. The translations are ranked by the same score.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,42 +21,32 @@ from typing import Any
 from regard.data.reading import read_json
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
-from regard.decoding.blocks import length_error, length_sorted_batches, read_blocks
-from regard.decoding.config import GenerationConfig
+from regard.decoding.base import BaseTranslator, Capability, Description
+from regard.decoding.blocks import length_sorted_batches
+from regard.decoding.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
+from regard.decoding.lines import InputLine, LineResult
 from regard.decoding.penalties import length_penalty
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
-from regard.run_config import load_config
+from regard.run_config import CONFIG_FILE, load_config
 from regard.training.fertility import load_text_processing
-from regard.training.weights import EXPORTED_FILE
+from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
-__all__ = ["ExportedModel", "ExportedTranslator", "load_exported"]
+__all__ = ["ExportedTranslator", "is_exported", "load_exported"]
 
 _BANNED = [[SPECIAL_TOKENS[token]] for token in (PAD, BOS, SINK)]
 
 
-@dataclass(frozen=True)
-class ExportedModel:
-    """An exported model, loaded in CTranslate2.
-
-    Attributes:
-        engine: A `ctranslate2.Translator`.
-        text: The tokenizers and vocabularies.
-        search: The default search settings.
-        max_length: Maximum number of tokens of a sentence, including a sink or end symbol.
-    """
-
-    engine: Any
-    text: TextProcessor
-    search: GenerationConfig
-    max_length: int
+def is_exported(model_dir: Path) -> bool:
+    """Return whether a directory contains an exported model and no weights that regard itself uses."""
+    exported = (model_dir / EXPORTED_FILE).exists() and (model_dir / CONFIG_FILE).exists()
+    return exported and not (model_dir / MODEL_FILE).exists()
 
 
 def load_exported(
     model_dir: Path | str, device: str = "auto", num_threads: int | None = None
-) -> ExportedModel:
+) -> "ExportedTranslator":
     """Load a model that `regard export ctranslate2` has written.
 
     Args:
@@ -76,7 +66,7 @@ def load_exported(
             f"regard export ctranslate2 {model_dir} -o NEW"
         )
     package = import_ctranslate2()
-    search = load_config(model_dir).generation
+    config = load_config(model_dir)
     check_export(model_dir)
     try:
         text = load_text_processing(model_dir)
@@ -97,7 +87,7 @@ def load_exported(
         if device_type == "cuda":
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
         raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
-    return ExportedModel(engine, text, search, longest)
+    return ExportedTranslator(engine, text, config.generation, longest, str(model_dir))
 
 
 @dataclass(frozen=True)
@@ -115,47 +105,70 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class ExportedTranslator:
+class ExportedTranslator(BaseTranslator):
     """An exported model with search settings; it returns no attention and no token log-probabilities.
 
     Attributes:
-        model: The model.
+        engine: A `ctranslate2.Translator`.
+        text: Text processing of both sides.
         search: The search settings.
-
-    Raises:
-        UsageError: if CTranslate2 does not support a search setting; the message names the option.
+        max_length: Maximum number of tokens of a sentence, including a sink or end symbol.
+        name: Name of the model in messages.
     """
 
-    model: ExportedModel
+    engine: Any
+    text: TextProcessor
     search: GenerationConfig
+    max_length: int
+    name: str = "the exported model"
+    search_options = frozenset(
+        {
+            *(one.name for one in fields(GenerationBatchConfig)),
+            *("beam_size", "num_return", "length_penalty", "coverage_penalty", "coverage_epsilon"),
+            *("min_length", "max_length_ratio", "max_length_offset", "no_repeat_ngram_size"),
+            *("suppress_unk", "replace_unk"),
+        }
+    )
 
-    def __post_init__(self) -> None:
-        """Resolve settings that depend on the tokenizer, and reject those that CTranslate2 lacks."""
-        search, reason = self.search, "not supported with --engine ctranslate2"
-        subword = self.model.text.target.tokenizer.subword
-        object.__setattr__(self, "search", search.resolve_suppress_unk(subword))
-        if search.coverage_penalty.weight:
-            raise UsageError(
-                f"--coverage-penalty (generation.coverage_penalty.weight) = "
-                f"{search.coverage_penalty.weight}: {reason}, which has another coverage penalty; "
-                "0 disables it"
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The empty set: the engine only translates."""
+        return frozenset()
+
+    def describe(self) -> Description:
+        """Return the kind of the model; the engine does not report the number of parameters."""
+        return Description("ctranslate2", attention="soft", normalizer="softmax")
+
+    @property
+    def resolved_search(self) -> GenerationConfig:
+        """The search settings, with `suppress_unk` resolved for the tokenizer.
+
+        Raises:
+            UsageError: if CTranslate2 does not support a search setting; the message names the setting.
+        """
+        search = self.search
+        coverage, scheme = search.coverage_penalty.weight, search.scheme
+        if coverage:
+            raise self.unsupported(
+                f"--coverage-penalty (generation.coverage_penalty.weight) = {coverage}", "0 disables it"
             )
         if search.alignment.replace_unk:
-            raise UsageError(
-                f"--replace-unk (generation.alignment.replace_unk): {reason}, because it needs attention"
-            )
-        if search.scheme.hf_compatible:
-            raise UsageError(f"generation.scheme.hf_compatible: {reason}, which computes scores differently")
-        if search.scheme.stopping != "heuristic":
-            raise UsageError(
-                f"generation.scheme.stopping = {search.scheme.stopping!r}: {reason}, which stops by "
-                "another criterion"
-            )
+            raise self.unsupported("--replace-unk (generation.alignment.replace_unk)")
+        if scheme.hf_compatible:
+            raise self.unsupported("generation.scheme.hf_compatible")
+        if scheme.stopping != "heuristic":
+            raise self.unsupported(f"generation.scheme.stopping = {scheme.stopping!r}")
+        return search.resolve_suppress_unk(self.text.target.tokenizer.subword)
+
+    @property
+    def length_limits(self) -> LengthLimits:
+        """The maximum numbers of tokens in a sentence pair that the model can process."""
+        return self.search.length_limits(self.max_length, len(self.text.sink_tokens))
 
     @cached_property
     def _token_names(self) -> tuple[list[str], list[str]]:
         """Return the engine's token names of the source and the target side."""
-        text = self.model.text
+        text = self.text
         return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
 
     @cached_property
@@ -163,20 +176,9 @@ class ExportedTranslator:
         """Return the id of each target token name."""
         return {name: number for number, name in enumerate(self._token_names[1])}
 
-    def pretokenized(self) -> "ExportedTranslator":
-        """Return a translator for tokenized text, which is not tokenized again."""
-        return replace(self, model=replace(self.model, text=self.model.text.without_conversion()))
-
-    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
-        """Translate lines like `Translator.translate`."""
-        for block in read_blocks(lines, self.search.buffer_lines):
-            for result in self.translate_block(block):
-                log_warnings(result)
-                yield result
-
     def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate a list of lines."""
-        results = [self._tokenize(line) for line in lines]
+        results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
         for rows in length_sorted_batches(lengths, self.search):
             found = self._search([results[row] for row in rows])
@@ -184,24 +186,9 @@ class ExportedTranslator:
                 results[row] = self._detokenize(results[row], hypotheses)
         return results
 
-    def _tokenize(self, line: InputLine) -> LineResult:
-        """Tokenize a line, or reject it."""
-        text = self.model.text
-        side, max_length = (
-            text.source,
-            self.search.length_limits(self.model.max_length, len(text.sink_tokens)).source,
-        )
-        error = length_error(line.text, None, max_length) or side.format_error(line.text)
-        if error is None:
-            tokens = side.tokenize(line.text)
-            error = length_error(line.text, len(tokens), max_length)
-            if error is None:
-                return LineResult(line, tuple(tokens))
-        return LineResult(line, error=error)
-
     def _search(self, results: Sequence[LineResult]) -> list[list[Hypothesis]]:
         """Find the best translations of a batch of lines."""
-        text, search = self.model.text, self.search
+        text, search = self.text, self.resolved_search
         sources: list[list[str]] = []
         for result in results:
             ids = text.source.vocabulary.to_ids(result.source_tokens)
@@ -209,7 +196,7 @@ class ExportedTranslator:
         limits = [
             min(
                 max(int(search.max_length_ratio * len(source)) + search.max_length_offset, search.min_length),
-                self.model.max_length - 1,
+                self.max_length - 1,
             )
             for source in sources
         ]
@@ -225,10 +212,10 @@ class ExportedTranslator:
         self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
     ) -> list[list[_Candidate]]:
         """Run the engine's search, with translations of at most `limit` tokens."""
-        search = self.search
+        search = self.resolved_search
         # These options mask logits before the softmax, so that the scores are not the model's.
         masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
-        found = self.model.engine.translate_batch(
+        found = self.engine.translate_batch(
             sources,
             beam_size=search.beam_size,
             num_hypotheses=search.beam_size,
@@ -267,7 +254,7 @@ class ExportedTranslator:
         if missing:
             batch, targets = zip(*missing, strict=True)
             scores = iter(
-                self.model.engine.score_batch(list(batch), [list(t) for t in targets], max_input_length=0)
+                self.engine.score_batch(list(batch), [list(t) for t in targets], max_input_length=0)
             )
         return [
             [
@@ -301,18 +288,8 @@ class ExportedTranslator:
 
     def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
         """Detokenize the hypotheses of a line."""
-        text = self.model.text
-        written: list[Translation] = []
+        target, written = self.text.target, []
         for hypothesis in hypotheses:
-            tokens = text.target.vocabulary.to_tokens(hypothesis.tokens)
-            source_words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink_tokens))
-            written.append(
-                Translation(
-                    text=text.target.tokenizer.decode(tokens),
-                    tokens=tuple(tokens),
-                    hypothesis=hypothesis,
-                    source_words=source_words,
-                    target_words=tuple(text.target.word_ids(tokens)),
-                )
-            )
-        return LineResult(result.line, (*result.source_tokens, *text.sink_tokens), tuple(written))
+            tokens = target.vocabulary.to_tokens(hypothesis.tokens)
+            written.append(self.to_translation(result, target.tokenizer.decode(tokens), tokens, hypothesis))
+        return LineResult(result.line, (*result.source_tokens, *self.text.sink_tokens), tuple(written))

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from regard.functional.masking import accumulation_dtype, bound_to_tensor, check_arguments
-from regard.kernels.cpu import KernelFallbackError
-from regard.kernels.maps import NormalizerName, eager_normalizer, traced_normalizer
-from regard.kernels.versions import in_functorch_transform, select_backend
+from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
+from regard.kernels.normalizers import NormalizerName, eager_normalizer, traced_normalizer
 from regard.types import Tensor
 
 __all__ = ["Normalizer", "normalize"]

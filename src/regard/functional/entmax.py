@@ -41,8 +41,7 @@ from regard.functional.masking import (
     shift_to_zero_max,
     usable_positions,
 )
-from regard.kernels.autograd import apply
-from regard.kernels.versions import in_functorch_transform
+from regard.kernels.backend import apply, in_functorch_transform
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["entmax", "entmax15"]

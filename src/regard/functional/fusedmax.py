@@ -3,15 +3,9 @@
     p = argmin over the simplex of 1/2 |p - z|^2 + lambda sum_j |p_{j+1} - p_j|
       = sparsemax(x),   x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j|
 
-x is the result of total variation denoising of the scores, and is constant over groups of neighbors. With n
-the size of a group and s = +1 or -1 if the adjacent group on that side is higher or lower (0 at an end),
-
-    x = mean of z over the group + lambda (s_right + s_left) / n.
-
-The gradient of x is therefore that of group means. The groups are found exactly: here by following the path
-from lambda = 0, on which groups merge and never split (Friedman et al., 2007); in the kernel with the taut
-string algorithm (`regard.kernels.fusing`). Masked positions are removed first, so the positions on either
-side of them are neighbors.
+x is the result of total variation denoising of the scores (`regard.kernels.total_variation`), and is constant
+over groups of neighbors. Its gradient is that of group means. Masked positions are removed first, so the
+positions on either side of them are neighbors.
 """
 
 import math
@@ -20,8 +14,8 @@ import torch
 
 from regard.functional.masking import accumulation_dtype, check_arguments, shift_to_zero_max, usable_positions
 from regard.functional.sparsemax import sparsemax
-from regard.kernels.versions import in_functorch_transform, select_backend
-from regard.types import Bool, Float, Int, Tensor
+from regard.kernels.total_variation import fuse, group_means
+from regard.types import Bool, Float, Tensor
 
 __all__ = ["fusedmax"]
 
@@ -40,68 +34,6 @@ def check_strength(strength: float) -> None:
     """
     if not 0 <= strength < math.inf:
         raise ValueError(f"strength is {strength}, but must be finite and at least 0")
-
-
-def group_means(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
-    """Replace every value by the mean of its group.
-
-    Args:
-        values: Any values.
-        groups: The index of each position's group, in [0, S).
-    """
-    sums = torch.zeros_like(values).scatter_add(-1, groups, values)
-    counts = torch.zeros_like(values).scatter_add(-1, groups, torch.ones_like(values))
-    return (sums / counts.clamp_min(1)).gather(-1, groups)
-
-
-def fuse_by_path(
-    scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
-) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Compute the group of each position, and x minus the group's mean, in plain PyTorch.
-
-    At the value l of lambda, two adjacent groups differ by m_r - m_l + l (c_r - c_l), where m are their means
-    and c their values of (s_right + s_left) / n. The two groups that meet first are merged, at most S - 1
-    times.
-
-    Args:
-        scores: Scores, finite where usable.
-        usable: Whether a position may be attended.
-        strength: lambda.
-    """
-    order = (~usable).to(torch.int8).argsort(dim=-1, stable=True)  # usable positions first
-    z = scores.gather(-1, order).to(scores.dtype if scores.device.type == "mps" else torch.float64)
-    inside = usable.gather(-1, order)[..., 1:]
-    signs = torch.sign(z[..., 1:] - z[..., :-1]).masked_fill(~inside, 0)
-    joined = inside & (signs == 0)
-
-    def moved() -> tuple[Tensor, Tensor, Tensor]:
-        """Return the group of each position, the group's mean, and the rate at which its value moves."""
-        groups = torch.nn.functional.pad((~joined).long().cumsum(-1), (1, 0))
-        between = signs.masked_fill(joined, 0)
-        pulls = torch.nn.functional.pad(between, (0, 1)) - torch.nn.functional.pad(between, (1, 0))
-        return groups, group_means(z, groups), group_means(pulls, groups)
-
-    # Each iteration merges at least one pair of groups per row, until lambda is reached.
-    for _ in range(z.shape[-1] - 1):
-        _, mean, speed = moved()
-        gap, closing = mean.diff(dim=-1), speed.diff(dim=-1)
-        meeting = inside & ~joined & (signs * closing < 0)
-        level = torch.where(meeting, -gap / torch.where(meeting, closing, 1), torch.inf)
-        first = level.amin(-1, keepdim=True)
-        joined = joined | ((level <= first) & (first <= strength))
-    groups, _, speed = moved()
-    back = order.argsort(dim=-1)
-    return groups.gather(-1, back), (strength * speed).to(scores.dtype).gather(-1, back)
-
-
-def fuse_by_taut_string(
-    scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
-) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Compute the same as `fuse_by_path` with the kernel, for scores on a CPU."""
-    # Imported here, because the module imports the compiler, which takes a second.
-    from regard.kernels.fusing import taut_string
-
-    return taut_string(scores, usable, strength)
 
 
 def fusedmax(
@@ -143,8 +75,7 @@ def fusedmax(
     usable = usable_positions(scores, mask)
     z = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
     z = z.clamp_min(MIN_SCORE)  # sums over groups stay finite in float32
-    plain = select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling()
     # The groups are piecewise constant in the scores, so only the means need a gradient.
     with torch.no_grad():
-        groups, changes = (fuse_by_path if plain else fuse_by_taut_string)(z.detach(), usable, strength)
+        groups, changes = fuse(z.detach(), usable, strength)
     return sparsemax(group_means(z, groups) + changes, mask=usable).to(scores.dtype)

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 
 from regard.functional.masking import accumulation_dtype
-from regard.kernels.autograd import apply, first_order
-from regard.kernels.likelihood import exp_logits, log_softmax, nll_gradient, supports_softmax
-from regard.kernels.products import linear, matmul
-from regard.kernels.versions import use_numba
+from regard.kernels.backend import apply, first_order, use_numba
+from regard.kernels.logits import exp_logits, log_softmax, nll_gradient, supports_softmax
+from regard.kernels.matmul import linear, matmul
 from regard.types import Float, Int, Tensor
 
 __all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]

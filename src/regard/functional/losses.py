@@ -19,8 +19,8 @@ import torch
 from regard.functional.entmax import entmax15
 from regard.functional.masking import accumulation_dtype, check_scores
 from regard.functional.sparsemax import sparsemax
-from regard.kernels.autograd import apply
-from regard.kernels.maps import differentiable_backward
+from regard.kernels.backend import apply
+from regard.kernels.normalizers import normalizer_backward
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Reduction", "entmax15_loss", "sparsemax_loss"]
@@ -62,7 +62,7 @@ class _FenchelYoung(torch.autograd.Function):
             # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
             scores = scores.masked_fill(~kept.unsqueeze(-1), 0)
         if by_p is not None:
-            through = differentiable_backward(ctx.name, by_p, p, None)[0]
+            through = normalizer_backward(ctx.name, by_p, p, None)[0]
             scores = through if scores is None else scores + through
         return None, scores, None, None
 

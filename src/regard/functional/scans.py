@@ -29,15 +29,11 @@ from regard.functional.masking import (
     check_scores,
     check_shape,
 )
-from regard.kernels.cpu import KernelFallbackError
-from regard.kernels.maps import eager_scan, mean_over_heads, traced_scan
-from regard.kernels.versions import in_functorch_transform, select_backend
+from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
+from regard.kernels.scans import SUPPORTED_HEADS, eager_scan, mean_over_heads, traced_scan
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
-
-SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
-"""The numbers of rows for which each kernel can share a fertility."""
 
 
 def remaining_bound(

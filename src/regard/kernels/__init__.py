@@ -1,5 +1,27 @@
-"""Compiled kernels: normalizers, attention, dropout, LSTM cells, softmax and matrix multiplications.
+"""Compiled kernels: normalizers, attention, dropout, LSTM cells, operations on logits, matrix multiplication.
 
-Most CPU kernels have a wrapper that takes tensors in a module of its own, so that Numba is imported only when
-a kernel runs for the first time.
+An operation is a public module, its front, and one module of the same name for each backend that has it:
+
+- `_reference/` in plain PyTorch, which defines the results. Where one PyTorch function is the reference, the
+  front or its caller calls that function, and the normalizers are defined in `regard.functional`.
+- `_numba/` for a CPU. A module has the compiled kernels and the functions that call them on tensors. A kernel
+  reads its arguments from a block (`threads.argument_block`) and claims its work in units
+  (`memory.claim_units`), so that it gives the same result on any number of threads. `arithmetic` and `memory`
+  hold what several kernels use. `row_blocks`, `thresholds`, `weights` and `extreme_scores` belong to
+  `normalizers` and `scans`.
+- `_triton/` for CUDA, with `reductions` and `thresholds` for `normalizers` and `scans`.
+
+The front documents the operation, chooses the backend (`backend`), and contains the autograd Function.
+`backend.backend_module` imports a backend when it is first used. `threads` runs the Numba kernels.
+`prefix_bleu` and `splitmix` are used by compiled code outside this package and have no PyTorch version.
+
+To add an operation:
+
+1. Write the reference and the front, with a test against a formula or a library in float64 and a gradient
+   check (`tests/kernels/test_<operation>.py`).
+2. Write the Numba kernel. Test that it agrees with the reference for any shape, for float32, float64 and
+   bfloat16 where it supports them, for masked and infinite values, and for 1 and 2 threads.
+3. Write the Triton kernel if the operation takes a measurable part of the time on a GPU, and test it against
+   the reference, which also runs without a GPU in Triton's interpreter.
+4. Let the front choose the kernel for the inputs that it supports, and measure it (`benchmarks/`).
 """

@@ -1,15 +1,25 @@
-"""PyTorch's fused scaled dot-product attention, in the precision that is fast on the device.
+"""Softmax attention: PyTorch's fused attention, and attention with one query per row over cached keys.
 
-On a CPU the gradient takes several times as long in bfloat16 as in float32 (`benchmarks/RESULTS.md`).
-Inputs in half precision are therefore converted to float32 there.
+`fused_attention` computes in the precision that is fast on the device. On a CPU the gradient takes several
+times as long in bfloat16 as in float32 (`benchmarks/RESULTS.md`). Inputs in half precision are therefore
+converted to float32 there.
+
+In search the positions of a row are given as slot indices into a shared store of keys and values
+(`slot_attention`). Rows can thus share positions, and beam search reorders its hypotheses by reordering the
+slot indices only. On a CPU this is one pass of a kernel; elsewhere the keys and values are gathered.
 """
+
+import struct
 
 import torch
 from torch.nn import functional as F
 
-from regard.types import Tensor
+from regard.kernels.backend import backend_module, use_numba
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["fused_attention"]
+__all__ = ["fused_attention", "gather_slots", "slot_attention", "source_attention", "supports_attention"]
+
+_DTYPES = (torch.float32, torch.bfloat16)
 
 
 def fused_attention(
@@ -44,3 +54,134 @@ def fused_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal, scale=scale
         )
     return found.to(dtype)
+
+
+def supports_attention(*operands: Tensor) -> bool:
+    """Return whether the kernel supports these queries, keys and values; it needs a CPU and no gradients."""
+    return (
+        not torch.is_grad_enabled()
+        and use_numba(*operands)
+        and operands[0].dtype in _DTYPES
+        and all(operand.dtype == operands[0].dtype for operand in operands)
+        and all(operand.numel() > 0 for operand in operands)
+    )
+
+
+def _float32_bits(number: float) -> int:
+    """Return the bits of a number in float32."""
+    return struct.unpack("I", struct.pack("f", number))[0]
+
+
+def _checked_indices(index: Tensor, count: int) -> Tensor:
+    """Return row indices as contiguous int64.
+
+    The kernel does not check bounds, so that is done here.
+
+    Raises:
+        IndexError: An index is not in [0, count).
+    """
+    least, most = (int(x) for x in index.aminmax())
+    if least < 0 or most >= count:
+        raise IndexError(f"row index {least if least < 0 else most} is out of range for {count} rows")
+    return index.to(torch.int64).contiguous()
+
+
+def gather_slots(
+    store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], num_heads: int
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
+    """Gather the keys and values in the slots of each row; see `slot_attention`."""
+    found = store.index_select(0, slots.flatten()).view(*slots.shape, 2, num_heads, -1)
+    keys, values = found.permute(2, 0, 3, 1, 4)
+    return keys, values
+
+
+def slot_attention(
+    queries: Float[Tensor, "B D"], store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], num_heads: int
+) -> Float[Tensor, "B D"]:
+    """Compute softmax(q K^T / sqrt(E)) V for every head, with the K and V in the slots of each row.
+
+    Args:
+        queries: Queries of all heads, concatenated.
+        store: Each row holds the keys of all heads, followed by the values of all heads; W = 2 D.
+        slots: The rows of the store that each query attends to, in [0, N).
+        num_heads: Number of heads H; the head size is E = D / H.
+
+    Returns:
+        The contexts of all heads, concatenated.
+
+    Raises:
+        IndexError: A slot is not in [0, N).
+    """
+    (batch, num_positions), width = slots.shape, queries.shape[1]
+    head_size = width // num_heads
+    if supports_attention(queries, store) and slots.numel() > 0:
+        assert store.shape[1] == 2 * width and len(slots) == len(queries)
+        queries, store, slots = queries.contiguous(), store.contiguous(), _checked_indices(slots, len(store))
+        contexts, keys = torch.empty_like(queries), store.data_ptr()
+        backend_module("numba", "attention").run_attention(
+            queries,
+            contexts,
+            num_heads,
+            num_positions,
+            keys=keys,
+            values=keys + width * store.element_size(),
+            slots=slots.data_ptr(),
+            key_stride=2 * width,
+            value_stride=2 * width,
+            scale=_float32_bits(head_size**-0.5),
+        )
+        return contexts
+    keys, values = gather_slots(store, slots, num_heads)
+    return fused_attention(queries.view(batch, num_heads, 1, head_size), keys, values).flatten(1)
+
+
+def source_attention(
+    queries: Float[Tensor, "R Q"],
+    keys: Float[Tensor, "B S Q"],
+    values: Float[Tensor, "B S D"],
+    mask: Bool[Tensor, "B S"],
+    sentence_index: Int[Tensor, "R"] | None = None,
+) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R S"]]:
+    """Compute softmax(q K^T) V over the source positions that are not masked.
+
+    The operands must satisfy `supports_attention`. A row whose positions are all masked has weights and
+    context 0.
+
+    Args:
+        queries: One query per row.
+        keys: Keys of B source sentences.
+        values: Values of the same sentences.
+        mask: True where a position may be attended to.
+        sentence_index: Index of the sentence that each row attends to. Default: row i attends to sentence i,
+            R = B.
+
+    Returns:
+        The contexts and the attention weights; the weights are float32.
+
+    Raises:
+        IndexError: An index of `sentence_index` is not in [0, B).
+    """
+    num_sentences, rows = len(keys), len(queries)
+    assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
+    queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
+    sentence_index = _checked_indices(
+        torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, num_sentences
+    )
+    assert len(sentence_index) == rows
+    weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
+    contexts = values.new_empty(rows, values.shape[2])
+    backend_module("numba", "attention").run_attention(
+        queries,
+        contexts,
+        1,
+        mask.shape[1],
+        keys=keys.data_ptr(),
+        values=values.data_ptr(),
+        sentences=sentence_index.data_ptr(),
+        mask=mask.data_ptr(),
+        weights=weights.data_ptr(),
+        key_stride=keys.shape[2],
+        value_stride=values.shape[2],
+        scale=_float32_bits(1.0),
+    )
+    return contexts, weights

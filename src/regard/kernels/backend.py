@@ -1,27 +1,161 @@
-"""The interface that the CPU and GPU kernels of the transformations share."""
+"""The choice of a backend, the broadcasting of operands, and typed functions of autograd, for all kernels.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+The backends are the PyTorch reference, Numba on a CPU, and Triton on CUDA. Only the normalizers have a Triton
+implementation. By default the device determines the backend. A backend can be forced with
+`with use_backend("reference"): ...`, or for a whole process with the environment variable REGARD_KERNELS.
+"""
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar, cast, get_args
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from regard.errors import UsageError
 from regard.types import Tensor
 
-__all__ = ["Backend"]
+__all__ = [
+    "BackendName",
+    "KernelFallbackError",
+    "apply",
+    "backend_module",
+    "broadcast_rows",
+    "first_order",
+    "in_functorch_transform",
+    "select_backend",
+    "use_backend",
+    "use_numba",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BackendName = Literal["auto", "reference", "numba", "triton"]
+
+_NATIVE: dict[str, BackendName] = {"cpu": "numba", "cuda": "triton"}
+_NATIVE = {device: name for device, name in _NATIVE.items() if find_spec(name) is not None}
 
 
-@dataclass(frozen=True)
-class Backend:
-    """The forward and backward passes of the transformations, on one kind of device.
+def _checked(name: str) -> BackendName:
+    """Return the backend with this name; raises UsageError if there is none."""
+    for known in get_args(BackendName):
+        if name == known:
+            return known
+    raise UsageError(f"kernels: unknown backend {name!r}; expected one of {', '.join(get_args(BackendName))}")
 
-    Attributes:
-        forward: Transform the rows of scores, [..., S]. Returns the weights, and the status of each position
-            for normalizers with bounds.
-        backward: Compute the gradients of the scores and, on request, of the upper and lower bounds.
-        scan_forward: Transform the scores of all time steps of a sentence in turn, [B, T, S]. The weights of
-            a step are subtracted from the fertilities. Returns the weights and the status.
-        scan_backward: Compute the gradients of the scores and of the fertilities.
+
+# A module-level global rather than a context variable, since `torch.compile` can guard on it.
+_forced: BackendName = _checked(os.environ.get("REGARD_KERNELS", "auto"))
+
+
+@contextmanager
+def use_backend(backend: BackendName) -> Iterator[None]:
+    """Force a backend of the kernels within a `with` block, for all threads of the process.
+
+    Args:
+        backend: The backend; `auto` selects it by device.
+
+    Raises:
+        UsageError: The backend is unknown.
+    """
+    global _forced
+    before, _forced = _forced, _checked(backend)
+    try:
+        yield
+    finally:
+        _forced = before
+
+
+def select_backend(scores: Tensor) -> BackendName:
+    """Return the backend to use for these scores, which is never `auto`."""
+    return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
+
+
+@cache
+def backend_module(backend: BackendName, operation: str) -> Any:
+    """Return the module with the implementation of an operation; it is imported at the first call.
+
+    Numba and Triton, whose import takes a second, are thus imported only if one of their kernels runs.
+
+    Args:
+        backend: The backend, except `auto`.
+        operation: Name of the module, which is that of the front.
+    """
+    return import_module(f"regard.kernels._{backend}.{operation}")
+
+
+def use_numba(*operands: Tensor) -> bool:
+    """Return whether a Numba kernel can be used that is not registered as an operator for `torch.compile`."""
+    # Search calls this about fifty times per time step, so it must be fast.
+    if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
+        return False
+    for operand in operands:
+        if not operand.is_cpu:
+            return False
+    return (_NATIVE.get("cpu") if _forced == "auto" else _forced) == "numba"
+
+
+# A private function that some versions of PyTorch lack. Transforms are then not detected.
+_stack: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+
+
+def in_functorch_transform() -> bool:
+    """Return whether a transform of `torch.func` is active, which supports PyTorch operations only."""
+    return not torch.compiler.is_compiling() and _stack is not None and _stack() is not None
+
+
+class KernelFallbackError(Exception):
+    """The kernel has no valid result: a row is infeasible or too long, or a threshold was not found.
+
+    The caller then uses the reference implementation, which raises the appropriate error.
     """
 
-    forward: Callable[..., tuple[Tensor, Tensor | None]]
-    backward: Callable[..., tuple[Tensor, Tensor | None, Tensor | None]]
-    scan_forward: Callable[..., tuple[Tensor, Tensor]]
-    scan_backward: Callable[..., tuple[Tensor, Tensor]]
+
+def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
+    """Return an operand in contiguous memory and the two numbers that implement its broadcasting.
+
+    Row r of the scores uses row (r // every) % count of the operand. Broadcasting over leading, trailing or
+    middle dimensions thus needs no copy.
+
+    Args:
+        operand: A tensor that broadcasts to `shape`.
+        shape: Shape of the scores.
+        rows: Number of rows of the scores, counting all dimensions but the last.
+
+    Returns:
+        The contiguous operand, `every` and `count`.
+    """
+    if operand.shape == shape:
+        return operand.contiguous(), 1, rows
+    size = shape[-1]
+    full = operand.expand(*operand.shape[:-1], size) if operand.dim() else operand.expand(size)
+    lead = (1,) * (len(shape) - full.dim()) + tuple(full.shape[:-1])
+    # The leading dimensions over which the operand does not broadcast. If they are adjacent, the rule above
+    # suffices; otherwise the operand is expanded.
+    own = [i for i, length in enumerate(lead) if length != 1]
+    if not own:
+        return full.reshape(1, size).contiguous(), 1, 1
+    if all(lead[i] == shape[i] for i in range(own[0], own[-1] + 1)):
+        every = 1
+        for length in shape[own[-1] + 1 : -1]:
+            every *= length
+        count = 1
+        for i in range(own[0], own[-1] + 1):
+            count *= shape[i]
+        return full.contiguous(), every, count
+    return operand.expand(shape).contiguous(), 1, rows
+
+
+def first_order(backward: F) -> F:
+    """Mark a backward pass as not differentiable; computing a second derivative raises an error."""
+    return cast(F, once_differentiable(backward))
+
+
+def apply(function: type[Function], *arguments: Any) -> Any:
+    """Return `function.apply(*arguments)`, which has no type annotations in PyTorch."""
+    return function.apply(*arguments)

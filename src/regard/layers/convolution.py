@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.kernels.int8 import is_int8_registered, register_int8
-from regard.kernels.products import linear
+from regard.kernels.matmul import Int8Weight, linear
 from regard.layers.precision import to_compute
 from regard.types import Float, Tensor
 
@@ -61,12 +60,9 @@ class WeightNormLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
-        """The weight w, in the dtype of v; registered for int8 matrix multiplication if v is."""
+        """The weight w, in the dtype of v; an `Int8Weight` if v is one."""
         weight = self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
-        # The weight is a new tensor at each access, so it must be registered again.
-        if is_int8_registered(self.weight_v):
-            register_int8([weight])
-        return weight
+        return Int8Weight(weight) if isinstance(self.weight_v, Int8Weight) else weight
 
     def prepare(self) -> PreparedLinear:
         """Compute w, for all matrix multiplications of a forward pass or a search."""

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.kernels.products import linear
+from regard.kernels.matmul import linear
 from regard.layers.precision import compute_dtype
 from regard.types import Float, Tensor
 

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.kernels.products import linear
+from regard.kernels.matmul import linear
 from regard.layers.cells import CELLS, CellKind, CellState
 from regard.layers.precision import to_compute
 from regard.layers.step_linear import StepLinear

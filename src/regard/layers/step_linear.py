@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from regard.kernels.autograd import apply, first_order
-from regard.kernels.products import matmul
+from regard.kernels.backend import apply, first_order
+from regard.kernels.matmul import matmul
 from regard.layers.batched_state import BatchedState
 from regard.layers.precision import compute_dtype
 from regard.types import Float, Int, Tensor

@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Attention
-from regard.kernels.autograd import apply, first_order
+from regard.kernels.backend import apply, first_order
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
 from regard.layers.dropout import dropout

@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.base import AttentionStep, EosConstraint
 from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
-from regard.kernels.products import linear
+from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
 from regard.models.base import Prediction, TokenScorer
 from regard.types import Bool, Float, Int, Tensor

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
-from regard.kernels.int8 import check_int8, register_int8
-from regard.types import Tensor
+from regard.kernels.matmul import Int8Weight, check_int8
 
 __all__ = ["SearchPrecision", "parse_precision", "set_precision"]
 
@@ -36,7 +35,7 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
     Args:
         model: The model, on its final device.
         precision: `float32`; `bfloat16`, for all parameters; or `int8`: matrix multiplications with weights
-            use integers (`regard.kernels.int8`), while the rest of the model, including any Hugging Face
+            use integers (`regard.kernels.matmul`), while the rest of the model, including any Hugging Face
             modules, uses float32.
 
     Raises:
@@ -46,19 +45,25 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
     model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
     if precision != "int8":
         return
-    matrices = list(_weight_matrices(model))
+    modules = list(_own_modules(model))
+    matrices = [
+        weight for module in modules for weight in module.parameters(recurse=False) if weight.dim() == 2
+    ]
     if not matrices:
         raise UsageError("--precision int8 is not available for Hugging Face models: use float32 or bfloat16")
     check_int8(matrices[0].device)
-    register_int8(matrix for matrix in matrices if min(matrix.shape) >= MIN_INT8_SIZE)
+    # A parameter that several modules share is replaced by the same weight in all of them.
+    weights = {matrix: Int8Weight(matrix) for matrix in matrices if min(matrix.shape) >= MIN_INT8_SIZE}
+    for module in modules:
+        for name, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            if parameter in weights:
+                setattr(module, name, weights[parameter])
 
 
-def _weight_matrices(module: nn.Module) -> Iterator[Tensor]:
-    """Yield all 2D parameters outside Hugging Face modules; int8 has no effect on pure lookup tables."""
+def _own_modules(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield the module and all modules inside it, except Hugging Face modules."""
     if type(module).__module__.startswith("transformers."):
         return
-    for parameter in module.parameters(recurse=False):
-        if parameter.dim() == 2:
-            yield parameter
+    yield module
     for child in module.children():
-        yield from _weight_matrices(child)
+        yield from _own_modules(child)

@@ -1,7 +1,7 @@
 """The interface of a system that a run trains: what `regard.experiment` requires of a registered model.
 
 Neural models (`regard.models.base.TranslationModel`) keep the defaults and are trained by
-`regard.training.trainer`. Other systems train themselves.
+`regard.training.trainer`. Other systems train themselves and load their own translators.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,13 @@ class TrainableSystem:
         has_attention: Whether the run may have options that concern attention: fertilities and loss terms.
         checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
             are not compared before.
+        weights_name: Name of the file or directory, within the model directory, with the trained weights.
     """
 
     is_neural: ClassVar[bool] = True
     has_attention: ClassVar[bool] = True
     checks_own_weights: ClassVar[bool] = False
+    weights_name: ClassVar[str] = "model.safetensors"
 
     @classmethod
     def build(cls, config: Any, text: "TextProcessor", model_dir: Path | None = None) -> "TranslationModel":
@@ -81,3 +83,17 @@ class TrainableSystem:
             A `regard.training.trainer.TrainingResult`.
         """
         raise NotImplementedError(f"{cls.__name__} is trained by regard.training.trainer")
+
+    @classmethod
+    def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> Any:
+        """Load the trained system as a translator with the search settings of its run.
+
+        Args:
+            run: The `regard.run_config.RunConfig` in the model directory.
+            model_dir: The model directory.
+            num_threads: The number of CPU threads of compiled code. 0 uses all processors.
+
+        Returns:
+            A `regard.decoding.base.BaseTranslator`.
+        """
+        raise NotImplementedError(f"{cls.__name__} is loaded by regard.experiment")

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from regard.report.colormap import clip_label, printable
+from regard.plotting.colormap import clip_label, printable
 from regard.report.errors import NEGLECT_THRESHOLD, ReceivedAttention, SentenceErrors
 
 __all__ = ["LEGEND", "format_errors"]

@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from regard.data.links import Links
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextSide
 from regard.data.vocabulary import UNK
-from regard.data.whitespace import split_whitespace
-from regard.decoding.analysis import force_decode_lines, tokens_to_words
+from regard.decoding.analysis import tokens_to_words
+from regard.decoding.base import BaseTranslator
 from regard.decoding.config import AlignmentConfig
 from regard.decoding.lines import LineResult, Translation, enumerate_lines
 from regard.decoding.linking import LayerAttention, attention_map, select_heads
-from regard.decoding.translator import Translator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.report.errors import ReceivedAttention, SentenceErrors, received_attention
 from regard.report.training_curves import Curves
 from regard.report.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
-from regard.smt.translator import PhraseTranslator
 
 __all__ = [
     "LinkFunction",
@@ -33,8 +31,7 @@ __all__ = [
     "SentenceResult",
     "SystemResults",
     "add_word_links",
-    "collect_model",
-    "collect_translations",
+    "collect_system",
     "sentence_from_result",
     "system_maps",
 ]
@@ -104,24 +101,24 @@ class SystemResults:
     has_fertilities: bool = False
 
 
-def collect_model(
+def collect_system(
     name: str,
     path: Path,
-    translator: Translator | PhraseTranslator,
+    translator: BaseTranslator,
     pairs: Sequence[tuple[str, str]],
     progress: Progress,
     all_layers: bool = False,
     lowercase: bool = False,
     curves: Curves | None = None,
 ) -> SystemResults:
-    """Translate a text with a model, and compute its attention under forced decoding of the references.
+    """Translate a text with a system, and compute its attention under forced decoding of the references.
 
-    Phrase-based models are not force-decoded: their phrases may not be able to produce the reference.
+    A system that does not support forced decoding has attention only for its own translations, if at all.
 
     Args:
         name: Name of the system.
-        path: Path of the model.
-        translator: The model and its search settings, which return one translation per line.
+        path: Its model directory or file.
+        translator: The system and its search settings, which return one translation per line.
         pairs: The lines and their references.
         progress: Progress display.
         all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
@@ -158,41 +155,6 @@ def collect_model(
     )
 
 
-def collect_translations(
-    name: str,
-    path: Path,
-    lines: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
-    text: TextProcessor | None = None,
-    lowercase: bool = False,
-) -> SystemResults:
-    """Return a system made of existing translations, which have no attention.
-
-    Args:
-        name: Name of the system.
-        path: File of the translations.
-        lines: One translation per line.
-        pairs: The lines and their references.
-        text: Tokenizers that split text into words. Default: split at spaces.
-        lowercase: Whether to ignore case when counting repetitions.
-    """
-    source, target = (None, None) if text is None else (text.source, text.target)
-    sentences = [
-        SentenceResult(
-            SentenceErrors(
-                line=number,
-                source=_split_words(pair[0], source),
-                reference=_split_words(pair[1], target),
-                output=_split_words(line, target),
-                lowercase=lowercase,
-            ),
-            line,
-        )
-        for number, (line, pair) in enumerate(zip(lines, pairs, strict=True), 1)
-    ]
-    return SystemResults(name, str(path), tuple(sentences))
-
-
 def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
     """Return the system with word links between each source and its reference, and its translation.
 
@@ -222,7 +184,7 @@ def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
 
 
 def sentence_from_result(
-    result: LineResult, reference: str, translator: Translator | PhraseTranslator, lowercase: bool
+    result: LineResult, reference: str, translator: BaseTranslator, lowercase: bool
 ) -> SentenceErrors:
     """Return a translated line as words, with the attention that each source word received.
 
@@ -242,12 +204,12 @@ def sentence_from_result(
         reference=tokens_to_words(text.target, text.target.tokenize(reference)),
         # A model may generate two spaces in a row, with no word between them.
         output=tuple(word for word in output if word),
-        received=None if best is None else _attention_received(best, own, text),
+        received=None if best is None else _attention_received(best, own, translator),
         lowercase=lowercase,
     )
 
 
-def _output_tokens(best: Translation, translator: Translator | PhraseTranslator) -> Sequence[str]:
+def _output_tokens(best: Translation, translator: BaseTranslator) -> Sequence[str]:
     """Return the tokens of the translated text, after the replacement of unknown words."""
     if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
@@ -255,27 +217,26 @@ def _output_tokens(best: Translation, translator: Translator | PhraseTranslator)
 
 
 def _attention_received(
-    best: Translation, tokens: Sequence[str], text: TextProcessor
+    best: Translation, tokens: Sequence[str], translator: BaseTranslator
 ) -> ReceivedAttention | None:
-    """Return the attention that the source words received, or None if the model has no attention."""
-    if best.tokens and not best.weights.any():
+    """Return the attention that the source words received, or None if the system has no attention."""
+    if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):
         return None
+    text = translator.text
     fertilities = None
     if text.budget is not None:
         (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
     return received_attention(best.weights, best.source_words, fertilities)
 
 
-def _split_words(line: str, side: TextSide | None) -> tuple[str, ...]:
-    if side is None:
-        return tuple(split_whitespace(line))
+def _split_words(line: str, side: TextSide) -> tuple[str, ...]:
     return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
 
 
 def _sentence_results(
     results: Sequence[LineResult],
     pairs: Sequence[tuple[str, str]],
-    translator: Translator | PhraseTranslator,
+    translator: BaseTranslator,
     all_layers: bool,
     lowercase: bool,
 ) -> Iterator[SentenceResult]:
@@ -327,21 +288,19 @@ def _posterior_and_prior(
 
 def _force_decode(
     name: str,
-    translator: Translator | PhraseTranslator,
+    translator: BaseTranslator,
     pairs: Sequence[tuple[str, str]],
     progress: Progress,
     all_layers: bool,
 ) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
-    if isinstance(translator, PhraseTranslator):
-        # The phrases of the model may not be able to produce the reference.
+    if "score" not in translator.capabilities:
         return [None] * len(pairs), [None] * len(pairs), 0.0, 0
     maps: list[WordMaps | None] = []
     statistics: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
     alignment = translator.search.alignment
-    lines = force_decode_lines(translator.model, translator.text, pairs, translator.search)
-    for line in progress(lines, f"{name}: references", len(pairs)):
+    for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
         if line is None:
             maps.append(None)
             statistics.append(None)

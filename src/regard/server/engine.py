@@ -2,37 +2,21 @@
 
 import itertools
 import logging
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from regard.api.loading import search_settings
-from regard.api.phrase_based import (
-    is_phrase_based,
-    load_phrase_model,
-    no_probability_error,
-    phrase_search_settings,
-)
+from regard.api.loading import load_translator
 from regard.data.text import TextProcessor
+from regard.decoding.base import BaseTranslator
 from regard.decoding.config import GenerationConfig
 from regard.decoding.lines import InputLine
-from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator
-from regard.decoding.user_fertilities import check_fertility_support
 from regard.errors import DataError, RegardError, UsageError
-from regard.models.base import TranslationModel
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.serializers import serialize_score, serialize_sentence
-from regard.smt.model import PhraseModel
-from regard.smt.translator import PhraseTranslator
 from regard.training.device import release_unused_memory
-
-if TYPE_CHECKING:
-    from regard.run_config import RunConfig
 
 __all__ = ["ModelServer", "load_engines"]
 
@@ -48,33 +32,33 @@ class ModelServer:
 
     Args:
         name: Name of the model in requests.
-        model: The model; a phrase-based model cannot score given translations.
-        text: Tokenizers and vocabularies of both sides.
-        search: Default search settings.
-        properties: Properties of the model for `GET /models`, in addition to its name.
+        translator: The model with its default search settings.
         batch_size: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
     """
 
     def __init__(
-        self,
-        name: str,
-        model: TranslationModel | PhraseModel,
-        text: TextProcessor,
-        search: GenerationConfig,
-        properties: dict[str, Any],
-        batch_size: int,
-        max_source_length: int,
+        self, name: str, translator: BaseTranslator, batch_size: int, max_source_length: int
     ) -> None:
         """Store the model; no computation takes place."""
-        self.name, self.model, self.text, self.properties = name, model, text, properties
-        self.search = replace(
-            search, batch_size=batch_size, max_source_length=min(search.max_source_length, max_source_length)
-        )
+        longest = min(translator.search.max_source_length, max_source_length)
+        limits = {"batch_size": batch_size, "max_source_length": longest}
+        self.name, self.translator = name, translator.with_search(limits)
+        self.properties = _model_properties(self.translator)
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
-        self._translator = lru_cache(64)(self._make)
+        self._cached_translator = lru_cache(64)(self._make)
         self._batches = 0
+
+    @property
+    def text(self) -> TextProcessor:
+        """Tokenizers and vocabularies of both sides."""
+        return self.translator.text
+
+    @property
+    def search(self) -> GenerationConfig:
+        """Default search settings."""
+        return self.translator.search
 
     @property
     def language(self) -> str | None:
@@ -100,16 +84,12 @@ class ModelServer:
             return _isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
         return _isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
-    def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
-        search = replace(self.search, beam_size=self.beam_size(settings), num_return=settings.num_return)
-        text = self._text(settings)
-        if isinstance(self.model, PhraseModel):
-            # One thread: the batcher already runs the engine in a thread of its own.
-            return PhraseTranslator(replace(self.model, text=text), search, num_threads=1)
-        return Translator(self.model, text, search)
-
-    def _text(self, settings: SearchSettings | ScoreSettings) -> TextProcessor:
-        return self.text.without_conversion() if settings.tokenized else self.text
+    def _make(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
+        translator = self.translator.pretokenized() if settings.tokenized else self.translator
+        if isinstance(settings, ScoreSettings):
+            return translator
+        beam_size, num_return = self.beam_size(settings), settings.num_return
+        return translator.with_search({"beam_size": beam_size, "num_return": num_return})
 
     def _translate(
         self, settings: SearchSettings, jobs: Sequence[SentenceJob]
@@ -125,7 +105,7 @@ class ModelServer:
             for number, (job, field) in enumerate(zip(jobs, fields, strict=True), 1)
             if isinstance(field, str)
         ]
-        results = iter(self._translator(settings).translate_block(lines))
+        results = iter(self._cached_translator(settings).translate_block(lines))
         for job, field in zip(jobs, fields, strict=True):
             if isinstance(field, RegardError):
                 yield field
@@ -137,12 +117,12 @@ class ModelServer:
         """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
 
         Raises:
-            UsageError: if the model has no fertilities, or the sentence has no such word.
+            UsageError: if the model does not support fertilities, or the sentence has no such word.
         """
         if not job.fertilities:
             return ""
-        check_fertility_support(self.model, self.text, self.name)
-        source = self._text(settings).source
+        self.translator.require("fertility", "fertilities")
+        source = self._cached_translator(settings).text.source
         # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
@@ -158,12 +138,11 @@ class ModelServer:
     def _score(
         self, settings: ScoreSettings, jobs: Sequence[PairJob]
     ) -> Iterator[dict[str, Any] | Exception]:
-        if isinstance(self.model, PhraseModel):
-            raise no_probability_error(Path(self.name))
+        self.translator.require("score", "scores of given translations")
         pairs = [(job.source, job.target) for job in jobs]
         problems = [self._problem(job) for job in jobs]
         readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
-        scores = score_lines(self.model, self._text(settings), readable, self.search)
+        scores = self._cached_translator(settings).score(readable)
         for job, problem in zip(jobs, problems, strict=True):
             if problem is not None:
                 yield DataError(problem)
@@ -224,25 +203,16 @@ def load_engines(
             has no such layer or head.
         DeviceError: if the device is not available or does not support the precision.
     """
-    from regard.experiment import load_model
     from regard.models.precision import parse_precision
 
     names = _names(directories)
-    chosen = parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models
+    parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models
     engines = []
     for name, folder in zip(names, directories, strict=True):
-        if is_phrase_based([folder]):
-            model, config = load_phrase_model([folder])
-            text, size = model.text, len(model.decoder.table)
-            search = phrase_search_settings(config.generation, output_attention or {})
-        else:
-            loaded = load_model(folder, device, chosen)
-            model, config, text = loaded.model, loaded.config, loaded.text
-            size = sum(math.prod(one.shape) for one in model.parameters())
-            search = search_settings(config.generation, output_attention or {})
-        search = _limit_search(search, max_beam_size, name)
-        facts = {**_model_properties(config, text, size), "beam_size": search.beam_size}
-        engine = ModelServer(name, model, text, search, facts, batch_size, 4 * max_words)
+        # One thread: the batcher already runs the engine in a thread of its own.
+        loaded = load_translator([folder], device, precision, output_attention or {}, num_threads=1)
+        translator = loaded.with_search(_limits(loaded.search, max_beam_size, name))
+        engine = ModelServer(name, translator, batch_size, 4 * max_words)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
         # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
@@ -253,23 +223,21 @@ def load_engines(
     return engines
 
 
-def _limit_search(search: GenerationConfig, max_beam_size: int, name: str) -> GenerationConfig:
-    """Limit the search settings of a model to those of the server: a model must not decide about its cost."""
-    if max(search.beam_size, search.num_return) <= max_beam_size:
-        return search
-    _log.warning(
-        "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
-        "(--set max_beam_size=N)",
-        name,
-        search.beam_size,
-        search.num_return,
-        max_beam_size,
-    )
-    return replace(
-        search,
-        beam_size=min(search.beam_size, max_beam_size),
-        num_return=min(search.num_return, max_beam_size),
-    )
+def _limits(search: GenerationConfig, max_beam_size: int, name: str) -> dict[str, int]:
+    """Return beam size and number of translations, limited: a model must not decide about its cost."""
+    if max(search.beam_size, search.num_return) > max_beam_size:
+        _log.warning(
+            "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
+            "(--set max_beam_size=N)",
+            name,
+            search.beam_size,
+            search.num_return,
+            max_beam_size,
+        )
+    return {
+        "beam_size": min(search.beam_size, max_beam_size),
+        "num_return": min(search.num_return, max_beam_size),
+    }
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -284,22 +252,23 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise UsageError("no model folder is given: expected one or more")
 
 
-def _model_properties(config: "RunConfig", text: TextProcessor, size: int) -> dict[str, Any]:
-    """Return the properties of a model for `GET /models`; `size` counts its parameters or phrase pairs."""
-    attention = getattr(config.model, "attention", None)
-    data = config.data
+def _model_properties(translator: BaseTranslator) -> dict[str, Any]:
+    """Return the properties of a model for `GET /models`, in addition to its name."""
+    text, found = translator.text, translator.describe()
+    sides = text.source, text.target
+    configs = [getattr(side.tokenizer, "config", None) for side in sides]
     return {
-        "kind": config.model.kind,
-        "attention": "phrase" if config.model.kind == "phrase" else getattr(attention, "kind", "none"),
-        "map": getattr(attention, "normalizer", None),
+        "kind": found.kind,
+        "attention": found.attention,
+        "map": found.normalizer,
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink_tokens),
-        "beam_size": config.generation.beam_size,
-        "parameters": size,
-        "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
+        "beam_size": translator.search.beam_size,
+        "parameters": found.num_parameters,
+        "tokenizers": [getattr(config, "kind", "") for config in configs],
         "languages": [
-            side.text_format.language or getattr(one, "language", None)
-            for side, one in ((text.source, data.source_tokenizer), (text.target, data.target_tokenizer))
+            side.text_format.language or getattr(config, "language", None)
+            for side, config in zip(sides, configs, strict=True)
         ],
-        "vocabulary": [len(text.source.vocabulary), len(text.target.vocabulary)],
+        "vocabulary": [len(side.vocabulary) for side in sides],
     }

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,9 +46,6 @@ def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> N
         ),
         ready,
     )
-    # Translation keeps the interpreter lock for milliseconds at a time; switch threads more often than the
-    # default of 5 ms, so that the event loop answers other requests in the meantime.
-    sys.setswitchinterval(0.001)
     try:
         with _rate_limit_logs("asyncio", "uvicorn.error", "regard.server.connections"):
             server.run()

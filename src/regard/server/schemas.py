@@ -278,8 +278,8 @@ class ModelAnswer(BaseModel):
     )
     sink: bool
     beam_size: int = Field(description="Default beam size.")
-    parameters: int = Field(
-        description="Number of parameters; for a phrase-based model, number of phrase pairs."
+    parameters: int | None = Field(
+        description="Number of parameters, or of entries of the model's table; `null` if unknown."
     )
     tokenizers: list[str] = Field(description="Kinds of the source and the target tokenizer.")
     languages: list[str | None] = Field(

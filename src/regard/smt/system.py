@@ -3,8 +3,11 @@
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from regard.config import to_dict
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError
 from regard.models.registry import register_model
@@ -12,19 +15,15 @@ from regard.models.system import TrainableSystem
 from regard.smt.config import PhraseConfig
 from regard.smt.model import PHRASE_DIR, load_phrases, read_file_checksums, read_fingerprint
 from regard.smt.training import train_phrases
+from regard.smt.translator import PhraseTranslator
 from regard.training.progress import TrainingProgress
-from regard.training.resume import compare_checksums
+from regard.training.resume import compare_checksums, file_checksums
 from regard.training.trainer import TrainingResult
 
-__all__ = ["PhraseSystem", "is_phrase_model"]
+__all__ = ["PhraseSystem"]
 
 STATE_PREFIX = "phrases-"
 """Prefix of the directory in `training/` that holds the state of a run; the text's fingerprint follows."""
-
-
-def is_phrase_model(directory: Path) -> bool:
-    """Return whether a model directory contains a trained phrase-based system."""
-    return (directory / PHRASE_DIR).is_dir()
 
 
 @register_model("phrase", PhraseConfig)
@@ -33,11 +32,12 @@ class PhraseSystem(TrainableSystem):
 
     is_neural = False
     has_attention = False
+    weights_name = PHRASE_DIR
 
     @classmethod
     def has_run(cls, model_dir: Path) -> bool:
         """Return whether a directory contains a phrase-based system or the state of an unfinished run."""
-        return is_phrase_model(model_dir) or any(_state_dirs(model_dir))
+        return (model_dir / PHRASE_DIR).is_dir() or any(_state_dirs(model_dir))
 
     @classmethod
     def train_run(
@@ -58,7 +58,7 @@ class PhraseSystem(TrainableSystem):
         begun = time.monotonic()
         # The state of a run on another text is not resumed.
         fingerprint = prepared.fingerprint
-        if is_phrase_model(model_dir):
+        if (model_dir / PHRASE_DIR).is_dir():
             if read_fingerprint(model_dir) not in (None, fingerprint):
                 raise CheckpointError(
                     f"{model_dir}: the training data has changed since this run began; train into another "
@@ -85,6 +85,21 @@ class PhraseSystem(TrainableSystem):
         return TrainingResult(
             "tuning", None, TrainingProgress(seconds=time.monotonic() - begun, best_score=made.bleu)
         )
+
+    @classmethod
+    def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> PhraseTranslator:
+        """Load a translator whose beam is the stack size; see `TrainableSystem.load_translator`.
+
+        Raises:
+            CheckpointError: if the directory is damaged.
+        """
+        recorded = read_file_checksums(model_dir)
+        compare_checksums(
+            recorded, model_dir / PHRASE_DIR, model_dir, file_checksums(model_dir, to_dict(run))
+        )
+        model = load_phrases(model_dir, run.model)
+        search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
+        return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))
 
 
 def _state_dirs(directory: Path) -> Iterator[Path]:

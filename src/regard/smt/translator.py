@@ -1,4 +1,4 @@
-"""Translation of text lines with a phrase-based system, through the interface of `Translator`.
+"""Translation of text lines with a phrase-based system.
 
 The attention of a translation is derived from the word links within its phrase pairs. A target word
 distributes a total weight of 1 evenly over the source words that it is linked to. Target words without links
@@ -6,8 +6,8 @@ and the end symbol have no attention. Scores are weighted sums of features and n
 only translations of the same sentence.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from regard.cpu_threads import num_available_cpus
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.blocks import length_error, read_blocks
-from regard.decoding.config import GenerationConfig
+from regard.decoding.base import BaseTranslator, Capability, Description
+from regard.decoding.config import GenerationBatchConfig, GenerationConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation, log_warnings
+from regard.decoding.lines import InputLine, LineResult, Translation
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 
@@ -26,71 +26,57 @@ __all__ = ["PhraseTranslator"]
 
 
 @dataclass(frozen=True)
-class PhraseTranslator:
+class PhraseTranslator(BaseTranslator):
     """A phrase-based system with search settings.
 
     Attributes:
         model: The system.
+        text: Text processing of both sides.
         search: Search settings. `beam_size` is the number of hypotheses per stack that are extended, and
             `num_return` the number of translations returned. Apart from these, only the batch limits have an
             effect.
         num_threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
+        name: Name of the system in messages.
     """
 
     model: PhraseModel
+    text: TextProcessor
     search: GenerationConfig
     num_threads: int = 0
+    name: str = "the phrase-based system"
+    search_options = frozenset(
+        {"beam_size", "num_return", *(one.name for one in fields(GenerationBatchConfig))}
+    )
 
     @property
-    def text(self) -> TextProcessor:
-        """Return the text processing of both sides."""
-        return self.model.text
+    def capabilities(self) -> frozenset[Capability]:
+        """Attention, which is derived from word links. Scores are not probabilities."""
+        return frozenset({"attention"})
+
+    def describe(self) -> Description:
+        """Return the properties of the system. Its parameters are the phrase pairs."""
+        return Description("phrase", num_parameters=len(self.model.decoder.table), attention="phrase")
 
     @cached_property
     def _decoder(self) -> PhraseDecoder:
         decoder = self.model.decoder
         return replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
 
-    def pretokenized(self) -> "PhraseTranslator":
-        """Return a copy for pretokenized text, whose words are used unchanged."""
-        return replace(self, model=replace(self.model, text=self.text.without_conversion()))
-
-    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
-        """Translate lines as `Translator.translate` does."""
-        for block in read_blocks(lines, self.search.buffer_lines):
-            for result in self.translate_block(block):
-                log_warnings(result)
-                yield result
-
     def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate the lines of one block."""
-        results = [self._tokenize(line) for line in lines]
+        results = [self.tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
         found = self._decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [
-            replace(result, translations=tuple(self._to_translation(result, one) for one in several))
+            replace(result, translations=tuple(self._detokenize(result, one) for one in several))
             for result, several in zip(results, found, strict=True)
         ]
 
-    def _tokenize(self, line: InputLine) -> LineResult:
-        """Tokenize a line, or reject it."""
-        max_length, side = self.search.max_source_length, self.text.source
-        error = length_error(line.text, None, max_length) or side.format_error(line.text)
-        if line.prefix or line.terms or line.fertilities:
-            error = "a phrase-based system does not support prefixes, terms or fertilities"
-        if error is None:
-            tokens = side.tokenize(line.text)
-            error = length_error(line.text, len(tokens), max_length)
-            if error is None:
-                return LineResult(line, tuple(tokens))
-        return LineResult(line, error=error)
-
-    def _to_translation(self, result: LineResult, found: PhraseTranslation) -> Translation:
+    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> Translation:
         """Convert a translation to text, with the word links of its phrases as attention."""
-        source, target = self.text.source, self.text.target
-        words = found.words
+        target, words = self.text.target, found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
@@ -107,11 +93,4 @@ class PhraseTranslator:
             token_log_probs=(),
             attention=(weights / np.maximum(sums, 1),),
         )
-        return Translation(
-            text=target.tokenizer.decode(written),
-            tokens=tuple(written),
-            hypothesis=hypothesis,
-            source_words=tuple(source.word_ids(result.source_tokens)),
-            target_words=tuple(target.word_ids(written)),
-            alignment=self.search.alignment,
-        )
+        return self.to_translation(result, target.tokenizer.decode(written), written, hypothesis)

@@ -15,7 +15,7 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
 from regard.report.page import Report, render
 from regard.report.scores import Scores, compute_scores, score_word_links
-from regard.report.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_model
+from regard.report.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_system
 from regard.report.training_curves import read_curves
 from regard.tour.runner import Costs, Tour
 from regard.tour.systems import TourSystem
@@ -96,7 +96,7 @@ def _system(
     tour: Tour, system: TourSystem, pairs: Sequence[tuple[str, str]], progress: Progress
 ) -> SystemResults:
     directory = tour.model_dir(system)
-    return collect_model(
+    return collect_system(
         system.label, directory, tour.translator(system), pairs, progress, curves=read_curves(directory)
     )
 

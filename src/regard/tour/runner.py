@@ -8,7 +8,6 @@ TOUR/aligners/KIND/     word aligners
 """
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +17,7 @@ from typing import Literal
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.registry import default_config
-from regard.api.phrase_based import load_translator
+from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
@@ -26,14 +25,13 @@ from regard.data.files import write_atomic
 from regard.data.partial import remove_leftovers
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
+from regard.decoding.base import BaseTranslator
 from regard.decoding.lines import enumerate_lines
-from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.experiment import MODEL_FILE, train
+from regard.experiment import train
+from regard.models.registry import MODELS
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig
-from regard.smt.model import PHRASE_DIR
-from regard.smt.translator import PhraseTranslator
 from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
@@ -66,8 +64,8 @@ class Costs:
     Attributes:
         training_seconds: The training time including validation, or None if it was not recorded.
         flops: The floating-point operations of the matrix multiplications in training, forward and backward;
-            None for a phrase-based system.
-        num_parameters: The number of parameters; for a phrase-based system the number of phrase pairs.
+            None for a system that is not neural.
+        num_parameters: The number of parameters, or of the entries of the system's table.
         megabytes: The size of the weights or tables on disk.
         sentences_per_second: The number of test sentences translated per second.
     """
@@ -133,20 +131,21 @@ class Tour:
         """
         directory, costs_file = self.model_dir(system), self.model_dir(system).with_suffix(".json")
         remove_leftovers(costs_file.parent)
-        result = train(self.config(system), directory, progress)
+        config = self.config(system)
+        result = train(config, directory, progress)
         if result.signal is not None:
             raise TrainingInterruptedError(result.signal)
         if not costs_file.exists():
-            costs = _measure(
-                directory, result, self.translator(system), list(read_lines(self.corpus_path("test", "de")))
-            )
+            weights = directory / MODELS.part_of(config.model).weights_name
+            lines = list(read_lines(self.corpus_path("test", "de")))
+            costs = _measure(directory, weights, result, self.translator(system), lines)
             write_atomic(costs_file, (json.dumps(asdict(costs), indent=2) + "\n").encode())
         try:
             return read_json(costs_file, Costs)
         except InvalidJsonError as error:
             raise DataError(f"{costs_file}: not the costs of a system: {error}. Remove the file.") from None
 
-    def translator(self, system: TourSystem) -> Translator | PhraseTranslator:
+    def translator(self, system: TourSystem) -> BaseTranslator:
         """Return a translator with a trained system."""
         return load_translator([self.model_dir(system)], "auto", "float32", {"num_return": 1})
 
@@ -160,7 +159,7 @@ class Tour:
 
 
 def _measure(
-    directory: Path, result: TrainingResult, translator: Translator | PhraseTranslator, lines: Sequence[str]
+    directory: Path, weights: Path, result: TrainingResult, translator: BaseTranslator, lines: Sequence[str]
 ) -> Costs:
     for _ in translator.translate(enumerate_lines(lines[:WARMUP_SENTENCES])):
         pass
@@ -168,17 +167,12 @@ def _measure(
     for _ in translator.translate(enumerate_lines(lines)):
         pass
     speed = len(lines) / (time.monotonic() - start)
-    if isinstance(translator, PhraseTranslator):
-        weights, parameters = directory / PHRASE_DIR, len(translator.model.decoder.table)
-    else:
-        weights = directory / MODEL_FILE
-        parameters = sum(math.prod(one.shape) for one in translator.model.parameters())
     files = weights.iterdir() if weights.is_dir() else [weights]
     trained = [entry for entry in read_metrics(directory) if entry.get("kind") == "train"]
     return Costs(
         training_seconds=result.progress.seconds or None,
         flops=trained[-1]["flops"] if trained else None,
-        num_parameters=parameters,
+        num_parameters=translator.describe().num_parameters or 0,
         megabytes=sum(file.stat().st_size for file in files) / 1e6,
         sentences_per_second=speed,
     )

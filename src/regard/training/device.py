@@ -10,7 +10,7 @@ import torch
 
 from regard.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
-from regard.kernels.products import limit_kernel_caches
+from regard.kernels.matmul import limit_kernel_caches
 
 __all__ = ["Precision", "autocast", "pick_device", "release_unused_memory", "set_num_threads"]
 

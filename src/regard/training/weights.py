@@ -9,6 +9,7 @@ from torch import nn
 from regard.attention.base import Attention
 from regard.data.checksums import checked_file
 from regard.errors import CheckpointError, DataError
+from regard.models.system import TrainableSystem
 from regard.training.serialization import read_shapes, read_tensors
 from regard.types import Tensor
 
@@ -27,7 +28,7 @@ __all__ = [
     "weights_file",
 ]
 
-MODEL_FILE = "model.safetensors"
+MODEL_FILE = TrainableSystem.weights_name
 EXPORTED_FILE = "model.bin"
 """The weight file in a directory written by `regard export ctranslate2`."""
 MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"

@@ -1,5 +1,5 @@
-"""A plugin for regard: an attention mechanism and a metric. Importing it registers them."""
+"""A plugin for regard: an attention mechanism, a loss and a metric. Importing it registers them."""
 
-from regard_topk import attention, metric
+from regard_topk import attention, loss, metric
 
-__all__ = ["attention", "metric"]
+__all__ = ["attention", "loss", "metric"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regard.metrics.maps import AttentionMap
 
-__all__ = ["difference_figure", "plot_history", "plot_translations", "self_attention_figure"]
+__all__ = ["plot_differences", "plot_encoder_attention", "plot_histories", "plot_translations"]
 
 _ATTENTION = "regard translate --attention-output"
 
@@ -44,26 +44,26 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
-    from regard.report.combine import combine_svgs
+    from regard.plotting.attention import combined_figure
+    from regard.plotting.heatmap import HeatMap, attention_heatmap
     from regard.report.errors import SentenceErrors
-    from regard.report.heatmap import plot_attention
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
-    images: dict[str, str] = {}
+    maps: dict[str, HeatMap] = {}
     rows = [["system", "translation", "repeated words"]]
     for name, one in found.items():
         repeated = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
-        images[name] = plot_attention(one.weights, one.source, one.target, marked=repeated)
+        maps[name] = attention_heatmap(one.weights, one.source, one.target, marked=repeated)
         words = " ".join(one.target[position] for position in sorted(repeated))
         rows.append([name, " ".join(one.target), words])
     texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
-    svg = combine_svgs(images, "Attention of each system during translation", f"{texts}.")
+    figure = combined_figure(maps, "Attention of each system during translation", f"{texts}.")
     values = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
-    return PlottedFigure({f"translations-{inputs.line}.svg": svg}, rows, values)
+    return PlottedFigure({f"translations-{inputs.line}": figure}, rows, values)
 
 
-def plot_history(inputs: FigureInput) -> PlottedFigure:
+def plot_histories(inputs: FigureInput) -> PlottedFigure:
     """Plot the attention history: the source sentence, once per target word, with its attention weights.
 
     The figure is that of the lecture by Martins (2020).
@@ -75,16 +75,15 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
-    from regard.report.attention_history import plot_attention_history
+    from regard.plotting.figure import Figure
+    from regard.plotting.history import history_figure
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
-    images: dict[str, str] = {}
+    images: dict[str, Figure] = {}
     for name, one in found.items():
         end = "" if len(found) == 1 else f"-{name}"
-        images[f"history-{inputs.line}{end}.svg"] = plot_attention_history(
-            one.weights, one.source, one.target, name
-        )
+        images[f"history-{inputs.line}{end}"] = history_figure(one.weights, one.source, one.target, name)
         for word, row in zip(one.target, one.weights, strict=True):
             best = int(row.argmax())
             rows.append(
@@ -94,7 +93,7 @@ def plot_history(inputs: FigureInput) -> PlottedFigure:
     return PlottedFigure(images, rows, values)
 
 
-def difference_figure(inputs: FigureInput) -> PlottedFigure:
+def plot_differences(inputs: FigureInput) -> PlottedFigure:
     """Plot attention maps under forced decoding, and the differences from the map of the first model.
 
     The figures are those of Shankar & Sarawagi (2019), Figures 2 and 5. A sink that only some models have
@@ -110,7 +109,7 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
     import numpy as np
 
     from regard.metrics.maps import map_difference
-    from regard.report.difference import plot_maps_and_differences
+    from regard.plotting.attention import maps_and_differences
 
     if not inputs.files:
         raise UsageError("figure difference needs model directories (--input), --source and --reference")
@@ -122,7 +121,7 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
         for name, path in inputs.named_files().items()
     }
     (first, base), *others = found.items()
-    images = plot_maps_and_differences(inputs.line, found)
+    images = maps_and_differences(inputs.line, found)
     rows = [["system", "differs from", "sum of differences", "largest"]]
     for name, one in others:
         difference = map_difference(one, base, (name, first)).weights
@@ -135,7 +134,7 @@ def difference_figure(inputs: FigureInput) -> PlottedFigure:
     return PlottedFigure(images, rows, {"line": inputs.line, "systems": systems})
 
 
-def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
+def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
     """Plot the self-attention of a word in one layer of the encoder, for each head.
 
     The figure is that of the lecture by Martins (2020).
@@ -149,8 +148,9 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
         DataError: If the line is empty or too long.
     """
     from regard.api.model import load
-    from regard.report.heatmap import plot_attention
-    from regard.report.self_attention import plot_self_attention
+    from regard.plotting.attention import heatmap_figure
+    from regard.plotting.heatmap import attention_heatmap
+    from regard.plotting.self_attention import self_attention_figure
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
@@ -171,11 +171,10 @@ def self_attention_figure(inputs: FigureInput) -> PlottedFigure:
     )
     weights = layers[layer]  # (H, S, S)
     title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
+    heads = attention_heatmap(weights, words, words, f"Encoder, layer {layer}, all heads")
     images = {
-        "self-attention.svg": plot_self_attention(weights[:, word], words, word, title),
-        "self-attention-heads.svg": plot_attention(
-            weights, words, words, f"Encoder, layer {layer}, all heads"
-        ),
+        "self-attention": self_attention_figure(weights[:, word], words, word, title),
+        "self-attention-heads": heatmap_figure(heads),
     }
     rows = [["head", *words]]
     rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]
@@ -216,9 +215,8 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
     """Return the map of the line's best translation in a file of `regard translate --attention-output`."""
     import numpy as np
 
-    from regard.api.loading import search_settings
     from regard.config import from_dict
-    from regard.decoding.config import AlignmentConfig, GenerationConfig
+    from regard.decoding.config import AlignmentConfig, GenerationConfig, search_settings
     from regard.decoding.linking import attention_map
 
     for entry in _entries(path):
@@ -273,8 +271,9 @@ def _resolve_position(option: str, wanted: int | None, count: int, default: int,
 
 def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Return the attention map of a model under forced decoding of a translation, by words."""
-    from regard.api.loading import load_models, search_settings
+    from regard.api.loading import load_models
     from regard.decoding.analysis import force_decode_lines
+    from regard.decoding.config import search_settings
     from regard.metrics.maps import AttentionMap
 
     model, text, base = load_models([directory], inputs.device, "float32")

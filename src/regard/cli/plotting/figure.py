@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.plotting.figure import Figure
 
 __all__ = [
     "AttentionSelection",
@@ -24,12 +27,12 @@ class PlottedFigure:
     """A plotted figure.
 
     Attributes:
-        images: SVG text by file name.
+        images: Figures by file name, without its ending.
         rows: Table of the plotted values. The first row is the header.
         values: Plotted values as JSON-compatible values.
     """
 
-    images: dict[str, str]
+    images: "dict[str, Figure]"
     rows: list[list[str]]
     values: dict[str, Any] = field(default_factory=dict)
 

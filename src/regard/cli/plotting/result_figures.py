@@ -10,14 +10,15 @@ from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
+    from regard.report.training_curves import Curves, Points
 
-__all__ = ["attention_statistics_figure", "length_figure", "training_figure"]
+__all__ = ["plot_scores_by_length", "plot_statistics", "plot_training_curves"]
 
 _BY_LENGTH = "regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json"
 _LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
 
 
-def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
+def plot_statistics(inputs: FigureInput) -> PlottedFigure:
     """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
 
     Args:
@@ -28,7 +29,7 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format, or two models have the same name.
     """
     from regard.metrics.attention import AttentionStatistics
-    from regard.report.attention_charts import plot_coverage, plot_entropy
+    from regard.plotting.attention_statistics import coverage_chart, entropy_chart
 
     command = "regard analyze attention --json"
     if not inputs.files:
@@ -53,11 +54,11 @@ def attention_statistics_figure(inputs: FigureInput) -> PlottedFigure:
         ["model", *keys],
         *([name, *(format_value(getattr(one, key)) for key in keys)] for name, one in models.items()),
     ]
-    images = {"entropy.svg": plot_entropy(models), "coverage.svg": plot_coverage(models)}
-    return PlottedFigure(images, rows, {"models": records})
+    plotted = {"entropy": entropy_chart(models), "coverage": coverage_chart(models)}
+    return PlottedFigure(plotted, rows, {"models": records})
 
 
-def length_figure(inputs: FigureInput) -> PlottedFigure:
+def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
     """Plot scores by source length (Indurthi et al. 2019, Figure 2).
 
     Args:
@@ -68,7 +69,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
-    from regard.report.length_charts import plot_length_groups
+    from regard.plotting.length import length_chart
 
     if not inputs.files:
         raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
@@ -118,7 +119,7 @@ def length_figure(inputs: FigureInput) -> PlottedFigure:
             for name, scores in systems.items()
         },
     }
-    return PlottedFigure({"length.svg": plot_length_groups(systems, labels, counts)}, rows, values)
+    return PlottedFigure({"length": length_chart(systems, labels, counts)}, rows, values)
 
 
 def _from_analysis(
@@ -182,7 +183,7 @@ def _from_paper_table(
     return systems, labels, counts
 
 
-def training_figure(inputs: FigureInput) -> PlottedFigure:
+def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
     """Plot the training curves of one or more runs.
 
     Args:
@@ -192,7 +193,7 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.report.training_charts import curves_by_kind, plot_training
+    from regard.plotting.training import training_chart
     from regard.report.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
@@ -202,7 +203,7 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
     runs: dict[str, dict[str, Points]] = {}
     for name, directory in FigureInput(directories, names=inputs.names).named_files().items():
         curves = read_curves(directory)
-        found = {} if curves is None else curves_by_kind(curves)
+        found = {} if curves is None else _curves_by_kind(curves)
         if not found:
             raise DataError(f"{directory / METRICS_FILE}: no record of training")
         runs[name] = found
@@ -223,4 +224,16 @@ def training_figure(inputs: FigureInput) -> PlottedFigure:
                     format_value(best),
                 ]
             )
-    return PlottedFigure({"training.svg": plot_training(runs)}, rows, {"runs": runs})
+    return PlottedFigure({"training": training_chart(runs)}, rows, {"runs": runs})
+
+
+def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
+    """Return the curves of a run by kind, as pairs of optimizer step and value; loss is log perplexity."""
+    from regard.plotting.training import CURVES
+
+    logs = {
+        name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
+        for name, points in (("training", curves.train), ("validation", curves.valid))
+    }
+    found = logs | {name: points for name, points in curves.scores if name in CURVES}
+    return {name: points for name, points in found.items() if points}

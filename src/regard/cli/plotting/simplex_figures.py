@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-__all__ = ["plot_simplex"]
+__all__ = ["plot_transformations"]
 
 
-def plot_simplex(inputs: FigureInput) -> PlottedFigure:
+def plot_transformations(inputs: FigureInput) -> PlottedFigure:
     """Plot constrained attention over three time steps, and softmax and sparsemax in 2 and 3 dimensions.
 
     The figures are those of Malaviya et al. (2018), Figure 1, and of the lecture by Martins (2020).
@@ -30,8 +30,8 @@ def plot_simplex(inputs: FigureInput) -> PlottedFigure:
 
     from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
     from regard.functional.scans import remaining_bound
-    from regard.report.landscape import Surface, plot_curves, plot_surfaces
-    from regard.report.simplex import RoundAttention, plot_bars, plot_triangles
+    from regard.plotting.landscape import Surface, curves_chart, surfaces_chart
+    from regard.plotting.simplex import RoundAttention, rounds_chart, simplex_chart
 
     # Double precision makes the plotted values the exact solutions to all printed digits.
     double = torch.float64
@@ -61,14 +61,14 @@ def plot_simplex(inputs: FigureInput) -> PlottedFigure:
         return transform(torch.stack([across, down, torch.zeros_like(down)], -1))[..., 0].numpy()
 
     surfaces = [
-        Surface(free.__name__, 3, first_weight(free, 19, 19), first_weight(free, 241, 121), free is sparsemax)
+        Surface(free.__name__, 3, first_weight(free, 19, 19), first_weight(free, 61, 31), free is sparsemax)
         for free in (softmax, sparsemax)
     ]
-    images = {
-        "rounds.svg": plot_bars(transformations, scores.numpy(), fertility.numpy()),
-        "simplex.svg": plot_triangles(transformations, scores.numpy()),
-        "two-dimensions.svg": plot_curves(differences.numpy(), curves),
-        "three-dimensions.svg": plot_surfaces(surfaces),
+    plotted = {
+        "rounds": rounds_chart(transformations, scores.numpy(), fertility.numpy()),
+        "simplex": simplex_chart(transformations, scores.numpy()),
+        "two-dimensions": curves_chart(differences.numpy(), curves),
+        "three-dimensions": surfaces_chart(surfaces),
     }
     rows = [["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]]
     values: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
@@ -86,4 +86,4 @@ def plot_simplex(inputs: FigureInput) -> PlottedFigure:
     values["two_dimensions"] = {"difference": differences.tolist()} | {
         name: curve.tolist() for name, curve in curves.items()
     }
-    return PlottedFigure(images, rows, values)
+    return PlottedFigure(plotted, rows, values)

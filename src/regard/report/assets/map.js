@@ -1,7 +1,7 @@
 /* Draw an attention map as SVG, for the report and the served page; one global object, no dependencies.
  *
  * A weight of exactly 0 is white; any other weight has a color, even a very small one. The colors are those of
- * regard.report.heatmap and regard.report.difference. Text is inserted as text, never as markup.
+ * regard.plotting.heatmap and regard.plotting.difference. Text is inserted as text, never as markup.
  */
 "use strict";
 

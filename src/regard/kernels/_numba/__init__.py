@@ -1,0 +1,1 @@
+"""The CPU kernels, compiled by Numba; imported only when a kernel runs for the first time."""

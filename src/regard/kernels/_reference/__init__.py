@@ -1,0 +1,1 @@
+"""The operations in plain PyTorch: they define the results of the compiled kernels."""

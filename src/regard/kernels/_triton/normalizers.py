@@ -1,0 +1,285 @@
+"""The normalizers and their gradients on a GPU.
+
+A program processes R rows, and every element passes through memory once. The mode HOW of an operand is 0 if
+it is absent, 1 if it has the shape of the scores, and 2 if it broadcasts; row r of the scores then uses row
+(r // every) % count of the operand. The weights are computed in `thresholds`.
+
+The functions do not wait for the device, so they cannot raise an error for infeasible bounds: the weights of
+an infeasible row are NaN.
+"""
+
+# Triton compiles the kernels, which a type checker cannot analyze. They are launched as `kernel[grid](...)`
+# and take options that are not in their signatures.
+# pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
+# pyright: reportIndexIssue=false, reportCallIssue=false
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import triton
+import triton.language as tl
+
+from regard.errors import UsageError
+from regard.kernels._reference.normalizers import NORMALIZER_CODES
+from regard.kernels._triton.reductions import (
+    CONSTRAINED_SOFTMAX,
+    ENTMAX15,
+    FREE,
+    INF,
+    INTERPRETED,
+    LOWER,
+    UPPER,
+    row_sum_pair,
+)
+from regard.kernels._triton.thresholds import constrained_weights, unbounded_weights
+from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.types import Tensor
+
+MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the registers
+ELEMENTS_PER_WARP = 1 << 8  # number of elements of each operand per warp
+MAX_ROWS = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
+
+
+def device_context(tensor: Tensor) -> AbstractContextManager[object]:
+    """Return a context in which the tensor's device is the current one, where Triton launches kernels.
+
+    Raises:
+        UsageError: The tensor is not on CUDA and Triton does not run in its interpreter.
+    """
+    if tensor.device.type == "cuda":
+        return torch.cuda.device(tensor.device)
+    if not INTERPRETED:
+        raise UsageError(
+            f"kernels: 'triton' requires tensors on CUDA, but these are on {tensor.device.type}; use 'auto'"
+        )
+    return nullcontext()
+
+
+def tile_shape(size: int, rows: int) -> tuple[int, int, int, int]:
+    """Return K, R and L of a tile (see `thresholds`) and its number of warps.
+
+    Raises:
+        KernelFallbackError: There are too many rows, or they are too long.
+    """
+    padded = triton.next_power_of_2(size)
+    if padded > MAX_ROW_LENGTH or rows > MAX_ROWS:
+        raise KernelFallbackError(f"{rows} rows of {size} positions exceed the limits of the Triton kernels")
+    # Several short rows share a warp.
+    warps = max(1, min(16, padded // ELEMENTS_PER_WARP))
+    together = min(max(1, ELEMENTS_PER_WARP // padded), triton.next_power_of_2(rows))
+    lanes = min(padded, 8 if together > 2 else 16 if together == 2 else padded)
+    return padded // lanes, together, lanes, warps
+
+
+def prepare_operand(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
+    """Return an operand in contiguous memory, its mode HOW, `every` and `count`."""
+    if operand is None:  # Triton needs a valid pointer even if it is not used
+        return scores, 0, 1, 1
+    if operand.dtype == torch.bool:
+        operand = operand.view(torch.uint8)
+    laid, every, count = broadcast_rows(operand, scores.shape, rows)
+    return laid, 1 if every == 1 and count == rows else 2, every, count
+
+
+@triton.jit
+def tile_positions(K: tl.constexpr, L: tl.constexpr):
+    """Return the position in its row of each element of a tile, [K, 1, L]."""
+    return tl.arange(0, K)[:, None, None] * L + tl.arange(0, L)[None, None, :]
+
+
+@triton.jit
+def row_pointers(operand, row, size, every, count, HOW: tl.constexpr):
+    """Return pointers to the rows of an operand that belong to rows of the scores."""
+    if HOW == 2:
+        row = (row // every) % count
+    return operand + row.to(tl.int64) * size
+
+
+@triton.jit
+def forward_rows(
+    scores,
+    mask,
+    upper,
+    lower,
+    weights,
+    status,
+    rows,
+    size,
+    mask_every,
+    mask_count,
+    upper_every,
+    upper_count,
+    lower_every,
+    lower_count,
+    KIND: tl.constexpr,
+    MASK: tl.constexpr,
+    BOUND: tl.constexpr,
+    LEAST: tl.constexpr,
+    K: tl.constexpr,
+    R: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Write the weights and, for normalizers with bounds, the status."""
+    row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
+    at = tile_positions(K, L)
+    here = (at < size) & (row < rows)
+    z = tl.load(row_pointers(scores, row, size, 1, 1, 1) + at, mask=here, other=-INF)
+    usable = z != -INF
+    if MASK > 0:
+        seen = tl.load(row_pointers(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0)
+        usable = usable & (seen != 0)
+    out = row_pointers(weights, row, size, 1, 1, 1) + at
+    if BOUND == 0:
+        tl.store(out, unbounded_weights(z, usable, KIND), mask=here)
+    else:
+        u = tl.load(
+            row_pointers(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0
+        )
+        low = tl.zeros_like(z)
+        if LEAST > 0:
+            low = tl.load(
+                row_pointers(lower, row, size, lower_every, lower_count, LEAST) + at, mask=here, other=0.0
+            )
+        p, where = constrained_weights(z, usable, u, low, KIND, LEAST > 0)
+        tl.store(out, p, mask=here)
+        tl.store(row_pointers(status, row, size, 1, 1, 1) + at, where, mask=here)
+
+
+@triton.jit
+def tile_gradient(g, p, free, KIND: tl.constexpr):
+    """Return the gradient of the scores, s (g - m), and g - m; see `_reference.normalizers`."""
+    if KIND == CONSTRAINED_SOFTMAX:
+        slope = tl.where(free, p, 0.0)
+    elif KIND == ENTMAX15:
+        slope = tl.where(free, tl.sqrt(tl.where(free, p, 1.0)), 0.0)
+    else:
+        slope = free.to(g.dtype)
+    mass, weight = row_sum_pair(tl.where(free, slope * g, 0.0), slope)
+    change = g - mass / tl.where(weight > 0.0, weight, 1.0)
+    return tl.where(free, slope * change, 0.0), change
+
+
+@triton.jit
+def backward_rows(
+    gradient,
+    weights,
+    status,
+    by_scores,
+    by_upper,
+    by_lower,
+    rows,
+    size,
+    KIND: tl.constexpr,
+    BOUNDED: tl.constexpr,
+    BOUND: tl.constexpr,
+    LEAST: tl.constexpr,
+    K: tl.constexpr,
+    R: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Write the gradients of the scores and, on request, of the bounds."""
+    row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
+    at = tile_positions(K, L)
+    here = (at < size) & (row < rows)
+    at = row.to(tl.int64) * size + at
+    g = tl.load(gradient + at, mask=here, other=0.0)
+    p = tl.load(weights + at, mask=here, other=0.0)
+    if BOUNDED:
+        where = tl.load(status + at, mask=here, other=0)
+        found, change = tile_gradient(g, p, where == FREE, KIND)
+        if BOUND:
+            tl.store(by_upper + at, tl.where(where == UPPER, change, 0.0), mask=here)
+        if LEAST:
+            tl.store(by_lower + at, tl.where(where == LOWER, change, 0.0), mask=here)
+    else:
+        found, _ = tile_gradient(g, p, p > 0.0, KIND)
+    tl.store(by_scores + at, found, mask=here)
+
+
+def forward(
+    name: str,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+    *,
+    raise_on_failure: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute the weights and the status; see `kernels.normalizers`.
+
+    Raises:
+        KernelFallbackError: There are too many rows, or they are too long.
+        UsageError: The tensors are not on CUDA and Triton does not run in its interpreter.
+    """
+    scores = scores.contiguous()
+    weights = torch.empty_like(scores)
+    status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
+    num_elements, size = scores.numel(), scores.shape[-1]
+    if not num_elements:
+        return weights, status
+    rows = num_elements // size
+    k, r, lanes, warps = tile_shape(size, rows)
+    mask_operand, lower_operand, upper_operand = (
+        prepare_operand(mask, scores, rows),
+        prepare_operand(lower, scores, rows),
+        prepare_operand(upper, scores, rows),
+    )
+    with device_context(scores):
+        forward_rows[(triton.cdiv(rows, r),)](
+            scores,
+            mask_operand[0],
+            upper_operand[0],
+            lower_operand[0],
+            weights,
+            weights if status is None else status,
+            rows,
+            size,
+            *mask_operand[2:],
+            *upper_operand[2:],
+            *lower_operand[2:],
+            KIND=NORMALIZER_CODES[name],
+            MASK=mask_operand[1],
+            BOUND=upper_operand[1],
+            LEAST=lower_operand[1],
+            K=k,
+            R=r,
+            L=lanes,
+            num_warps=warps,
+            enable_fp_fusion=False,
+        )
+    return weights, status
+
+
+def backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Compute the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
+    gradient = gradient.contiguous()
+    by_scores = torch.empty_like(weights)
+    by_upper = torch.empty_like(weights) if upper else None
+    by_lower = torch.empty_like(weights) if lower else None
+    num_elements, size = weights.numel(), weights.shape[-1]
+    if not num_elements:
+        return by_scores, by_upper, by_lower
+    rows = num_elements // size
+    k, r, lanes, warps = tile_shape(size, rows)
+    with device_context(weights):
+        backward_rows[(triton.cdiv(rows, r),)](
+            gradient,
+            weights,
+            weights if status is None else status,
+            by_scores,
+            by_scores if by_upper is None else by_upper,
+            by_scores if by_lower is None else by_lower,
+            rows,
+            size,
+            KIND=NORMALIZER_CODES[name],
+            BOUNDED=status is not None,
+            BOUND=upper,
+            LEAST=lower,
+            K=k,
+            R=r,
+            L=lanes,
+            num_warps=warps,
+        )
+    return by_scores, by_upper, by_lower

@@ -1,0 +1,168 @@
+"""Sparsemax, 1.5-entmax, constrained softmax and constrained sparsemax, with their gradients.
+
+A backend is a module with two functions:
+
+- `forward(name, scores, upper, lower, mask, raise_on_failure)` returns the weights, and the status of each
+  position as uint8: 0 masked, 1 at its lower bound, 2 strictly between its bounds (free), 3 at its upper
+  bound. The status is None for a normalizer without bounds. The scores are [..., S], float32 or float64; the
+  bounds have their dtype and broadcast to them, as does the mask. A row without a valid result is NaN, or
+  raises `KernelFallbackError` if `raise_on_failure` is True and raising does not wait for a device.
+- `backward(name, gradient, weights, status, upper, lower)` returns the gradients of the scores and, if the
+  last two arguments are True, of the upper and lower bounds, each in the shape of the scores.
+
+Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
+`torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are
+used, whose fake implementations give the shapes of the results. Second derivatives use the same formula in
+PyTorch operations.
+"""
+
+from typing import Any
+
+import torch
+
+from regard.kernels._reference.normalizers import NormalizerName, normalizer_backward
+from regard.kernels.backend import BackendName, apply, backend_module
+from regard.types import Tensor
+
+__all__ = ["NormalizerName", "eager_normalizer", "normalizer_backward", "traced_normalizer"]
+
+
+class _Normalizer(torch.autograd.Function):
+    """The autograd function of `eager_normalizer`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: str,
+        version: BackendName,
+        scores: Tensor,
+        upper: Tensor | None,
+        lower: Tensor | None,
+        mask: Tensor | None,
+    ) -> Tensor:
+        weights, rests = backend_module(version, "normalizers").forward(
+            name, scores, upper, lower, mask, raise_on_failure=True
+        )
+        ctx.save_for_backward(weights, rests)
+        ctx.name, ctx.version = name, version
+        ctx.shapes = None if upper is None else upper.shape, None if lower is None else lower.shape
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = grads
+        weights, rests = ctx.saved_tensors
+        _, _, _, upper, lower, _ = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # the backward pass itself is being differentiated
+            scores, change, high, low = normalizer_backward(ctx.name, gradient, weights, rests)
+            found = [scores, change * high if upper else None, change * low if lower else None]
+        else:
+            found = list(
+                backend_module(ctx.version, "normalizers").backward(
+                    ctx.name, gradient, weights, rests, upper, lower
+                )
+            )
+        # The gradients have the shape of the scores; sum over the dimensions in which a bound broadcasts.
+        for i, shape in enumerate(ctx.shapes, 1):
+            one = found[i]
+            if one is not None and shape != one.shape:
+                found[i] = one.sum_to_size(shape)
+        return None, None, found[0], found[1], found[2], None
+
+
+def eager_normalizer(
+    name: NormalizerName,
+    backend: BackendName,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """Return the weights of a normalizer along the last dimension; for eager mode.
+
+    Args:
+        name: The normalizer.
+        backend: `numba` or `triton`.
+        scores: [..., S].
+        upper: Upper bounds, broadcastable to the scores, or None.
+        lower: Lower bounds, broadcastable to the scores, or None.
+        mask: Broadcastable to the scores, True where a position may be attended to, or None.
+
+    Raises:
+        KernelFallbackError: A row has no valid result; the caller then uses the reference implementation.
+    """
+    return apply(_Normalizer, name, backend, scores, upper, lower, mask)
+
+
+@torch.library.custom_op("regard::normalizer", mutates_args=())
+def _normalizer_op(
+    name: str,
+    version: str,
+    scores: torch.Tensor,
+    upper: torch.Tensor | None,
+    lower: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    weights, rests = backend_module(version, "normalizers").forward(
+        name, scores, upper, lower, mask, raise_on_failure=False
+    )
+    # An operator cannot return None, so an empty tensor stands for a missing status.
+    return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
+
+
+@_normalizer_op.register_fake
+def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
+    weights = scores.new_empty(scores.shape)
+    rests = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
+    return weights, rests
+
+
+@torch.library.custom_op("regard::normalizer_gradient", mutates_args=())
+def _normalizer_gradient_op(
+    name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor, bounds: int
+) -> list[torch.Tensor]:
+    # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
+    kept = None if weights.numel() and not rests.numel() else rests
+    found = backend_module(version, "normalizers").backward(
+        name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2)
+    )
+    return [each for each in found if each is not None]
+
+
+@_normalizer_gradient_op.register_fake
+def _(name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, bounds: int) -> list[Tensor]:
+    return [weights.new_empty(weights.shape) for _ in range(1 + (bounds & 1) + (bounds >> 1))]
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Save for the backward pass of the operator the same values as `_Normalizer.forward`."""
+    name, version, _, upper, lower, _ = inputs
+    ctx.save_for_backward(*output)
+    ctx.name, ctx.version = name, version
+    ctx.upper, ctx.lower = None if upper is None else upper.shape, None if lower is None else lower.shape
+
+
+def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    """Return the gradients of the inputs of the operator; a gradient of the status is ignored."""
+    weights, rests = ctx.saved_tensors
+    upper, lower = ctx.needs_input_grad[3:5]
+    found = list(_normalizer_gradient_op(ctx.name, ctx.version, gradient, weights, rests, upper + 2 * lower))
+    scores = found.pop(0)
+    by_upper = found.pop(0).sum_to_size(ctx.upper) if upper else None
+    by_lower = found.pop(0).sum_to_size(ctx.lower) if lower else None
+    return None, None, scores, by_upper, by_lower, None
+
+
+_normalizer_op.register_autograd(_gradients, setup_context=_save_for_backward)
+
+
+def traced_normalizer(
+    name: NormalizerName,
+    backend: BackendName,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """Return the same as `eager_normalizer`, for `torch.compile`; infeasible rows are NaN."""
+    return _normalizer_op(name, backend, scores, upper, lower, mask)[0]

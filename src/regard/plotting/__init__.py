@@ -1,0 +1,40 @@
+"""Attention maps as SVG of our own and in a terminal, and every other figure by matplotlib.
+
+A function `plot_*` plots on matplotlib axes. Other functions return a `Figure`, which a notebook displays and
+which is saved as SVG, PDF or PNG. matplotlib (extra `plot`) is imported only when it plots.
+"""
+
+from regard.plotting.attention import plot_attention, plot_heatmap
+from regard.plotting.attention_statistics import plot_accuracy_by_entropy, plot_coverage, plot_entropy
+from regard.plotting.difference import difference_heatmap
+from regard.plotting.figure import Figure
+from regard.plotting.heatmap import attention_heatmap
+from regard.plotting.history import plot_history
+from regard.plotting.landscape import plot_curves, plot_regions, plot_surface
+from regard.plotting.length import plot_length
+from regard.plotting.self_attention import plot_self_attention
+from regard.plotting.simplex import plot_bars, plot_triangle
+from regard.plotting.terminal import TerminalMap, terminal_map
+from regard.plotting.training import plot_training
+
+__all__ = [
+    "Figure",
+    "TerminalMap",
+    "attention_heatmap",
+    "difference_heatmap",
+    "plot_accuracy_by_entropy",
+    "plot_attention",
+    "plot_bars",
+    "plot_coverage",
+    "plot_curves",
+    "plot_entropy",
+    "plot_heatmap",
+    "plot_history",
+    "plot_length",
+    "plot_regions",
+    "plot_self_attention",
+    "plot_surface",
+    "plot_training",
+    "plot_triangle",
+    "terminal_map",
+]

@@ -1,0 +1,200 @@
+"""Tests of the compiled kernels against the reference, and with threads, forks and imports."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
+from regard.kernels.backend import use_backend
+
+INF = torch.inf
+NORMALIZERS = {**FREE, **BOUNDED}
+SHAPES = [
+    (),
+    (1,),
+    (5,),
+    (3, 5),
+    (1, 5),
+    (3, 1),
+    (2, 1, 1, 5),
+    (1, 4, 1, 5),
+    (4, 1, 5),
+    (2, 1, 3, 5),
+    (2, 4, 1, 5),
+]
+SHAPES += [(2, 4, 3, 1), (2, 1, 1, 1), (1, 1, 1, 1), (2, 4, 3, 5)]
+every = pytest.mark.parametrize("name", COMPILED)
+bounded = pytest.mark.parametrize("name", BOUNDED)
+
+
+def answers(name: str, problem: Problem, version: str) -> list[torch.Tensor]:
+    """Return the weights and the gradients of scores and bounds for a fixed upstream gradient."""
+    problem = problem.each(lambda one: one if one.dtype == torch.bool else one.detach().requires_grad_())
+    inputs = [one for one in (problem.scores, problem.upper, problem.lower) if one is not None]
+    with use_backend(version):
+        weights = problem.apply(NORMALIZERS[name])
+        generator = torch.Generator().manual_seed(7)
+        upstream = torch.randn(weights.shape, generator=generator, dtype=torch.float64).to(weights.dtype)
+        return [weights.detach(), *torch.autograd.grad(weights, inputs, upstream)]
+
+
+def assert_equal_to_the_reference(name: str, problem: Problem, atol: float = 1e-6) -> None:
+    found, expected = answers(name, problem, "numba"), answers(name, problem, "reference")
+    torch.testing.assert_close(found[0], expected[0], atol=atol, rtol=0, equal_nan=True)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        torch.testing.assert_close(one, other, atol=5 * atol, rtol=atol, equal_nan=True)
+
+
+@every
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_value_and_gradients_equal_the_reference(name, data) -> None:
+    problem = data.draw(free_problems() if name in FREE else bounded_problems())
+    assert_equal_to_the_reference(name, problem.to(torch.float32))
+    assert_equal_to_the_reference(name, problem, atol=1e-9)
+
+
+@bounded
+@pytest.mark.parametrize("shape", SHAPES)
+def test_operands_broadcast(name, shape) -> None:
+    scores = torch.randn(2, 4, 3, 5)
+    upper, lower = 0.25 + 0.2 * torch.rand(shape), 0.1 * torch.rand(shape)
+    # All positions are unmasked: only the shape of the mask matters here.
+    mask = torch.rand(shape) < 2.0
+    assert_equal_to_the_reference(name, Problem(scores, upper, lower, mask))
+    full = Problem(scores, *(each.expand(2, 4, 3, 5).clone() for each in (upper, lower, mask)))
+    alone = answers(name, full, "numba")[0]
+    torch.testing.assert_close(answers(name, Problem(scores, upper, lower, mask), "numba")[0], alone)
+    if shape and shape[-1] == 5:
+        mask = torch.rand(shape) < 0.7
+        mask[..., :3] = True
+        loose = torch.full((5,), 0.45)
+        assert_equal_to_the_reference(name, Problem(scores, loose, None, mask))
+
+
+@every
+def test_noncontiguous_tensors_give_the_same_result(name) -> None:
+    def strided(one: torch.Tensor) -> torch.Tensor:
+        wide = torch.zeros(7, 12, 3).to(one.dtype)
+        wide.transpose(0, 1)[::2, :5] = one
+        return wide.transpose(0, 1)[::2, :5]
+
+    problem = Problem(torch.randn(6, 5, 3), mask=torch.ones(6, 5, 3, dtype=torch.bool))
+    if name in BOUNDED:
+        problem = Problem(problem.scores, torch.rand(6, 5, 3) + 0.3, None, problem.mask)
+    noncontiguous = problem.each(strided)
+    assert not noncontiguous.scores.is_contiguous()
+    for one, other in zip(
+        answers(name, noncontiguous, "numba"), answers(name, problem, "numba"), strict=True
+    ):
+        assert torch.equal(one, other)
+    scores = problem.scores.clone().requires_grad_()
+    weights = Problem(scores, problem.upper).apply(NORMALIZERS[name])
+    (gradient,) = torch.autograd.grad(weights[..., 1].sum(), scores)  # an expanded upstream gradient
+    weights = Problem(scores, problem.upper).apply(NORMALIZERS[name])
+    (expected,) = torch.autograd.grad(weights, scores, torch.eye(3)[1].expand(6, 5, 3).contiguous())
+    assert torch.equal(gradient, expected)
+
+
+@bounded
+def test_any_dim_is_equivalent_to_the_last(name) -> None:
+    scores, upper = torch.randn(3, 4, 5), torch.rand(4, 1) + 0.4
+    mask = torch.rand(3, 4, 5) < 2.0
+    for dim in (0, 1, 2, -2, -3):
+        bound = torch.full((), 0.6) if dim != 1 else upper
+        found = BOUNDED[name](scores, bound, mask=mask, dim=dim)
+        moved = scores.movedim(dim, -1), bound.expand(3, 4, 5).movedim(dim, -1)
+        torch.testing.assert_close(found, BOUNDED[name](*moved).movedim(-1, dim))
+        torch.testing.assert_close(found.sum(dim), torch.ones_like(found.sum(dim)))
+
+
+@bounded
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_computed_in_float32(name, dtype) -> None:
+    scores, upper = torch.randn(9, 6).to(dtype), (0.3 + 0.2 * torch.rand(9, 6)).to(dtype)
+    found = answers(name, Problem(scores, upper), "numba")
+    exact = Problem(scores.float(), upper.float())
+    assert [each.dtype for each in found] == [dtype] * 3
+    assert torch.equal(found[0], answers(name, exact, "numba")[0].to(dtype))
+    mixed = BOUNDED[name](scores, upper.float())
+    assert torch.equal(mixed, found[0])
+    with use_backend("reference"):
+        torch.testing.assert_close(BOUNDED[name](scores, upper), found[0], atol=4e-3, rtol=0)
+
+
+@bounded
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 4), (0,)])
+def test_empty_tensors_stay_empty(name, shape) -> None:
+    for version in ("numba", "reference"):
+        for found in answers(
+            name, Problem(torch.zeros(shape), torch.ones(shape), torch.zeros(shape)), version
+        ):
+            assert found.shape == shape
+
+
+@every
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 1000])
+def test_any_number_and_length_of_rows(name, size) -> None:
+    for rows in (1, 3, 8, 17, 300):
+        scores = torch.randn(rows, size) * 3
+        upper = None if name in FREE else torch.rand(rows, size) * 4 / size + 1 / size
+        assert_equal_to_the_reference(name, Problem(scores, upper))
+
+
+@every
+def test_concurrent_calls_from_threads_are_correct(name) -> None:
+    def problem(seed: int) -> Problem:
+        generator = torch.Generator().manual_seed(seed)
+        scores = torch.randn(300, 40, generator=generator)
+        return Problem(scores, None if name in FREE else 0.1 + torch.rand(300, 40, generator=generator))
+
+    expected = [answers(name, problem(seed), "numba") for seed in range(8)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with use_backend("numba"), ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda seed: answers(name, problem(seed % 8), "numba"), range(64)))
+    finally:
+        torch.set_num_threads(before)
+    for i, each in enumerate(found):
+        for one, other in zip(each, expected[i % 8], strict=True):
+            assert torch.equal(one, other)
+
+
+def _in_child(name: str, problem: Problem, queue) -> None:
+    queue.put([one.numpy() for one in answers(name, problem, "numba")])
+
+
+@every
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is not available")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_kernels_work_in_a_forked_process(name) -> None:
+    scores = torch.randn(300, 40)
+    problem = Problem(scores, None if name in FREE else 0.1 + torch.rand(300, 40))
+    expected = answers(name, problem, "numba")
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(name, problem, queue))
+    child.start()
+    found = queue.get()
+    child.join(30)
+    assert child.exitcode == 0
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(torch.from_numpy(one), other)
+
+
+def test_import_loads_no_heavy_packages() -> None:
+    code = (
+        "import sys; import regard.functional, regard.nn\n"
+        "heavy = {'numba', 'llvmlite', 'triton', 'pydantic', 'sentencepiece', 'sacrebleu', 'torch._dynamo'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

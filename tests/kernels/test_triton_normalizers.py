@@ -1,0 +1,333 @@
+"""Tests of the Triton kernels against the reference, on the GPU or else in the Triton interpreter."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+
+ON_DEVICE = torch.cuda.is_available()
+if not ON_DEVICE:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+pytest.importorskip("triton")
+
+from regard.functional import (  # noqa: E402
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    entmax15,
+    sparsemax,
+)
+from regard.kernels._triton.reductions import INTERPRETED  # noqa: E402
+from regard.kernels.backend import use_backend  # noqa: E402
+
+FREE = [sparsemax, entmax15]
+BOUNDED = [constrained_softmax, constrained_sparsemax]
+SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
+
+devices = pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param(
+            "cpu",
+            marks=pytest.mark.skipif(not INTERPRETED, reason="Triton was imported without its interpreter"),
+        ),
+        pytest.param(
+            "cuda",
+            marks=[pytest.mark.gpu, pytest.mark.skipif(not ON_DEVICE, reason="requires a CUDA device")],
+        ),
+    ],
+)
+
+
+# A GPU computes 0 / 0 and log 0 silently. NumPy, which the interpreter uses, warns.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def answers(version: str, device: str, map: Callable[..., torch.Tensor], operands: tuple, options: dict):
+    """Return the weights and the gradients of all operands, on the CPU."""
+    made = [one.detach().to(device).requires_grad_() for one in operands]
+    options = {key: one.to(device) if isinstance(one, torch.Tensor) else one for key, one in options.items()}
+    with use_backend(version):  # pyright: ignore[reportArgumentType]
+        weights = map(*made, **options)
+        upstream = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        found = torch.autograd.grad(weights, made, upstream.to(weights))
+    return [each.detach().cpu() for each in (weights, *found)]
+
+
+def check(device: str, map: Callable[..., torch.Tensor], *operands: torch.Tensor, **options: object) -> None:
+    """Assert that the kernels on the device agree with the reference on the CPU."""
+    expected = answers("reference", "cpu", map, operands, options)
+    tolerance = 1e-12 if operands[0].dtype == torch.float64 else 1e-6
+    for actual, reference in zip(answers("triton", device, map, operands, options), expected, strict=True):
+        torch.testing.assert_close(actual, reference, atol=tolerance, rtol=tolerance)
+
+
+def feasible(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
+    """Return the bounds, scaled up where they sum to less than `least`."""
+    return bounds * (least / bounds.sum(-1, keepdim=True)).clamp_min(1)
+
+
+@devices
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("map", FREE)
+def test_unconstrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+    scores = torch.randn(3, 5, size)
+    check(device, map, scores * scale)
+    mask = torch.rand(5, size) > 0.3
+    mask[0] = False
+    check(device, map, scores * scale, mask=mask)
+
+
+@devices
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("map", BOUNDED)
+def test_constrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+    scores = torch.randn(2, 4, size) * scale
+    tight = feasible(torch.rand(2, 4, size) * 4 / size)
+    check(device, map, scores, tight)
+    loose = feasible(torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3)
+    check(device, map, scores, loose)
+    check(device, map, scores, tight, 0.7 * tight * torch.rand(2, 4, size) / tight.sum(-1, keepdim=True))
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_long_rows_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(2, 600) * 10
+    check(device, map, scores, *(() if map in FREE else (feasible(torch.rand(2, 600) / 200),)))
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_float64_equals_the_reference(device: str, map) -> None:
+    scores = torch.randn(6, 20, dtype=torch.float64) * 3
+    bounds = () if map in FREE else (feasible(torch.rand(6, 20, dtype=torch.float64) / 5),)
+    check(device, map, scores, *bounds)
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_masks_and_broadcast_bounds_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(2, 3, 4, 7)
+    mask = torch.rand(2, 1, 1, 7) > 0.4
+    mask[..., 0] = True
+    ample = torch.rand(2, 1, 1, 7) + 1
+    check(device, map, scores, ample, mask=mask)
+    check(device, map, scores, torch.rand(3, 1, 7) + 0.3)
+    check(device, map, scores, torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7)
+    check(device, map, scores, torch.rand(2, 1, 4, 7) + 0.3, torch.tensor(0.1))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_zero_and_infinite_bounds_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(8, 9)
+    upper = torch.where(torch.rand(8, 9) > 0.5, torch.inf, torch.rand(8, 9) / 4)
+    upper[torch.rand(8, 9) > 0.8] = 0
+    upper[:, 3] = torch.inf
+    check(device, map, scores, upper)
+    scores[:, 5] = -torch.inf
+    check(device, map, scores, upper)
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_ties_use_the_same_subgradient(device: str, map) -> None:
+    scores = torch.randint(-2, 3, (16, 6)) / 4
+    if map in FREE:
+        # At multiples of 1/4 the threshold of sparsemax equals some scores exactly.
+        # For 1.5-entmax this happens only by chance.
+        check(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
+        return
+    upper = (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)
+    check(device, map, scores, upper)
+    check(device, map, scores, torch.full((16, 6), 0.25))
+    check(device, map, scores * 4e4, torch.full((16, 6), 0.25))
+    check(device, map, scores, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_rows_without_free_positions_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(4, 5)
+    exact = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0])
+    check(device, map, scores, exact)
+    check(device, map, scores, exact * (1 - 5e-5))
+    check(device, map, scores, exact + 0.5, exact)
+    # No position is free: the first two, far above the others, take all of the mass.
+    spread = torch.tensor([[9e3, 8e3, 1.0, 0.0, -7e3]]) + torch.randn(4, 5)
+    check(device, map, spread, torch.full((5,), 0.5))
+    check(device, map, spread, torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_large_score_gaps_equal_the_reference(device: str, map) -> None:
+    """With small bounds on the top scores, the threshold lies thousands below the maximum."""
+    scores = torch.tensor([[1e4, 0.0, 0.3, -0.4], [1e4, 9e3, -1e4, -1e4 + 0.25], [1e4, 1e4, 0.0, -1e4]])
+    check(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
+    check(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
+    check(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
+
+
+LARGEST = torch.finfo(torch.float32).max
+MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, LARGEST, -LARGEST])
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dtype) -> None:
+    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (40, 6))]
+    scores = (chosen + torch.randn(40, 6)).clamp(-LARGEST, LARGEST).to(dtype)
+    upper = feasible(torch.rand(40, 6) * (torch.rand(40, 6) > 0.2) + 0.01).to(dtype)
+    lower = 0.5 * upper * torch.rand(40, 6).to(dtype) / upper.sum(-1, keepdim=True)
+    for bounds in [()] if map in FREE else [(upper,), (upper, lower), (torch.full_like(upper, 0.25),)]:
+        check(device, map, scores, *bounds)
+        with use_backend("triton"):
+            weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
+        torch.testing.assert_close(weights.double().sum(-1), torch.ones(40).double(), atol=2e-6, rtol=0)
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(device: str, map) -> None:
+    scores = torch.tensor([[0.3, 0.5, -1e20, LARGEST], [0.3, 0.5, -1e20, -LARGEST], [0.3, 0.5, 0.1, -0.2]])
+    upper = torch.tensor([[0.3, 0.3, 0.0, 0.4], [0.25, 0.75, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]])
+    check(device, map, scores, upper)
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_scans_of_any_finite_scores_equal_the_reference(device: str, map) -> None:
+    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (3, 5, 6))]
+    scores = (chosen + torch.randn(3, 5, 6)).clamp(-LARGEST, LARGEST)
+    fertility = torch.rand(3, 6) * 2
+    fertility[:, 5] = torch.inf
+    check(device, map, scores, fertility)
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_fully_masked_rows_are_zero_and_nan_scores_give_nan(device: str, map) -> None:
+    scores = torch.randn(4, 6)
+    scores[1, 2] = torch.nan
+    mask = torch.ones(4, 6, dtype=torch.bool)
+    mask[0] = False
+    mask[1, 0] = False
+    bounds = () if map in FREE else (torch.full((6,), 0.5, device=device),)
+    with use_backend("triton"):
+        weights = map(scores.to(device), *bounds, mask=mask.to(device)).cpu()
+    assert (weights[0] == 0).all()
+    assert weights[1].isnan().tolist() == [False, True, True, True, True, True]
+    torch.testing.assert_close(weights[2:].sum(-1), torch.ones(2))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_infeasible_rows_are_nan_and_do_not_affect_others(device: str, map) -> None:
+    scores = torch.randn(5, 4)
+    upper = torch.ones(5, 4)
+    lower = torch.zeros(5, 4)
+    upper[1] = 0.2
+    lower[2] = 0.3
+    lower[3, 1], upper[3, 1] = 0.4, 0.3
+    upper[4, 0] = torch.nan
+    with use_backend("triton"):
+        weights = map(scores.to(device), upper.to(device), lower.to(device)).cpu()
+    assert weights[1:].isnan().all()
+    torch.testing.assert_close(weights[0].sum(), torch.tensor(1.0))
+
+
+@devices
+@pytest.mark.parametrize("exhaustion", [0.0, 0.3])
+@pytest.mark.parametrize("map", SCANS)
+def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
+    scores = torch.randn(2, 5, 5)
+    fertility = torch.rand(2, 5) * 2
+    fertility[:, 4] = torch.inf
+    check(device, map, scores, fertility, exhaustion=exhaustion)
+    check(device, map, scores * 3e3, fertility, exhaustion=exhaustion)
+    mask = torch.rand(2, 1, 5) > 0.3
+    mask[..., 4] = True
+    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask)
+    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask[:, 0])
+    check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion)
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_exhausted_budget_leaves_no_position_free(device: str, map) -> None:
+    """Unit fertilities for three words and three rounds, as in Malaviya et al. (2018), Figure 1.
+
+    The bounds alone determine the last rounds.
+    """
+    scores = torch.tensor([[[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]]])
+    check(device, map, scores, torch.ones(1, 3))
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_scan_is_nan_after_the_budget_is_exhausted(device: str, map) -> None:
+    with use_backend("triton"):
+        weights = map(torch.randn(1, 4, 3).to(device), torch.full((1, 3), 0.7, device=device)).cpu()
+    assert weights[0].isnan().any(-1).tolist() == [False, False, True, True]
+
+
+@devices
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_empty_tensors_stay_empty(device: str, map, shape: tuple[int, int]) -> None:
+    scores = torch.randn(shape, device=device, requires_grad=True)
+    bounds = () if map in FREE else (torch.ones(shape, device=device),)
+    with use_backend("triton"):
+        weights = map(scores, *bounds)
+        (gradient,) = torch.autograd.grad(weights.sum(), scores)
+    assert weights.shape == gradient.shape == shape
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from regard.kernels._triton import normalizers, scans
+
+ROWS, SCAN = dict(K=8, R=4, L=8), dict(LENGTH=1024)
+BOUNDS, FREELY = dict(MASK=1, BOUND=2, LEAST=1), dict(MASK=2, BOUND=0, LEAST=0)
+BACK = dict(BOUNDED=True, BOUND=True, LEAST=True)
+for name, kind, given in [
+    ("forward_rows", 0, FREELY | ROWS),
+    ("forward_rows", 1, FREELY | ROWS),
+    ("forward_rows", 2, BOUNDS | ROWS),
+    ("forward_rows", 3, BOUNDS | ROWS),
+    ("backward_rows", 2, BACK | ROWS),
+    ("forward_scan", 3, dict(MASK=2) | SCAN),
+    ("backward_scan", 3, SCAN),
+]:
+    kernel, constants = getattr(scans if "scan" in name else normalizers, name), given | dict(KIND=kind)
+    for number in ("fp32", "fp64"):
+        types = {}
+        for one in kernel.arg_names:
+            counts = one in ("rows", "size", "steps") or one.endswith(("every", "count"))
+            pointer = "*u8" if one in ("mask", "rests") else "*" + number
+            types[one] = "i32" if counts else "fp32" if one.startswith("exhaustion") else pointer
+            types[one] = "constexpr" if one in constants else types[one]
+        places = {(kernel.arg_names.index(one),): value for one, value in constants.items()}
+        triton.compile(ASTSource(kernel, types, places), target=GPUTarget("cuda", 90, 32))
+"""
+
+
+def test_kernels_compile_without_the_interpreter(tmp_path) -> None:
+    """The compiler is stricter than the interpreter. Compilation needs no GPU."""
+    pytest.importorskip("triton.backends.nvidia")
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    made = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[-2000:]
