@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
+    from regard.training.losses.registry import register_loss
+    from regard.training.run_context import Callback
 
 __all__ = [
+    "Callback",
     "RunConfig",
     "Translator",
     "__version__",
@@ -38,6 +41,7 @@ __all__ = [
     "load_plugins",
     "option",
     "register_attention",
+    "register_loss",
     "register_metric",
     "register_model",
     "register_normalizer",
@@ -47,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Callback": "regard.training.run_context",
     "RunConfig": "regard.run_config",
     "Translator": "regard.decoding.translator",
     "configclass": "regard.config",
@@ -58,6 +63,7 @@ _HOMES = {
     "load_plugins": "regard.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
+    "register_loss": "regard.training.losses.registry",
     "register_metric": "regard.metrics.registry",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",

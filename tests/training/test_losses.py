@@ -21,24 +21,21 @@ from regard.training.run_context import Callback
 PLUGIN = """
 from typing import Literal
 
-import regard.training.losses as losses
-from regard.config import configclass, option
+import regard
+from regard.training.losses import LossTerm
 
 
-@configclass
+@regard.configclass
 class EntropyConfig:
-    kind: Literal["entropy"] = option(default="entropy", help="The entropy of attention.")
-    weight: float = option(default=1.0, help="Weight of the entropy.")
-    note: str = option(default="", help="A note.")
+    kind: Literal["entropy"] = regard.option(default="entropy", help="The entropy of attention.")
+    weight: float = regard.option(default=1.0, help="Weight of the entropy.")
+    note: str = regard.option(default="", help="A note.")
 
 
-@losses.register_loss("entropy")
-class Entropy(losses.LossTerm):
+@regard.register_loss("entropy", EntropyConfig)
+class Entropy(LossTerm):
     output_attentions = True
     resumable_options = ("note",)
-
-    def __init__(self, config: EntropyConfig) -> None:
-        super().__init__(config)
 
     def add(self, total, batch, outcome, own):
         weights = outcome.cross_attentions[-1].mean(2)
