@@ -284,7 +284,9 @@ def test_tutorial_works_as_written(directory) -> None:
     subprocess.run([sys.executable, "check.py"], cwd=directory, env=environment, check=True, timeout=300)
     flag = ("--plugin", "topk.py", "training.max_steps=2")
     options = ("model.attention={ kind = 'topk', k = 4 }", "training.losses=[{ kind = 'attention_entropy' }]")
-    run(directory, "train", "run.toml", *flag, *options, "--output-dir", "runs/topk")
+    options += ("training.validation.metric=length_ratio",)
+    found = run(directory, "train", "run.toml", *flag, *options, "--output-dir", "runs/topk")
+    assert "Best validation length ratio" in found
     run(
         directory,
         "train",

@@ -31,7 +31,7 @@ from regard import plugins
 from regard.config import ConfigUnion, is_configclass
 from regard.errors import PluginError
 
-__all__ = ["NamedRegistry", "PartConfig", "Registry", "plugins_of"]
+__all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of"]
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -166,6 +166,27 @@ class NamedRegistry(Generic[P]):
             return value
 
         return core_schema.no_info_after_validator_function(check, core_schema.str_schema(strict=True))
+
+
+class NamesWith(NamedRegistry[P]):
+    """The names of a registry and further ones, as the annotation of a field.
+
+    Args:
+        registry: The registry.
+        names: Further names, which are not registered.
+    """
+
+    def __init__(self, registry: NamedRegistry[P], *names: str) -> None:
+        """Keep both."""
+        super().__init__(registry.noun)
+        self._registry, self._names = registry, names
+
+    def names(self) -> tuple[str, ...]:
+        """Return the further names, then those of the registry."""
+        return (*self._names, *self._registry.names())
+
+    def _entry(self, name: str) -> Entry[Any] | None:
+        return Entry(None, None, None, "") if name in self._names else self._registry._entry(name)
 
 
 class Registry(NamedRegistry[P], ConfigUnion):

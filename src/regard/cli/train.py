@@ -50,6 +50,7 @@ def train_command(
     from regard.cli.output import write_json
     from regard.cli.progress import preparation_progress
     from regard.experiment import train as run
+    from regard.metrics.registry import METRICS
     from regard.run_config import read_run_config
     from regard.training.distributed import process_rank
 
@@ -68,7 +69,8 @@ def train_command(
             console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best_score is not None:
             metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
-            name = "BLEU" if metric == "bleu" else metric
+            registered = METRICS.get(metric)
+            name = metric if registered is None else registered.label
             best, step = result.progress.best_score, result.progress.best_step
             console.print(
                 f"Best validation {name}: {best:.2f} at step {step}. The model is in {directory}.",

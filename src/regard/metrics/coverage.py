@@ -184,7 +184,7 @@ def _rep(data: MetricInput) -> SentenceCounts:
     )
 
 
-@register_metric("drop", label="DROP", higher_is_better=False)
+@register_metric("drop", label="DROP", higher_is_better=False, needs_links=True)
 def _drop(data: MetricInput) -> SentenceCounts:
     if data.links is None:
         raise UsageError("the metric drop needs word links of the source with each reference and output")

@@ -54,18 +54,20 @@ class Metric:
         label: Label in tables.
         count: Returns the counts of each sentence.
         higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs `MetricInput.links`. Such a metric cannot select the best model.
     """
 
     label: str
     count: MetricFunction
     higher_is_better: bool = True
+    needs_links: bool = False
 
 
 METRICS: NamedRegistry[Metric] = NamedRegistry("metric", packages=["regard.metrics"])
 
 
 def register_metric(
-    name: str, *, label: str | None = None, higher_is_better: bool = True
+    name: str, *, label: str | None = None, higher_is_better: bool = True, needs_links: bool = False
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Return a decorator that registers a function from `MetricInput` to `SentenceCounts` as a metric.
 
@@ -73,13 +75,14 @@ def register_metric(
         name: The name, as in `regard evaluate --metrics NAME` and `training.validation.metric`.
         label: Label in tables. Default: the name.
         higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs word links.
 
     Raises:
         PluginError: if another metric has this name.
     """
 
     def decorate(function: MetricFunction) -> MetricFunction:
-        METRICS.add(name, Metric(label or name, function, higher_is_better), source=function)
+        METRICS.add(name, Metric(label or name, function, higher_is_better, needs_links), source=function)
         return function
 
     return decorate

@@ -1,9 +1,11 @@
 """Options of a training run: batches, optimizer, validation, checkpoints and stopping."""
 
-from typing import Literal
+from typing import Annotated
 
 from regard.config import configclass, option
 from regard.data.batch import BatchConfig
+from regard.metrics.registry import METRICS
+from regard.registry import NamesWith
 from regard.training.device import Precision
 from regard.training.fine_tuning import FineTuningConfig
 from regard.training.losses.registry import LossConfig
@@ -24,11 +26,11 @@ class ValidationConfig:
         ge=1,
         le=1_000_000_000,
     )
-    metric: Literal["perplexity", "bleu", "accuracy"] = option(
+    metric: Annotated[str, NamesWith(METRICS, "perplexity")] = option(
         default="perplexity",
         help="Metric that selects the best model and drives early stopping and the plateau schedule: "
-        "perplexity per token, sacreBLEU of greedy translations as plain text (bleu), or percentage of "
-        "greedy translations whose text equals the reference (accuracy).",
+        "perplexity per token, or a metric of `regard evaluate` on greedy translations, such as "
+        "bleu or accuracy. DROP needs word links and is not supported.",
     )
     early_stopping_patience: int | None = option(
         default=None,
@@ -37,6 +39,12 @@ class ValidationConfig:
         ge=1,
         le=1_000_000,
     )
+
+    def __post_init__(self) -> None:
+        """Reject a metric that translations alone do not determine."""
+        metric = METRICS.get(self.metric)
+        if metric is not None and metric.needs_links:
+            raise ValueError(f"metric = {self.metric!r} needs word links: use another metric")
 
 
 @configclass

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import ConfigError, DataError, TrainingDivergedError
+from regard.metrics.registry import METRICS
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
@@ -342,7 +343,9 @@ class Trainer:
                 self._translation_score() if self.processes.is_main else 0.0
             )
             entry[metric] = chosen
-        best = progress.record_validation(chosen, metric != "perplexity", score.loss)
+        registered = METRICS.get(metric)
+        higher_is_better = registered is not None and registered.higher_is_better
+        best = progress.record_validation(chosen, higher_is_better, score.loss)
         self.state.schedule.on_validation(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
