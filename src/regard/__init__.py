@@ -12,6 +12,7 @@ from regard.version import __version__
 if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
+    from regard.api.training import train
     from regard.attention.normalizers import register_normalizer
     from regard.attention.registry import register_attention
     from regard.attention.scorers import register_score_function
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from regard.cpu_threads import configure_threads
     from regard.data.tokenizers.registry import register_tokenizer
     from regard.decoding.translator import Translator
-    from regard.experiment import load_model, train
+    from regard.experiment import load_model
     from regard.metrics.registry import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
@@ -69,7 +70,7 @@ _HOMES = {
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
     "register_tokenizer": "regard.data.tokenizers.registry",
-    "train": "regard.experiment",
+    "train": "regard.api.training",
 }
 
 

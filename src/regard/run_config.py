@@ -29,7 +29,15 @@ from regard.training.config import TrainingConfig
 from regard.training.losses.registry import build_loss
 from regard.version import __version__
 
-__all__ = ["CONFIG_FILE", "END_MARKER", "RunConfig", "load_config", "read_run_config", "write_config"]
+__all__ = [
+    "CONFIG_FILE",
+    "END_MARKER",
+    "RunConfig",
+    "listed_plugins",
+    "load_config",
+    "read_run_config",
+    "write_config",
+]
 
 CONFIG_FILE = "config.toml"
 VERSION_MARKER = "# Written by regard "
@@ -125,13 +133,13 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
     data, name = read_toml(path), Path(path).stem
     for override in overrides:
         apply_override(data, override)
-    load_plugins(_listed_plugins(data))
+    load_plugins(listed_plugins(data))
     config = from_dict(RunConfig, data, origin=str(path))
     prepared = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
     return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=prepared)
 
 
-def _listed_plugins(data: Mapping[str, Any]) -> list[str]:
+def listed_plugins(data: Mapping[str, Any]) -> list[str]:
     """Return the value of the key `plugins`; empty if it is not a list of strings, a later error."""
     found = data.get("plugins", ())
     return [*found] if isinstance(found, list) and all(isinstance(name, str) for name in found) else []
@@ -140,7 +148,7 @@ def _listed_plugins(data: Mapping[str, Any]) -> list[str]:
 def _missing_plugins(path: Path) -> list[str]:
     """Return the plugins that a config lists and that are not loaded; empty if the file is not TOML."""
     try:
-        return [name for name in _listed_plugins(read_toml(path)) if not is_loaded(name)]
+        return [name for name in listed_plugins(read_toml(path)) if not is_loaded(name)]
     except ConfigError:
         return []
 

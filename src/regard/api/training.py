@@ -1,0 +1,109 @@
+"""Training from Python: `regard.train` takes a file, a dictionary or a `RunConfig`, and files or pairs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.config import from_dict, to_dict
+from regard.data.files import write_atomic
+from regard.errors import DataError, UsageError
+from regard.experiment import train as run_training
+from regard.plugins import load_plugins
+from regard.run_config import RunConfig, listed_plugins, read_run_config
+from regard.training.run_context import Callback
+from regard.training.trainer import TrainingResult
+
+__all__ = ["train"]
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def train(
+    config: RunConfig | Mapping[str, Any] | Path | str,
+    output_dir: Path | str | None = None,
+    *,
+    pairs: Mapping[str, Pairs] | None = None,
+    overrides: Sequence[str] = (),
+    callbacks: Sequence[Callback] = (),
+    plugins: Sequence[str] = (),
+) -> TrainingResult:
+    """Train a model, or resume an interrupted run, as `regard train` does.
+
+    Args:
+        config: A TOML file, a dictionary with the same tables, or a `RunConfig`.
+        output_dir: The model directory. It is created if it does not exist. Default: that of the
+            configuration.
+        pairs: Sentence pairs instead of files: an iterable of (source, target) for `train` and for `valid`.
+            They are written to files in the directory `CACHE_DIR-text`.
+        overrides: Overrides of a TOML file, as `training.max_steps=100`.
+        callbacks: Callbacks that are called during training; see `regard.Callback`.
+        plugins: Plugins to import: Python packages or files (.py).
+
+    Returns:
+        The result: the reason why training ended, and its counters.
+
+    Raises:
+        ConfigError: if a key or value is wrong, or the directory holds a run with another config.
+        UsageError: if there is no output directory, or overrides are given without a file.
+        DataError: if the data is missing or malformed; names the file or the pair.
+        CheckpointError: if a file of the directory is corrupt or cannot be written.
+        PluginError: if a plugin is missing or cannot be imported.
+        TrainingDivergedError: if the loss is repeatedly not finite.
+    """
+    load_plugins(plugins)
+    if isinstance(config, str | Path):
+        if pairs is not None:
+            raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
+        settings = read_run_config(config, overrides)
+        return run_training(settings, _directory(settings, output_dir), callbacks=callbacks)
+    if overrides:
+        raise UsageError("overrides: only for a TOML file; set the values in the dictionary")
+    data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
+    directory = _directory(config, output_dir)
+    # The prepared text of a run without a file lies next to its model.
+    data["data"] = {"cache_dir": f"{directory}-prepared", **data.get("data", {})}
+    if pairs is not None:
+        data["data"] |= _write_pairs(pairs, Path(f"{data['data']['cache_dir']}-text"))
+    load_plugins(listed_plugins(data))
+    settings = from_dict(RunConfig, data)
+    return run_training(settings, directory, callbacks=callbacks)
+
+
+def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) -> Path:
+    """Return the model directory."""
+    own = config.output_dir if isinstance(config, RunConfig) else config.get("output_dir")
+    chosen = own if given is None else given
+    if chosen is None:
+        raise UsageError("regard.train() needs a model directory: regard.train(config, 'runs/first')")
+    return Path(chosen)
+
+
+def _write_pairs(pairs: Mapping[str, Pairs], directory: Path) -> dict[str, Any]:
+    """Write sentence pairs to files and return the keys of the table `data` that name them.
+
+    Raises:
+        DataError: if an item is not a pair of strings, or a sentence contains a line break.
+        UsageError: if a split is missing or unknown.
+    """
+    if set(pairs) != {"train", "valid"}:
+        raise UsageError(f"pairs: expected the keys 'train' and 'valid', got {sorted(pairs)}")
+    corpora: dict[str, Any] = {}
+    for split, items in pairs.items():
+        lines: tuple[list[str], list[str]] = ([], [])
+        for number, pair in enumerate(items, 1):
+            if not (
+                isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)
+            ):
+                raise DataError(
+                    f"pairs[{split!r}], item {number}: expected (source, target), got {pair!r:.60}"
+                )
+            for side, sentence in zip(lines, pair, strict=True):
+                if len(sentence.splitlines()) > 1:
+                    raise DataError(f"pairs[{split!r}], item {number}: a sentence contains a line break")
+                side.append(sentence.rstrip("\r\n"))
+        files = [directory / f"{split}.{side}" for side in ("source", "target")]
+        directory.mkdir(parents=True, exist_ok=True)
+        for file, side in zip(files, lines, strict=True):
+            write_atomic(file, "".join(f"{line}\n" for line in side).encode())
+        corpora[split] = {"source": str(files[0]), "target": str(files[1])}
+    return {"train": [corpora["train"]], "valid": corpora["valid"]}
