@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.version import __version__
 
 if TYPE_CHECKING:
+    from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import evaluate
     from regard.api.model import load
     from regard.api.training import train
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
     from regard.training.run_context import Callback
 
 __all__ = [
+    "Aligner",
+    "Alignments",
     "Callback",
     "RunConfig",
     "Translator",
     "__version__",
+    "align",
     "configclass",
     "configure_threads",
     "evaluate",
@@ -52,9 +56,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Aligner": "regard.api.alignment",
+    "Alignments": "regard.api.alignment",
     "Callback": "regard.training.run_context",
     "RunConfig": "regard.run_config",
     "Translator": "regard.decoding.translator",
+    "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",

@@ -1,0 +1,224 @@
+"""Word alignment from Python: `regard.align` and `regard.Aligner`, as `regard align` does.
+
+aligner = regard.Aligner.train(sources, targets)
+aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_args, overload
+
+import numpy as np
+
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+from regard.alignment.symmetrize import Method
+from regard.api.arguments import check_texts
+from regard.config import from_dict
+from regard.data.files import write_atomic
+from regard.data.whitespace import split_whitespace
+from regard.errors import DataError, UsageError
+
+__all__ = ["Aligner", "Alignments", "align"]
+
+SCHEMA_VERSION = 1
+"""Version of the JSON schema of `Alignments.to_dict`."""
+
+
+@dataclass(frozen=True)
+class Alignments(Sequence[np.ndarray]):
+    """Word links of sentence pairs: a sequence of int64 arrays [L, 2] with rows (source word, target word).
+
+    Words are counted from 0. The rows are sorted by source word, then by target word.
+
+    Attributes:
+        links: The links of each pair.
+        sources: The source words of each pair.
+        targets: The target words of each pair.
+    """
+
+    links: tuple[np.ndarray, ...]
+    sources: tuple[tuple[str, ...], ...]
+    targets: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.links)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Alignments": ...
+
+    def __getitem__(self, index: int | slice) -> "np.ndarray | Alignments":
+        """Return the links of a pair, or the alignments of several pairs."""
+        if isinstance(index, slice):
+            return Alignments(self.links[index], self.sources[index], self.targets[index])
+        return self.links[index]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the links of each pair in Pharaoh format: `0-0 1-2`."""
+        for links in self.links:
+            yield " ".join(f"{i}-{j}" for i, j in links.tolist())
+
+    def save(self, path: Path | str) -> None:
+        """Write the links to a file in Pharaoh format, one line per pair.
+
+        Raises:
+            DataError: if the file cannot be written.
+        """
+        write_atomic(Path(path), "".join(f"{line}\n" for line in self.lines()).encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the alignments as plain data for JSON."""
+        pairs = [
+            {"source": list(source), "target": list(target), "links": links.tolist()}
+            for links, source, target in zip(self.links, self.sources, self.targets, strict=True)
+        ]
+        return {"version": SCHEMA_VERSION, "pairs": pairs}
+
+    def to_pandas(self) -> Any:
+        """Return one row per link: pair (from 0), source and target position, source and target word.
+
+        Raises:
+            UsageError: if pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("to_pandas() requires pandas: pip install pandas") from None
+        columns = ["pair", "source", "target", "source_word", "target_word"]
+        rows = [
+            (number, i, j, self.sources[number][i], self.targets[number][j])
+            for number, links in enumerate(self.links)
+            for i, j in links.tolist()
+        ]
+        return pandas.DataFrame(rows, columns=columns)
+
+    def __repr__(self) -> str:
+        """Return the numbers of pairs and links."""
+        return f"Alignments({len(self)} pairs, {sum(map(len, self.links))} links)"
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """A trained word aligner of both directions.
+
+    Attributes:
+        model: The aligners of the two directions, and their words.
+        num_threads: Number of threads. 0 uses all processors. The links do not depend on it.
+    """
+
+    model: WordAligner
+    num_threads: int = 0
+
+    @classmethod
+    def train(
+        cls,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        kind: str = DEFAULT_ALIGNER,
+        *,
+        lowercase: bool = False,
+        seed: int = 1,
+        num_threads: int = 0,
+        **options: Any,
+    ) -> Self:
+        """Train an aligner on sentence pairs, whose words are separated by ASCII white space.
+
+        Args:
+            sources: The source sentences.
+            targets: Their translations.
+            kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `hmm` or `bayes`.
+            lowercase: Whether to ignore case.
+            seed: Random seed.
+            num_threads: Number of threads. 0 uses all processors.
+            options: Options of the aligner, such as `iterations`; `regard config model.aligner` lists them.
+
+        Raises:
+            DataError: if the numbers of sentences differ, or a sentence is empty; names it.
+            UsageError: if there is no such aligner.
+            ConfigError: if an option is wrong; names it.
+        """
+        if kind not in aligner_kinds():
+            raise UsageError(f"kind={kind!r}: expected one of {', '.join(aligner_kinds())}")
+        config = from_dict(list(TRAINERS)[aligner_kinds().index(kind)], options, origin="aligner")
+        corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
+        setup = TrainingSetup(num_threads=num_threads, seed=seed)
+        return cls(train_both(corpus, config, setup, lowercase), num_threads)
+
+    @classmethod
+    def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
+        """Load an aligner that was written by `save` or `regard align --save`.
+
+        Raises:
+            DataError: if the directory does not contain an aligner, or is damaged.
+        """
+        return cls(WordAligner.load(directory), num_threads)
+
+    def save(self, directory: Path | str) -> None:
+        """Save the aligner to a directory, atomically.
+
+        Raises:
+            DataError: if the directory exists and does not contain an aligner, or cannot be written.
+        """
+        self.model.save(directory)
+
+    def align(
+        self, sources: Iterable[str], targets: Iterable[str], symmetrize: str = "grow-diag-final-and"
+    ) -> Alignments:
+        """Align sentence pairs, which may be other ones than those of training.
+
+        Args:
+            sources: The source sentences.
+            targets: Their translations. A pair with an empty side has no links.
+            symmetrize: Combination of the two directions: `intersection`, `union`, `grow-diag`,
+                `grow-diag-final`, `grow-diag-final-and`, or one direction: `forward`, `backward`.
+
+        Raises:
+            DataError: if the numbers of sentences differ.
+            UsageError: if there is no such method.
+        """
+        if symmetrize not in get_args(Method):
+            raise UsageError(f"symmetrize={symmetrize!r}: expected one of {', '.join(get_args(Method))}")
+        method: Any = symmetrize
+        pairs = _split_pairs(sources, targets, lowercase=False)
+        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
+        corpus = Corpus.from_tokens(words, self.model.words, allow_empty=True)
+        found = self.model.align(corpus, method, self.num_threads)
+        links = tuple(np.array(sorted(one), dtype=np.int64).reshape(-1, 2) for one in found)
+        return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
+
+
+def align(
+    sources: Iterable[str],
+    targets: Iterable[str],
+    kind: str = DEFAULT_ALIGNER,
+    *,
+    symmetrize: str = "grow-diag-final-and",
+    **options: Any,
+) -> Alignments:
+    """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
+    sources, targets = check_texts(sources, "sources"), check_texts(targets, "targets")
+    return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
+
+
+def _split_pairs(
+    sources: Iterable[str], targets: Iterable[str], lowercase: bool
+) -> list[tuple[list[str], list[str]]]:
+    """Return the words of each pair."""
+    sides = [check_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
+    if len(sides[0]) != len(sides[1]):
+        raise DataError(
+            f"sources has {len(sides[0])} sentences but targets has {len(sides[1])}: both must have the same "
+            "number"
+        )
+    words = [[_fold(split_whitespace(line), lowercase) for line in side] for side in sides]
+    return list(zip(*words, strict=True))
+
+
+def _fold(words: list[str], lowercase: bool) -> list[str]:
+    """Return the words, in lower case if requested."""
+    return [word.lower() for word in words] if lowercase else words
