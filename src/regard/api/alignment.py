@@ -14,7 +14,7 @@ import numpy as np
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
 from regard.alignment.symmetrize import Method
-from regard.api.arguments import check_texts
+from regard.api.arguments import as_texts
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.whitespace import split_whitespace
@@ -201,7 +201,7 @@ def align(
     **options: Any,
 ) -> Alignments:
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
-    sources, targets = check_texts(sources, "sources"), check_texts(targets, "targets")
+    sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
 
@@ -209,7 +209,7 @@ def _split_pairs(
     sources: Iterable[str], targets: Iterable[str], lowercase: bool
 ) -> list[tuple[list[str], list[str]]]:
     """Return the words of each pair."""
-    sides = [check_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
+    sides = [as_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
     if len(sides[0]) != len(sides[1]):
         raise DataError(
             f"sources has {len(sides[0])} sentences but targets has {len(sides[1])}: both must have the same "
