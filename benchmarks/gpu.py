@@ -24,7 +24,8 @@ from regard.decoding.beam import beam_search
 from regard.decoding.config import GenerationConfig
 from regard.decoding.lines import enumerate_lines
 from regard.decoding.translator import Translator
-from regard.experiment import load_model, train
+from regard.experiment import load_model
+from regard.experiment import run_training as train
 from regard.metrics.translation import bleu
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import RnnConfig, RnnDecoderConfig

@@ -19,7 +19,8 @@ from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
-from regard.experiment import load_model, train
+from regard.experiment import load_model
+from regard.experiment import run_training as train
 from regard.run_config import RunConfig, load_config, read_run_config
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics

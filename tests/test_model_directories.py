@@ -11,7 +11,8 @@ from regard.averaging import average_models
 from regard.config import from_dict
 from regard.data.locking import directory_lock
 from regard.errors import CheckpointError
-from regard.experiment import load_model, train
+from regard.experiment import load_model
+from regard.experiment import run_training as train
 from regard.run_config import RunConfig, write_config
 
 

@@ -56,7 +56,7 @@ __all__ = [
     "LoadedModel",
     "find_model_dir",
     "load_model",
-    "train",
+    "run_training",
 ]
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class LoadedModel:
     precision: SearchPrecision
 
 
-def train(
+def run_training(
     config: RunConfig,
     output_dir: Path | str,
     progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]] = nullcontext,

@@ -23,7 +23,7 @@ from regard.types import Float, Tensor
 __all__ = ["ATTENTION_LAWS", "check_attention", "example_memory", "example_queries", "read_step_by_step"]
 
 BATCH, STEPS, LENGTH, WIDTH = 3, 4, 5, 6
-INF = float("inf")
+_INF = float("inf")
 
 
 def check_attention(config: AttentionConfig, seed: int = 1) -> None:
@@ -61,7 +61,7 @@ def example_memory() -> Memory:
     """Return random states of sentences with 5, 3 and 1 positions, and fertilities."""
     states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
-    upper = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], [INF, 1.0, 1.0, 1.0, 1.0]])
+    upper = torch.tensor([[1.2, 0.7, _INF, 2.0, 1.0], [0.5, _INF, 1.0, 1.0, 1.0], [_INF, 1.0, 1.0, 1.0, 1.0]])
     return Memory(states, mask, upper=upper)
 
 
@@ -90,7 +90,7 @@ def comparable_tensors(step: AttentionStep) -> tuple[Tensor, ...]:
     return step.contexts, step.log_weights.exp(), step.weights, step.log_policy, step.penalty
 
 
-def check_shapes(mechanism: Attention) -> None:
+def check_step_shapes(mechanism: Attention) -> None:
     """Check the shapes of the first state and step."""
     memory = mechanism.prepare(example_memory())
     state = mechanism.start(memory)
@@ -110,7 +110,7 @@ def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
     assert tensor.shape == expected, f"{name} has shape {tuple(tensor.shape)}, expected {expected}"
 
 
-def check_mask(mechanism: Attention) -> None:
+def check_masked_positions(mechanism: Attention) -> None:
     """Check that masked positions have weight 0."""
     memory = example_memory()
     step = read_step_by_step(mechanism, mechanism.prepare(memory), example_queries())
@@ -208,8 +208,8 @@ def _check_close(
 
 
 ATTENTION_LAWS = {
-    "shapes": check_shapes,
-    "masked positions get zero": check_mask,
+    "shapes": check_step_shapes,
+    "masked positions get zero": check_masked_positions,
     "one context unless tokens are observed": check_single_context,
     "read_all equals single steps": check_read_all,
     "a sentence alone equals a sentence in a batch": check_batch,

@@ -9,7 +9,7 @@ from regard.cli.actions import actions
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError, UsageError
-from regard.experiment import train
+from regard.experiment import run_training as train
 from regard.run_config import RunConfig
 from regard.training.metrics_logger import read_metrics
 

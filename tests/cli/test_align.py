@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from regard.cli.align import align
+from regard.cli.align import align_command as align
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data

@@ -20,7 +20,8 @@ import regard
 from regard.averaging import average_models
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import load_model, train
+from regard.experiment import load_model
+from regard.experiment import run_training as train
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer import TransformerModel
 from regard.run_config import RunConfig, write_config

@@ -15,7 +15,7 @@ from regard.reproduce.malaviya2018 import REP
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
 from regard.reproduce.scores import serialize_statistics
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import Row, Table, TableMetric
 
 TABLE = Table(
     "toy",
@@ -136,7 +136,7 @@ def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list
 
 def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> None:
     """As in `regard analyze length`, empty buckets are blank, and single sentences have no interval."""
-    metrics = tuple(Metric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
+    metrics = tuple(TableMetric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
     rows = (Row("first", "softmax"), Row("second", "sparsemax"))
     table = Table("toy", "A toy", "malaviya2018", metrics, rows)
     lines_of_text = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]

@@ -10,7 +10,8 @@ from regard import plugins
 from regard.config import from_dict
 from regard.data.dataset import open_data, prepare_data
 from regard.errors import ConfigError, DataError
-from regard.experiment import load_model, train
+from regard.experiment import load_model
+from regard.experiment import run_training as train
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
 from regard.training.losses.guided_alignment import GuidedAlignment

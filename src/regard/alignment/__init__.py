@@ -5,16 +5,16 @@ and `em` (compiled expectation maximization), `diagonal` and `ibm`, `hmm_paths` 
 `ibm3`, `bayes`, `symmetrize`, `registry`, `word_aligner`.
 """
 
-from regard.alignment.base import Aligner, IterationStats, TrainingSetup
+from regard.alignment.base import DirectionAligner, IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.alignment.word_aligner import WordAligner, train_both
 
 __all__ = [
-    "Aligner",
     "AlignerConfig",
     "Corpus",
+    "DirectionAligner",
     "IterationStats",
     "LinkTable",
     "Method",

@@ -1,7 +1,7 @@
 """The interface of word aligners: trained on sentence pairs, they align target words with source words.
 
-An `Aligner` has one direction; `regard.alignment.word_aligner` combines two. A `TrainingSetup` holds the
-parameters of a training run other than text and configuration: threads, seed, and the reduction of counts
+A `DirectionAligner` has one direction; `regard.alignment.word_aligner` combines two. A `TrainingSetup` holds
+the parameters of a training run other than text and configuration: threads, seed, and the reduction of counts
 over processes.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from regard.alignment.corpus import Corpus
 from regard.cpu_threads import num_available_cpus
 
-__all__ = ["Aligner", "AlignerState", "IterationStats", "Reduce", "TrainingSetup"]
+__all__ = ["AlignerState", "DirectionAligner", "IterationStats", "Reduce", "TrainingSetup"]
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array over all processes; every process receives the sum."""
@@ -96,7 +96,7 @@ class AlignerState:
 
 
 @runtime_checkable
-class Aligner(Protocol):
+class DirectionAligner(Protocol):
     """A trained aligner of one direction.
 
     Attributes:

@@ -149,7 +149,7 @@ class BayesAligner:
         self.statistics, self.config, self._trained = learned, config, trained
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """Return the best source word of each target word; see `Aligner.align`.
+        """Return the best source word of each target word; see `DirectionAligner.align`.
 
         For the training text itself, the links are those of training. The links of other texts are sampled
         with fixed statistics.
@@ -165,7 +165,7 @@ class BayesAligner:
         return links
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """Compute the probability of every link; see `Aligner.posteriors`. Every text is treated as new."""
+        """Compute the probability of every link. Every text is treated as new; see `DirectionAligner`."""
         for _, part, layout, marginals in self._estimate(corpus, threads):
             for row in range(len(part)):
                 shape = int(layout.target_lengths[row]), int(layout.source_lengths[row])
@@ -202,13 +202,13 @@ class BayesAligner:
             first_token += int(layout.offsets[-1])
 
     def state(self) -> AlignerState:
-        """Return the serialized form; see `Aligner.state`."""
+        """Return the serialized form; see `DirectionAligner.state`."""
         names = (name for name in type(self.config).__dataclass_fields__ if name != "kind")
         return AlignerState({name: getattr(self.config, name) for name in names}, self.statistics._asdict())
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `Aligner.from_state`."""
+        """Restore an aligner; see `DirectionAligner.from_state`."""
         learned = LinkStatistics(*(state.arrays[name] for name in LinkStatistics._fields))
         learned.check(*sizes)
         return cls(learned, BayesConfig(**state.settings))

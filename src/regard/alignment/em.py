@@ -78,7 +78,7 @@ class EMAligner(ABC):
         """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """Return the best source word of each target word; see `Aligner.align`."""
+        """Return the best source word of each target word; see `DirectionAligner.align`."""
         threads = threads or num_available_cpus()
         links = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
@@ -87,7 +87,7 @@ class EMAligner(ABC):
         return np.concatenate(links)
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """Compute the probability of every link; see `Aligner.posteriors`."""
+        """Compute the probability of every link; see `DirectionAligner.posteriors`."""
         threads = threads or num_available_cpus()
         for block in Blocks(corpus, self.table, threads, keep=False):
             posteriors = np.empty(len(block.slots), dtype=np.float32)

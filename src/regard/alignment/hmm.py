@@ -98,7 +98,7 @@ class HMMAligner(EMAligner):
         return (*text, *values, self.jumps, self.config.null_probability, self.config.smoothing)
 
     def state(self) -> AlignerState:
-        """Return the serialized form; see `Aligner.state`."""
+        """Return the serialized form; see `DirectionAligner.state`."""
         table = self.table.pruned()
         arrays = {
             "starts": table.starts,
@@ -111,7 +111,7 @@ class HMMAligner(EMAligner):
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `Aligner.from_state`."""
+        """Restore an aligner; see `DirectionAligner.from_state`."""
         table = TranslationTable(*(state.arrays[name] for name in ("starts", "columns", "values")))
         table.check(*sizes)
         check_jumps(state.arrays["jumps"])

@@ -93,14 +93,14 @@ class IBMAligner(EMAligner):
         return run_over_sentences(_expect, block, threads, *_arguments(self, block), posteriors, null)
 
     def state(self) -> AlignerState:
-        """Return the serialized form; see `Aligner.state`."""
+        """Return the serialized form; see `DirectionAligner.state`."""
         table = self.table.pruned()
         arrays = {"starts": table.starts, "columns": table.columns, "values": table.values}
         return AlignerState({"null": self.null, "tension": self.tension}, arrays)
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `Aligner.from_state`."""
+        """Restore an aligner; see `DirectionAligner.from_state`."""
         table, settings = TranslationTable(**state.arrays), _Settings(**state.settings)
         table.check(*sizes)
         return cls(table, settings.null, settings.tension)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
+from regard.alignment.bayes_sampler import FERTILITY_ALPHA
 from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
@@ -34,9 +35,6 @@ from regard.config import configclass, option
 from regard.data.checks import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
-
-FERTILITY_ALPHA = 1.0
-"""Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
 
 
 @configclass
@@ -125,7 +123,7 @@ class IBM3Aligner(EMAligner):
         return (source.lengths, source.tokens, source.starts), text, (*values, *learned)
 
     def state(self) -> AlignerState:
-        """Return the serialized form; see `Aligner.state`."""
+        """Return the serialized form; see `DirectionAligner.state`."""
         table = self.table.pruned()
         arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
         arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
@@ -135,7 +133,7 @@ class IBM3Aligner(EMAligner):
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `Aligner.from_state`."""
+        """Restore an aligner; see `DirectionAligner.from_state`."""
         arrays = dict(state.arrays)
         table = TranslationTable(*(arrays.pop(name) for name in ("starts", "columns", "values")))
         table.check(*sizes)

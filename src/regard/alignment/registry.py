@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_type_hints
 
-from regard.alignment.base import Aligner, TrainingSetup
+from regard.alignment.base import DirectionAligner, TrainingSetup
 from regard.alignment.bayes import BayesAligner, train_bayes
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
@@ -28,7 +28,7 @@ AlignerConfig = Annotated[
     IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)
 ]
 
-TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], Aligner]] = {
+TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], DirectionAligner]] = {
     IBM1Config: train_ibm1,
     IBM2Config: train_ibm2,
     IBM3Config: train_ibm3,
@@ -36,7 +36,7 @@ TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], Aligner]] = {
     BayesConfig: train_bayes,
 }
 
-ALIGNER_CLASSES: dict[str, type[Aligner]] = {
+ALIGNER_CLASSES: dict[str, type[DirectionAligner]] = {
     aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
 }
 """The aligner classes by their names in files."""
@@ -57,7 +57,7 @@ def default_config(kind: str) -> AlignerConfig:
     return list(TRAINERS)[aligner_kinds().index(kind)]()
 
 
-def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> Aligner:
+def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> DirectionAligner:
     """Train an aligner that links the target words of a corpus to its source words.
 
     Args:

@@ -65,7 +65,7 @@ def symmetrize(corpus: Corpus, forward: np.ndarray, backward: np.ndarray, method
     Args:
         corpus: The pairs.
         forward: int32 [target tokens]: the source position of each target word, -1 for none
-            (`Aligner.align`).
+            (`DirectionAligner.align`).
         backward: int32 [source tokens]: the target position of each source word, -1 for none.
         method: The method; `forward` and `backward` select the links of one direction.
     """

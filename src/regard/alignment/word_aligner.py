@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from regard.alignment.base import Aligner, AlignerState, IterationStats, TrainingSetup
+from regard.alignment.base import AlignerState, DirectionAligner, IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus, WordList
 from regard.alignment.registry import ALIGNER_CLASSES, AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
@@ -44,8 +44,8 @@ class WordAligner:
     """
 
     words: tuple[WordList, WordList]
-    forward: Aligner | None
-    backward: Aligner | None
+    forward: DirectionAligner | None
+    backward: DirectionAligner | None
     lowercase: bool = False
 
     def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
@@ -97,7 +97,7 @@ class WordAligner:
         for one, other in zip(forward, backward, strict=True):
             yield (one + other.T) / 2
 
-    def _direction(self, name: str) -> Aligner:
+    def _direction(self, name: str) -> DirectionAligner:
         aligner = self.forward if name == "forward" else self.backward
         if aligner is None:
             raise DataError(
@@ -208,7 +208,7 @@ def _read_words(path: Path) -> WordList:
 
 def _load(
     directory: Path, name: str, description: _DirectionDescription | None, sizes: tuple[int, int]
-) -> Aligner | None:
+) -> DirectionAligner | None:
     if description is None:
         return None
     path = directory / f"{name}.safetensors"
@@ -241,7 +241,7 @@ def train_both(
         directions: The directions to train.
         report: Function called with the direction and the results of each pass, instead of `setting.report`.
     """
-    aligners: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
+    aligners: dict[str, DirectionAligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:
             callback = setting.report if report is None else _named(report, name)

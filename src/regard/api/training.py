@@ -7,7 +7,7 @@ from typing import Any
 from regard.config import from_dict, to_dict
 from regard.data.files import write_atomic
 from regard.errors import DataError, UsageError
-from regard.experiment import train as run_training
+from regard.experiment import run_training
 from regard.plugins import load_plugins
 from regard.run_config import RunConfig, listed_plugins, read_run_config
 from regard.training.run_context import Callback

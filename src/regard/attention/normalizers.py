@@ -11,7 +11,7 @@ from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.registry import NamedRegistry
 from regard.types import Tensor
 
-__all__ = ["NORMALIZERS", "NORMALIZER_HELP", "Normalizer", "get_normalizer", "register_normalizer"]
+__all__ = ["NORMALIZERS", "NORMALIZER_HELP", "NormalizerFunction", "get_normalizer", "register_normalizer"]
 
 NORMALIZER_HELP = (
     "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or fusedmax "
@@ -19,8 +19,8 @@ NORMALIZER_HELP = (
 )
 
 
-Normalizer = Callable[..., Tensor]
-NORMALIZERS: NamedRegistry[Normalizer] = NamedRegistry("normalizer")
+NormalizerFunction = Callable[..., Tensor]
+NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer")
 register_normalizer = NORMALIZERS.register
 
 register_normalizer("softmax")(softmax)
@@ -29,7 +29,7 @@ register_normalizer("sparsemax")(sparsemax)
 register_normalizer("fusedmax")(fusedmax)
 
 
-def get_normalizer(name: str) -> Normalizer:
+def get_normalizer(name: str) -> NormalizerFunction:
     """Return the normalizer with a registered name."""
     found = NORMALIZERS.get(name)
     assert found is not None, name  # the config has checked the name

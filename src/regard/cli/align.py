@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from regard.alignment import AlignerConfig, Corpus, IterationStats, TrainingSetup, WordAligner
     from regard.cli.output import Output
 
-__all__ = ["align"]
+__all__ = ["align_command"]
 
 MAX_REPORTED_PASSES = 20  # with more passes than this, only the last one is reported
 
 
-def align(
+def align_command(
     source: Annotated[
         Path | None,
         typer.Argument(

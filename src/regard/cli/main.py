@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.actions import actions
-from regard.cli.align import align
+from regard.cli.align import align_command
 from regard.cli.analyze import analyze
 from regard.cli.average import average
 from regard.cli.command import Command, CommandGroup
@@ -83,7 +83,7 @@ COMMANDS = {
     "Train": (prepare, train_command, pretrain_command, average, config),
     "Translate": (translate, score, tune, serve, export),
     "Evaluate and inspect": (evaluate_command, analyze, report, figures, reproduce),
-    "Alignment and statistical models": (align, fertility, actions, lm),
+    "Alignment and statistical models": (align_command, fertility, actions, lm),
 }
 """The commands, grouped by task as in the help."""
 

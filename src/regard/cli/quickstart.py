@@ -76,7 +76,8 @@ def quickstart(
     from regard.cli.progress import preparation_progress
     from regard.config import read_config
     from regard.data.files import write_atomic
-    from regard.experiment import load_model, train
+    from regard.experiment import load_model
+    from regard.experiment import run_training as train
     from regard.phrasebook import write_splits
     from regard.run_config import RunConfig
 

@@ -22,7 +22,7 @@ from regard.plotting.heatmap import (
     MARGIN,
     MARK_COLOR,
     HeatMap,
-    arrange,
+    arrange_panels,
     attention_heatmap,
     combine_svgs,
     heatmap_svg,
@@ -149,7 +149,7 @@ def combined_figure(maps: Mapping[str, HeatMap], title: str, description: str) -
         title: Accessible title.
         description: Accessible description.
     """
-    plot = partial(_plot_maps, maps, *arrange(maps))
+    plot = partial(_plot_maps, maps, *arrange_panels(maps))
     return Figure(title, description, plot, combine_svgs(maps, title, description))
 
 

@@ -25,7 +25,7 @@ __all__ = [
     "MARK_COLOR",
     "ColorScale",
     "HeatMap",
-    "arrange",
+    "arrange_panels",
     "attention_heatmap",
     "combine_svgs",
     "heatmap_svg",
@@ -292,7 +292,7 @@ _WEIGHT_COLORS = ColorScale(
 # Several heat maps in one picture
 
 
-def arrange(maps: Mapping[str, HeatMap]) -> tuple[list[Point], Point]:
+def arrange_panels(maps: Mapping[str, HeatMap]) -> tuple[list[Point], Point]:
     """Arrange heat maps with their names above, from left to right, in rows of limited width.
 
     Returns:
@@ -319,7 +319,7 @@ def combine_svgs(maps: Mapping[str, HeatMap], title: str, description: str) -> s
         title: Accessible title of the combined picture.
         description: Accessible description of the combined picture.
     """
-    corners, size = arrange(maps)
+    corners, size = arrange_panels(maps)
     parts: list[str] = []
     for (x, y), (name, heat) in zip(corners, maps.items(), strict=True):
         parts += svg_parts([Label((x + MARGIN, y - 6), name, bold=True)])

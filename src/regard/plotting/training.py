@@ -12,7 +12,7 @@ from regard.plotting.figure import Figure
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["CURVES", "Points", "plot_training", "training_chart"]
+__all__ = ["CURVES", "MetricCurve", "plot_training", "training_chart"]
 
 CURVES = {
     "training": "Training: log perplexity (nats per token)",
@@ -22,11 +22,11 @@ CURVES = {
 }
 """Title of each kind of curve."""
 
-Points = Sequence[tuple[float, float]]
+MetricCurve = Sequence[tuple[float, float]]
 """A curve, as pairs of optimizer step and value."""
 
 
-def plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, Points], kind: str) -> None:
+def plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, MetricCurve], kind: str) -> None:
     """Plot one kind of training curve of several runs.
 
     Args:
@@ -42,7 +42,7 @@ def plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, Points], kind: 
     label_axes(ax, CURVES[kind], "optimizer steps")
 
 
-def training_chart(runs: Mapping[str, Mapping[str, Points]]) -> Figure:
+def training_chart(runs: Mapping[str, Mapping[str, MetricCurve]]) -> Figure:
     """Return the figure of training curves, with one panel for each kind of curve that any run has.
 
     Args:

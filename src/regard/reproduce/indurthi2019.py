@@ -1,10 +1,10 @@
 """Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by source length."""
 
-from regard.reproduce.tables import LENGTH_BINS, Metric, Row, Table
+from regard.reproduce.tables import LENGTH_BINS, Row, Table, TableMetric
 
 __all__ = ["INDURTHI2019_TABLES"]
 
-BLEU = Metric("sacrebleu", "BLEU (13a, cased)")
+BLEU = TableMetric("sacrebleu", "BLEU (13a, cased)")
 
 INDURTHI2019_TABLE1 = Table(
     "indurthi2019-table1",
@@ -34,7 +34,7 @@ INDURTHI2019_FIGURE2 = Table(
     "indurthi2019-figure2",
     "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
     "indurthi2019",
-    tuple(Metric(f"sacrebleu:{label}", label) for label in LENGTH_BINS),
+    tuple(TableMetric(f"sacrebleu:{label}", label) for label in LENGTH_BINS),
     (
         Row("soft (TSA)", "soft"),
         Row("hard (THA)", "hard"),

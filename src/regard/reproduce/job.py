@@ -31,7 +31,8 @@ from regard.decoding.ensemble import Ensemble
 from regard.decoding.translator import Translator
 from regard.decoding.tune_penalties import best_trial, tune_penalties
 from regard.errors import RegardError
-from regard.experiment import LoadedModel, load_model, train
+from regard.experiment import LoadedModel, load_model
+from regard.experiment import run_training as train
 from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics

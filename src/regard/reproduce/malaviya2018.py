@@ -1,11 +1,14 @@
 """Tables 1 and 2 of Malaviya et al. (2018): attention mechanisms and fertility strategies."""
 
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import Row, Table, TableMetric
 
 __all__ = ["MALAVIYA2018_TABLES"]
 
-BLEU, METEOR = Metric("bleu", "BLEU"), Metric("meteor", "METEOR")
-REP, DROP = Metric("rep", "REP", higher_is_better=False), Metric("drop", "DROP", higher_is_better=False)
+BLEU, METEOR = TableMetric("bleu", "BLEU"), TableMetric("meteor", "METEOR")
+REP, DROP = (
+    TableMetric("rep", "REP", higher_is_better=False),
+    TableMetric("drop", "DROP", higher_is_better=False),
+)
 PAIRS = ("de-en", "ja-en", "ro-en")
 
 

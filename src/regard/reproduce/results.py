@@ -12,7 +12,7 @@ from regard.metrics.significance import Estimate, PairedComparison, bootstrap, p
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import Row, Table, TableMetric
 
 __all__ = [
     "MetricResult",
@@ -99,7 +99,7 @@ def collect_results(
     return results
 
 
-def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
+def _counts(rows: Sequence[RowJob], metric: TableMetric) -> dict[int, np.ndarray]:
     """Return the sentence statistics of each seed that has the metric."""
     found: dict[int, np.ndarray] = {}
     for row in rows:
@@ -110,7 +110,7 @@ def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
 
 
 def _cell(
-    metric: Metric,
+    metric: TableMetric,
     counts: dict[int, np.ndarray],
     base: dict[int, np.ndarray],
     published: float | None,

@@ -1,14 +1,14 @@
 """Tables 1 to 3 of Shankar & Sarawagi (2019): translation, inflection and alignment."""
 
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import Row, Table, TableMetric
 
 __all__ = ["SHANKAR2019_TABLES"]
 
-PERPLEXITY = Metric("perplexity", "PPL", higher_is_better=False)
-BEAMS = (Metric("bleu-4", "BLEU, beam 4"), Metric("bleu-10", "BLEU, beam 10"))
-ACCURACY = Metric("accuracy", "accuracy")
-EDITS = Metric("edits", "edits per word", higher_is_better=False)
-AER = (Metric("aer", "AER", higher_is_better=False), Metric("one-minus-aer", "1 - AER"))
+PERPLEXITY = TableMetric("perplexity", "PPL", higher_is_better=False)
+BEAMS = (TableMetric("bleu-4", "BLEU, beam 4"), TableMetric("bleu-10", "BLEU, beam 10"))
+ACCURACY = TableMetric("accuracy", "accuracy")
+EDITS = TableMetric("edits", "edits per word", higher_is_better=False)
+AER = (TableMetric("aer", "AER", higher_is_better=False), TableMetric("one-minus-aer", "1 - AER"))
 
 # Perplexity, and BLEU at beam sizes 4 and 10. The paper labels "vi-en" as IWSLT14, but the data are IWSLT15.
 _PUBLISHED = {

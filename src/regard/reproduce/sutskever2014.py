@@ -1,6 +1,6 @@
 """The results of Sutskever et al. (2014) as listed by Martins (2020): reversed sources and ensembles."""
 
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import Row, Table, TableMetric
 
 __all__ = ["SUTSKEVER2014_TABLES"]
 
@@ -16,7 +16,7 @@ SUTSKEVER2014_TABLE = Table(
     "sutskever2014",
     "Sutskever et al. (2014): without attention, reversed sources and ensembles",
     "sutskever2014",
-    (Metric("bleu", "BLEU"),),
+    (TableMetric("bleu", "BLEU"),),
     (
         _row("single forward LSTM, beam 12", "forward", 26.17),
         _row("single reversed LSTM, beam 12", _REVERSED, 30.59),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LENGTH_BINS", "Metric", "Row", "Table"]
+__all__ = ["LENGTH_BINS", "Row", "Table", "TableMetric"]
 
 
 LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
@@ -12,7 +12,7 @@ LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
 
 
 @dataclass(frozen=True)
-class Metric:
+class TableMetric:
     """A column of a table.
 
     Attributes:
@@ -76,7 +76,7 @@ class Table:
     name: str
     title: str
     recipes: str
-    metrics: tuple[Metric, ...]
+    metrics: tuple[TableMetric, ...]
     rows: tuple[Row, ...]
     text_kind: Literal["parallel", "raw", "tables", "gold"] = "parallel"
     published_pair: str | None = None

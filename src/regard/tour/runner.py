@@ -28,7 +28,7 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.decoding.base import BaseTranslator
 from regard.decoding.lines import enumerate_lines
 from regard.errors import DataError
-from regard.experiment import train
+from regard.experiment import run_training as train
 from regard.models.registry import MODELS
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig

@@ -25,7 +25,7 @@ __all__ = [
     "ATTENTION_NAME",
     "AttentionSession",
     "CrossAttentionProbe",
-    "register_attention",
+    "register_with_transformers",
     "use_regard_attention",
     "use_session",
 ]
@@ -118,11 +118,11 @@ def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[Non
 
 def use_regard_attention(model: Any) -> None:
     """Make a model of transformers use this attention function."""
-    register_attention()
+    register_with_transformers()
     model.set_attn_implementation(ATTENTION_NAME)
 
 
-def register_attention() -> None:
+def register_with_transformers() -> None:
     """Register the attention function with transformers."""
     transformers = import_transformers()
     from transformers.masking_utils import sdpa_mask

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from regard.phrasebook import morphology_de as de
 from regard.phrasebook import morphology_en as en
-from regard.phrasebook.lexicon.table import Row, read_table
+from regard.phrasebook.lexicon.table import LexiconRow, read_table
 from regard.phrasebook.pair import Phrase, Word
 from regard.phrasebook.sampling import Distribution, zipf_distribution
 
@@ -189,7 +189,7 @@ class Expression:
         return Phrase(words, [(form, tuple([words[i] for i in where])) for form, where in linked])
 
 
-def _noun(row: Row) -> Noun:
+def _noun(row: LexiconRow) -> Noun:
     lemma, plural = row["lemma"], row["plural"]
     gender = row.one_of("gender", GENDERS)
     if gender != "f":
@@ -201,13 +201,13 @@ def _noun(row: Row) -> Noun:
     return Noun(lemma, row["class"], GENDERS[gender], forms, (*first, last), (*first, english_plural), mass)
 
 
-def _place(row: Row, nouns: dict[str, Noun]) -> Place:
+def _place(row: LexiconRow, nouns: dict[str, Noun]) -> Place:
     lemma = row.one_of("lemma", nouns)
     at, to = (row["position"], row["english_position"]), (row["direction"], row["english_direction"])
     return Place(nouns[lemma], at, to, row.words("features", PLACE_FEATURES))
 
 
-def _adjective(row: Row) -> Adjective:
+def _adjective(row: LexiconRow) -> Adjective:
     lemma, english = row["lemma"], row["english"]
     base = lemma.removesuffix("e")
     comparative, superlative = row.given_together("comparative", "superlative") or [base + "er", lemma + "st"]
@@ -229,7 +229,7 @@ def _adjective(row: Row) -> Adjective:
     )
 
 
-def _verb(row: Row) -> Verb:
+def _verb(row: LexiconRow) -> Verb:
     row.require(*FRAMES[row["frame"]])
     lemma = row["infinitive"].removeprefix("sich ")
     prefix, _, infinitive = lemma.rpartition("/")
@@ -249,7 +249,7 @@ def _verb(row: Row) -> Verb:
     )
 
 
-def _expression(row: Row) -> Expression:
+def _expression(row: LexiconRow) -> Expression:
     german, english = row.words("german"), row.words("english")
     if not row["links"]:
         if len(german) != len(english):
@@ -264,7 +264,7 @@ def _expression(row: Row) -> Expression:
     return Expression(german, english, links)
 
 
-def _expressions(rows: list[Row]) -> Distribution[Expression]:
+def _expressions(rows: list[LexiconRow]) -> Distribution[Expression]:
     """Return the expressions of a category with their weights, which all rows have or none."""
     entries = [_expression(row) for row in rows]
     if not rows[0]["weight"]:
@@ -275,9 +275,9 @@ def _expressions(rows: list[Row]) -> Distribution[Expression]:
     return Distribution({entry: int(row["weight"]) for entry, row in zip(entries, rows, strict=True)})
 
 
-def _groups(rows: list[Row], column: str, values: Collection[str]) -> dict[str, list[Row]]:
+def _groups(rows: list[LexiconRow], column: str, values: Collection[str]) -> dict[str, list[LexiconRow]]:
     """Return the rows of each value of a column, in order. Each value needs at least one row."""
-    groups: dict[str, list[Row]] = {value: [] for value in values}
+    groups: dict[str, list[LexiconRow]] = {value: [] for value in values}
     for row in rows:
         groups[row.one_of(column, values)].append(row)
     for value, group in groups.items():
@@ -306,7 +306,7 @@ class Lexicon:
     def __init__(self, directory: Path = DIRECTORY) -> None:
         """Read the tables."""
 
-        def read(name: str) -> list[Row]:
+        def read(name: str) -> list[LexiconRow]:
             return read_table(directory / f"{name}.tsv", *TABLES[name])
 
         rows = read("nouns")

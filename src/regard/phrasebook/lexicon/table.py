@@ -6,11 +6,11 @@ from pathlib import Path
 
 from regard.errors import DataError
 
-__all__ = ["Row", "read_table"]
+__all__ = ["LexiconRow", "read_table"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LexiconRow:
     """A line of a table: its cells by column, and its file and line number for messages."""
 
     cells: dict[str, str]
@@ -72,7 +72,7 @@ class Row:
         return DataError(f"{self.where}: {problem}")
 
 
-def read_table(path: Path, required: str, optional: str = "", key: str = "") -> list[Row]:
+def read_table(path: Path, required: str, optional: str = "", key: str = "") -> list[LexiconRow]:
     """Return the rows of a tab-separated file whose first line names its columns.
 
     Empty cells at the end of a line may be omitted.
@@ -100,13 +100,13 @@ def read_table(path: Path, required: str, optional: str = "", key: str = "") -> 
             raise DataError(f"{path}:1: column {column!r} {problem}; expected {', '.join(expected)}")
     if missing := [column for column in expected if column not in columns]:
         raise DataError(f"{path}:1: column {missing[0]!r} is missing")
-    rows: list[Row] = []
+    rows: list[LexiconRow] = []
     first: dict[str, int] = {}
     key_columns = (key or needed[0]).split()
     for number, line in enumerate(lines, 2):
         cells = line.split("\t")
         padding = [""] * (len(columns) - len(cells))
-        row = Row(dict(zip(columns, cells + padding, strict=False)), f"{path}:{number}")
+        row = LexiconRow(dict(zip(columns, cells + padding, strict=False)), f"{path}:{number}")
         if len(cells) > len(columns):
             raise row.error(f"the line has {len(cells)} cells; the table has {len(columns)} columns")
         row.require(*needed)
