@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import torch
 
 import regard
 from regard import plugins
@@ -18,8 +19,12 @@ from regard.attention.normalizers import NORMALIZERS
 from regard.attention.registry import ATTENTION
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
-from regard.errors import CheckpointError, ConfigError, PluginError
+from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
+from regard.functional import softmax
+from regard.metrics.counts import SentenceCounts
 from regard.metrics.registry import METRICS
+from regard.models import build_model
+from regard.models.lstm_config import RnnConfig
 from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
@@ -61,6 +66,11 @@ model.encoder = { num_layers = 1, hidden_size = 8 }
 model.decoder = { num_layers = 1, hidden_size = 8 }
 training.max_epochs = 1
 """
+
+
+@configclass
+class WarmConfig:
+    kind: Literal["warm"] = "warm"
 
 
 @pytest.fixture(autouse=True)
@@ -204,6 +214,40 @@ def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp
     assert "plugin 'half' cannot be imported: RuntimeError: half" in found and 'kind = "soft"' in found
 
 
+def test_own_parameters_of_a_plugin_keep_their_values(directory) -> None:
+    class WarmAttention(ScoredAttention):
+        def __init__(self, config: WarmConfig, query_size: int, memory_size: int) -> None:
+            super().__init__(query_size, memory_size)
+            self.temperature = torch.nn.Parameter(torch.tensor(7.0))
+
+        def normalize(self, scores, mask):
+            return softmax(scores / self.temperature, mask=mask)
+
+    regard.register_attention("warm")(WarmAttention)
+    model = build_model(RnnConfig(embedding_size=8, attention=WarmConfig(), init_range=0.1), 9, 9)
+    values = dict(model.named_parameters())
+    (name,) = (name for name in values if name.endswith("temperature"))
+    assert values.pop(name).item() == 7
+    assert max(float(value.detach().abs().max()) for value in values.values()) <= 0.1
+
+
+def test_metric_with_too_few_rows_is_rejected() -> None:
+    regard.register_metric("short")(lambda data: SentenceCounts.ratio("short", [(1, 2)]))
+    with pytest.raises(UsageError, match="'short': 1 rows of counts for 2 sentences"):
+        regard.evaluate(["a", "b"], ["a", "b"], metrics="short")
+    assert SentenceCounts.ratio("x", [(0.02, 0.04), (0, 0)], scale=100.0).corpus_score().score == 50
+
+
+def test_file_that_is_imported_twice_is_one_plugin(directory, monkeypatch) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.syspath_prepend(str(directory))
+    __import__("sharp")
+    regard.load_plugins(["sharp.py"])
+    assert "sharp" in ATTENTION.names()
+    with pytest.raises(PluginError, match="expected a list of names"):
+        regard.load_plugins("sharp.py")
+
+
 def test_registration_errors_name_the_part_and_the_remedy() -> None:
     class Bare:
         def __init__(self, config: int) -> None: ...
@@ -225,6 +269,8 @@ def test_registration_errors_name_the_part_and_the_remedy() -> None:
         regard.register_attention("bare", Bare)(Bare)
     with pytest.raises(PluginError, match="not a configuration class"):
         regard.register_attention("bare")(Bare)
+    with pytest.raises(PluginError, match="`config` of __init__ has no annotation"):
+        regard.register_attention("bare")(type("Plain", (), {}))
     with pytest.raises(PluginError, match='needs the field `kind: Literal\\["unnamed"\\] = "unnamed"`'):
         regard.register_attention("unnamed", Unnamed)(Bare)
     with pytest.raises(PluginError, match=r"'soft' is already registered by regard\.attention\.soft"):

@@ -54,6 +54,8 @@ def load_plugins(names: Iterable[str]) -> None:
     Raises:
         PluginError: if a plugin is missing or raises an exception when it is imported.
     """
+    if isinstance(names, str):
+        raise PluginError(f"plugins={names!r}: expected a list of names, such as [{names!r}]")
     for name in names:
         short = plugin_name(name)
         if short in _loaded:

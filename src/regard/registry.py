@@ -19,9 +19,11 @@ functions, normalizers) are registered in a `NamedRegistry`, and their field is 
 import importlib
 import json
 import pkgutil
+import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -62,12 +64,14 @@ class Entry(Generic[P]):
         config: Its configuration class; None in a `NamedRegistry`.
         plugin: The plugin that registered it; None if it is built in.
         source: The qualified name of the class or function that was registered.
+        home: Its file, or its module without a file, and its name in there.
     """
 
     part: P
     config: type[Any] | None
     plugin: str | None
     source: str
+    home: tuple[str, str]
 
 
 class NamedRegistry(Generic[P]):
@@ -116,13 +120,13 @@ class NamedRegistry(Generic[P]):
         old = self._entries.get(name)
         # A cell of a notebook that is run again defines the same class again.
         qualified_name = f"{source.__module__}.{source.__qualname__}"
-        if old is not None and old.source != qualified_name:
+        if old is not None and old.home != _home(source):
             raise PluginError(
                 f"{self.noun} {name!r} is already registered by {old.source}: "
                 f"choose another name for {qualified_name}"
             )
         plugin = plugins.origin(source)
-        self._entries[name] = Entry(part, config, plugin, qualified_name)
+        self._entries[name] = Entry(part, config, plugin, qualified_name, _home(source))
         if config is not None and plugin is not None:
             _CONFIG_PLUGINS[config] = plugin
 
@@ -186,7 +190,7 @@ class NamesWith(NamedRegistry[P]):
         return (*self._names, *self._registry.names())
 
     def _entry(self, name: str) -> Entry[Any] | None:
-        return Entry(None, None, None, "") if name in self._names else self._registry._entry(name)
+        return Entry(None, None, None, "", ("", "")) if name in self._names else self._registry._entry(name)
 
 
 class Registry(NamedRegistry[P], ConfigUnion):
@@ -218,6 +222,11 @@ class Registry(NamedRegistry[P], ConfigUnion):
 
         def decorate(part: Q) -> Q:
             chosen = _annotated_config(part) if config is None else config
+            if chosen is None:
+                raise PluginError(
+                    f"{self.noun} {name!r}: the parameter `config` of __init__ has no annotation: annotate "
+                    "it with the configuration class, or give the class as the second argument"
+                )
             if not is_configclass(chosen):
                 raise PluginError(
                     f"{self.noun} {name!r}: {_shown(chosen)} is not a configuration class: decorate it with "
@@ -267,6 +276,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
         if entry is None or entry.config is None:
             known = " or ".join(repr(name) for name in self.names())
             text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
+            text += ", or a kind of a plugin (--plugin)"
             raise PydanticCustomError("kind", "{text}", {"text": text})
         if not isinstance(value, dict):
             if not isinstance(value, entry.config):
@@ -316,6 +326,15 @@ def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
         input=problem["input"],
         ctx={} if custom else problem.get("ctx", {}),
     )
+
+
+def _home(source: Any) -> tuple[str, str]:
+    """Return the file of a class or function, or its module without a file, and its name in there.
+
+    A file may be imported twice under different names: as a plugin, and by `import`.
+    """
+    file = getattr(sys.modules.get(source.__module__), "__file__", None)
+    return source.__module__ if file is None else str(Path(file).resolve()), source.__qualname__
 
 
 def _annotated_config(part: Any) -> Any:

@@ -253,6 +253,11 @@ def score_systems(
         metric = METRICS.get(name)
         assert metric is not None, name  # the caller has checked the name
         counts = metric.count(data)
+        if len(counts.rows) != len(data.outputs):
+            raise UsageError(
+                f"metric {name!r}: {len(counts.rows)} rows of counts for {len(data.outputs)} sentences; "
+                "expected one row per sentence"
+            )
         rows, other_rows = counts.rows[:num_sentences], counts.rows[num_sentences:]
         comparison = None
         if len(systems) == 1:

@@ -2,8 +2,8 @@
 
 At each time step a decoder asks the mechanism for K context vectors and their log-weights, computes the
 distribution of the next token under each context, and passes the likelihood of the chosen token back to the
-mechanism (`update`). Models, search and training depend only on this interface. To add a mechanism, add one
-file, two entries in the registry and one test.
+mechanism (`update`). Models, search and training depend only on this interface. To add a mechanism, register
+its class (`regard.attention.registry`), in the package or in a plugin; `docs/extend.md` is a tutorial.
 
 Dimensions: B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be
 attended.

@@ -47,7 +47,11 @@ class SentenceCounts:
 
     @classmethod
     def ratio(
-        cls, name: str, rows: Sequence[tuple[float, float]], scale: float = 1.0, signature: str = ""
+        cls,
+        name: str,
+        rows: Sequence[tuple[float | int, float | int]],
+        scale: float = 1.0,
+        signature: str = "",
     ) -> "SentenceCounts":
         """Return the counts of a metric that is `scale` * sum of a / sum of b.
 
@@ -58,7 +62,12 @@ class SentenceCounts:
             signature: Settings and version of the metric.
         """
         counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
-        return cls(name, signature, counts, lambda summed: scale * summed[:, 0] / np.maximum(summed[:, 1], 1))
+
+        def aggregate(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+            # The score of sentences without any b is a, as if b were 1.
+            return scale * summed[:, 0] / np.where(summed[:, 1] == 0, 1, summed[:, 1])
+
+        return cls(name, signature, counts, aggregate)
 
     def corpus_score(self) -> CorpusScore:
         """Return the score of the whole corpus."""

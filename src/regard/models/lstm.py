@@ -50,6 +50,11 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = ["LstmModel"]
 
 
+def _is_external(module: nn.Module) -> bool:
+    """Return whether the class of a module is neither regard's nor PyTorch's."""
+    return type(module).__module__.partition(".")[0] not in ("regard", "torch")
+
+
 @register_model("rnn", RnnConfig)
 class LstmModel(TranslationModel):
     """The model that an `RnnConfig` describes.
@@ -113,10 +118,13 @@ class LstmModel(TranslationModel):
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
         else:
             self.register_parameter("output", None)
-        # Overrides the initializations above, for all parameters including embeddings of padding.
+        # Overrides the initializations above, for all parameters including embeddings of padding. Parameters
+        # that a plugin's class defines itself, such as a temperature, keep their values.
         if config.init_range:
+            own = {id(p) for part in self.modules() if _is_external(part) for p in part.parameters(False)}
             for parameter in self.parameters():
-                nn.init.uniform_(parameter, -config.init_range, config.init_range)
+                if id(parameter) not in own:
+                    nn.init.uniform_(parameter, -config.init_range, config.init_range)
 
     @property
     def max_length(self) -> int | None:

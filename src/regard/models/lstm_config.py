@@ -76,7 +76,8 @@ class RnnConfig:
     init_range: float = option(
         default=0.1,
         help="Range u of the uniform initialization of all parameters from (-u, u) (Malaviya et al., 2018). "
-        "0: each layer uses its standard initialization.",
+        "Parameters that a plugin's class defines itself keep their values. 0: each layer uses its standard "
+        "initialization.",
         ge=0,
         le=1e6,
     )

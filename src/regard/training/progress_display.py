@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from regard.metrics.registry import METRICS
+
 __all__ = ["ProgressDisplay"]
 
 _log = logging.getLogger(__name__)
@@ -77,8 +79,9 @@ def _train_line(entry: dict[str, Any]) -> str:
 
 
 def _validation_line(entry: dict[str, Any]) -> str:
-    names = {"bleu": "BLEU", "accuracy": "accuracy"}
-    searched = "".join(f", {name} {entry[key]:.2f}" for key, name in names.items() if key in entry)
+    searched = "".join(
+        f", {metric.label} {value:.2f}" for key, value in entry.items() if (metric := METRICS.get(key))
+    )
     best = " (best so far)" if entry["best"] else ""
     where = f"step {entry['step']}, epoch {entry['epoch']}"
     return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"

@@ -13,6 +13,9 @@ class TopKAttentionConfig:
 
     kind: Literal["topk"] = regard.option(default="topk", help="Softmax of the k highest scores.")
     k: int = regard.option(default=8, help="Maximum number of source positions with attention.", ge=1)
+    score_function: str | None = regard.option(
+        default=None, help="Score function. Default: that of the model."
+    )
 
 
 @regard.register_attention("topk", TopKAttentionConfig)
@@ -21,7 +24,7 @@ class TopKAttention(ScoredAttention):
 
     def __init__(self, config: TopKAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer."""
-        super().__init__(query_size, memory_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.k = config.k
 
     def normalize(self, scores, mask):
