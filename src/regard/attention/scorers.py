@@ -223,7 +223,12 @@ class AdditiveScorer(AttentionScorer):
 def build_scorer(
     name: str | None, query_size: int, memory_size: int, hidden_size: int | None = None
 ) -> AttentionScorer:
-    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer.build`."""
+    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer.build`.
+
+    Raises:
+        ConfigError: if there is no such scorer, or it does not support these widths.
+    """
     found = SCORE_FUNCTIONS.get(name or "scaled_bilinear")
-    assert found is not None, name  # the config has checked the name
+    if found is None:
+        raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
     return found.build(query_size, memory_size, hidden_size)
