@@ -147,7 +147,7 @@ def _run(action: Any, name: str) -> None:
         action()
     except PluginError:
         raise
-    except Exception as error:
+    except Exception as error:  # the code of a plugin may raise anything
         where = _last_line(error)
         raise PluginError(f"{name} cannot be imported: {type(error).__name__}: {error}{where}") from error
 
