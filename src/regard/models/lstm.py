@@ -19,6 +19,7 @@ from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.cells import CELLS
 from regard.layers.dropout import dropout
+from regard.layers.parameters import initialize_uniform, matrix_entries
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.precision import compute_dtype
 from regard.layers.step_linear import StepLinear
@@ -48,11 +49,6 @@ from regard.models.registry import register_model
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
-
-
-def _is_external(module: nn.Module) -> bool:
-    """Return whether the class of a module is neither regard's nor PyTorch's."""
-    return type(module).__module__.partition(".")[0] not in ("regard", "torch")
 
 
 @register_model("rnn", RnnConfig)
@@ -118,13 +114,8 @@ class LstmModel(TranslationModel):
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
         else:
             self.register_parameter("output", None)
-        # Overrides the initializations above, for all parameters including embeddings of padding. Parameters
-        # that a plugin's class defines itself, such as a temperature, keep their values.
         if config.init_range:
-            own = {id(p) for part in self.modules() if _is_external(part) for p in part.parameters(False)}
-            for parameter in self.parameters():
-                if id(parameter) not in own:
-                    nn.init.uniform_(parameter, -config.init_range, config.init_range)
+            initialize_uniform(self, config.init_range)  # overrides the initializations above
 
     @property
     def max_length(self) -> int | None:
@@ -397,26 +388,15 @@ class LstmModel(TranslationModel):
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
+        conv = isinstance(self.encoder, ConvEncoder)
+        encoder = [self.encoder.keys, self.encoder.values] if conv else [self.encoder]
         per_step = (
-            sum(_matrix_entries(part) for part in steps)
+            sum(matrix_entries(part) for part in steps)
             + len(self.output_bias) * self.config.decoder.hidden_size
         )
         multiply_adds = (
-            source * self._encoder_weights()
+            source * sum(matrix_entries(part) for part in encoder)
             + target * per_step
-            + len(batch.source) * _matrix_entries(self.state_init.dense)
+            + len(batch.source) * matrix_entries(self.state_init.dense)
         )
         return 6.0 * (multiply_adds + self.attention.count_multiply_adds(source, target, pairs))
-
-    def _encoder_weights(self) -> int:
-        """Return the multiply-adds of encoding one token."""
-        if isinstance(self.encoder, ConvEncoder):
-            return _matrix_entries(self.encoder.keys) + _matrix_entries(self.encoder.values)
-        return _matrix_entries(self.encoder)
-
-
-def _matrix_entries(part: nn.Module | Tensor) -> int:
-    """Return the number of matrix entries of a part, i.e. the multiply-adds of applying it to one row."""
-    return (
-        part.numel() if isinstance(part, Tensor) else sum(p.numel() for p in part.parameters() if p.dim() > 1)
-    )

@@ -9,6 +9,7 @@ from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear
+from regard.layers.parameters import matrix_entries
 from regard.models.hf.bridge import AttentionSession, use_regard_attention, use_session
 from regard.models.hf.config import PretrainedConfig
 from regard.models.hf.folder import check_tokenizer_fit, config_dirs, copy_configs, load_encoder
@@ -63,7 +64,7 @@ class HfEncoder(SourceEncoder):
 
     def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
         """Return the multiply-adds; see `SourceEncoder.count_multiply_adds`."""
-        projection = sum(p.numel() for p in self.output_proj.parameters() if p.dim() > 1)
+        projection = matrix_entries(self.output_proj)
         return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * projection
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
