@@ -388,12 +388,10 @@ class LstmModel(TranslationModel):
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
-        conv = isinstance(self.encoder, ConvEncoder)
-        encoder = [self.encoder.keys, self.encoder.values] if conv else [self.encoder]
-        per_step = (
-            sum(matrix_entries(part) for part in steps)
-            + len(self.output_bias) * self.config.decoder.hidden_size
-        )
+        whole = self.encoder
+        encoder = [whole.keys, whole.values] if isinstance(whole, ConvEncoder) else [whole]
+        per_step = sum(matrix_entries(part) for part in steps)
+        per_step += len(self.output_bias) * self.config.decoder.hidden_size
         multiply_adds = (
             source * sum(matrix_entries(part) for part in encoder)
             + target * per_step
