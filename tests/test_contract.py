@@ -125,6 +125,9 @@ def test_check_attention_names_the_law_that_a_mechanism_breaks(monkeypatch) -> N
     ATTENTION.register("broken")(BrokenAttention)
     with pytest.raises(AssertionError, match=r"kind='broken'.*masked positions get zero"):
         check_attention(BrokenAttentionConfig())
+    monkeypatch.setattr(BrokenAttention, "normalize", lambda self, scores, mask: scores[:, :, 1:])
+    with pytest.raises(AssertionError, match=r"kind='broken'.*shapes: RuntimeError"):
+        check_attention(BrokenAttentionConfig())
 
 
 def test_select_of_memory_indexes_all_its_tensors() -> None:

@@ -212,6 +212,17 @@ def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp
     (about / "entry_points.txt").write_text("[regard.plugins]\nhalf = half\n")
     found = run(directory, "config", "model.attention", path=tmp_path)
     assert "plugin 'half' cannot be imported: RuntimeError: half" in found and 'kind = "soft"' in found
+    # A model that needs the plugin is not loaded without it.
+    run(directory, "train", "run.toml", "training.max_steps=1", "--output-dir", "needs")
+    config = directory / "needs" / "config.toml"
+    written = config.read_text()
+    assert "plugins = []" in written and 'kind = "soft"' in written
+    written = written.replace("plugins = []", 'plugins = ["half"]').replace(
+        'kind = "soft"', 'kind = "halves"'
+    )
+    config.write_text(written)
+    found = run(directory, "translate", "needs", "--input", "text/test.de", path=tmp_path, code=1)
+    assert "needs the plugin 'half'" in found and "RuntimeError: half" in found
 
 
 def test_own_parameters_of_a_plugin_keep_their_values(directory) -> None:

@@ -18,7 +18,8 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ _loaded: dict[str, None] = {}
 """The names of the plugins that the user gave and that have been imported, in order."""
 _loading: ContextVar[str | None] = ContextVar("plugin", default=None)
 """The plugin that is being imported."""
-_state = {"installed": False}
 
 
 def load_plugins(names: Iterable[str]) -> None:
@@ -70,15 +70,25 @@ def load_plugins(names: Iterable[str]) -> None:
 
 def load_installed() -> None:
     """Import the plugins of installed packages, once. A plugin that fails is skipped with a warning."""
-    if _state["installed"] or _loading.get() is not None:
-        return
-    _state["installed"] = True
+    # A plugin that looks up a part while it is imported must not wait for the others.
+    if _loading.get() is None:
+        _import_installed()
+
+
+@cache
+def _import_installed() -> frozenset[str]:
+    """Import the plugins of installed packages, and return the names of those that did not fail."""
+    found: set[str] = set()
     for point in entry_points(group=ENTRY_POINT_GROUP):
+        package = point.module.partition(".")[0]
         try:
-            with _importing(_package_of(point)):
+            with _importing(package):
                 _run(point.load, f"plugin {point.value!r}")
         except PluginError as error:
             logger.warning("%s", error)
+        else:
+            found.add(package)
+    return frozenset(found)
 
 
 def loaded() -> tuple[str, ...]:
@@ -88,9 +98,7 @@ def loaded() -> tuple[str, ...]:
 
 def is_loaded(name: str) -> bool:
     """Return whether a plugin has been imported: one that the user gave, or an installed one."""
-    return name in _loaded or any(
-        name == _package_of(point) for point in entry_points(group=ENTRY_POINT_GROUP)
-    )
+    return name in _loaded or name in _import_installed()
 
 
 def plugin_name(name: str) -> str:
@@ -103,10 +111,6 @@ def origin(part: Any) -> str | None:
     current = _loading.get()
     module = str(part.__module__)
     return current if current is not None else None if module.partition(".")[0] == "regard" else module
-
-
-def _package_of(point: EntryPoint) -> str:
-    return point.module.partition(".")[0]
 
 
 @contextlib.contextmanager

@@ -55,6 +55,8 @@ def _named(name: str) -> Iterator[None]:
         yield
     except AssertionError as error:
         raise AssertionError(f"{name}: {error}") from error
+    except Exception as error:  # the code of a mechanism may raise anything
+        raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 def example_memory() -> Memory:
