@@ -20,16 +20,16 @@ from regard.config import read_config
 from regard.data.batch import collate
 from regard.data.corpus import read_lines
 from regard.data.vocabulary import EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import enumerate_lines
-from regard.decoding.translator import Translator
 from regard.experiment import load_model
 from regard.experiment import run_training as train
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import enumerate_lines
+from regard.generation.translator import Translator
 from regard.metrics.translation import bleu
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
-from regard.models.recurrent import RnnEncoderConfig
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.model import LstmModel
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision

@@ -40,13 +40,13 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS, SINK
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
-from regard.models.transformer import TransformerModel
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
+from regard.models.rnn.model import LstmModel
+from regard.models.transformer.model import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision

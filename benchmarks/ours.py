@@ -19,19 +19,19 @@ from safetensors.torch import load_model
 from regard import __version__
 from regard.data.batch import Batch, BatchConfig, collate
 from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
-from regard.decoding.parallel import map_batches
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.generation.parallel import map_batches
 from regard.kernels.matmul import limit_kernel_caches
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
-from regard.models.conv import ConvModel
-from regard.models.conv_config import ConvConfig, ConvSideConfig
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.models.conv.config import ConvConfig, ConvSideConfig
+from regard.models.conv.model import ConvModel
 from regard.models.precision import parse_precision, set_precision
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
+from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.model import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast

@@ -167,8 +167,8 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
     """Return a function that translates some sentences and returns the number of source tokens."""
     from regard.config import read_config
     from regard.data.dataset import prepare_data
-    from regard.decoding.lines import enumerate_lines
-    from regard.decoding.translator import Translator
+    from regard.generation.lines import enumerate_lines
+    from regard.generation.translator import Translator
     from regard.run_config import RunConfig
 
     config = read_config(RunConfig, directory / "lstm.toml")

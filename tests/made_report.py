@@ -7,12 +7,12 @@ import numpy as np
 
 from regard.data.links import parse_gold_links
 from regard.metrics.attention import attention_statistics, coverage, entropy
-from regard.report.errors import ReceivedAttention, SentenceErrors
-from regard.report.page import Report, render
-from regard.report.scores import compute_scores
-from regard.report.systems import SentenceResult, SystemResults
-from regard.report.training_curves import Curves
-from regard.report.word_maps import AttentionLayers, word_maps
+from regard.reporting.errors import ReceivedAttention, SentenceErrors
+from regard.reporting.page import Report, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.systems import SentenceResult, SystemResults
+from regard.reporting.training_curves import Curves
+from regard.reporting.word_maps import AttentionLayers, word_maps
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]
 

@@ -17,8 +17,8 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.generation.mbr import expected_utilities
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.plotting.heatmap import attention_heatmap, heatmap_svg
@@ -107,7 +107,7 @@ def test_result_equals_output_of_translator(model):
 
 def numbered(*texts):
     """Return the texts as numbered lines."""
-    from regard.decoding.lines import enumerate_lines
+    from regard.generation.lines import enumerate_lines
 
     return enumerate_lines(texts)
 

@@ -18,12 +18,12 @@ from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
-from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import LineResult, enumerate_lines
-from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.scoring import score_lines
+from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights

@@ -24,7 +24,7 @@ from regard.functional import softmax
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.registry import METRICS
 from regard.models import build_model
-from regard.models.lstm_config import RnnConfig
+from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from regard import RunConfig, Translator, load_model, train
 from regard.config import from_dict
-from regard.decoding.lines import InputLine
+from regard.generation.lines import InputLine
 from regard.plotting import terminal_map
 
 CYRILLIC = dict(

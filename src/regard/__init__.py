@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
     from regard.data.tokenizers.registry import register_tokenizer
-    from regard.decoding.translator import Translator
     from regard.experiment import load_model
+    from regard.generation.translator import Translator
     from regard.metrics.registry import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
@@ -60,7 +60,7 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "Callback": "regard.training.run_context",
     "RunConfig": "regard.run_config",
-    "Translator": "regard.decoding.translator",
+    "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",

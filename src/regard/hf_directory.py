@@ -9,8 +9,8 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError
+from regard.generation.config import GenerationConfig
 from regard.models.hf.config import HfConfig
 from regard.models.hf.generation import read_generation_settings
 

@@ -18,11 +18,11 @@ from regard.data.checksums import checked_file
 from regard.data.corpus import DataConfig
 from regard.data.files import read_bytes, write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
-from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
+from regard.generation.config import GenerationConfig
 from regard.hf_directory import hf_run_sections
-from regard.models.lstm_config import RnnConfig
 from regard.models.registry import MODELS, ModelConfig
+from regard.models.rnn.config import RnnConfig
 from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.registry import plugins_of
 from regard.training.config import TrainingConfig

@@ -11,11 +11,11 @@ from regard.attention.local import LocalAttention, LocalAttentionConfig, LocalSt
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.functional import entmax15, softmax, sparsemax
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
 
 NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)

@@ -12,8 +12,8 @@ from regard.data.tokenizers import actions
 from regard.data.tokenizers.actions import ActionsTokenizer
 from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
 from regard.run_config import RunConfig
 
 

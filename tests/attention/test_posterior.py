@@ -11,12 +11,12 @@ from regard.attention.posterior import PosteriorAttention, PosteriorAttentionCon
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError
 from regard.functional.chain import chain_log_likelihood, chain_transitions
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
 
 SOURCE, TARGET = 9, 8
 TAILS = ["mean", "renormalize", "drop"]

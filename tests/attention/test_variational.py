@@ -12,12 +12,12 @@ from regard.attention.variational import VariationalAttention, VariationalAttent
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
 from regard.models.base import ForwardOutput, marginalize
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
 from regard.training.losses.objectives import get_objective
 
 ESTIMATORS = ("enumerate", "reinforce", "gumbel")

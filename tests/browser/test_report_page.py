@@ -11,8 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from made_report import PAIRS, make_page, make_system
 from regard.metrics.maps import AttentionMap, map_difference
-from regard.report.page import Report, render
-from regard.report.scores import compute_scores
+from regard.reporting.page import Report, render
+from regard.reporting.scores import compute_scores
 
 
 @pytest.fixture(scope="module")

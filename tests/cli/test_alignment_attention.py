@@ -13,10 +13,10 @@ import regard
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.config import AlignmentConfig
 from regard.errors import UsageError
+from regard.generation.config import AlignmentConfig
 from regard.models import build_model
-from regard.report.word_maps import quantize
+from regard.reporting.word_maps import quantize
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.server.engine import load_engines
 from regard.server.jobs import SearchSettings, SentenceJob
@@ -205,8 +205,8 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
     from regard.api.loading import load_translator
-    from regard.report.systems import collect_system
-    from regard.report.word_maps import MapKind
+    from regard.reporting.systems import collect_system
+    from regard.reporting.word_maps import MapKind
 
     def no_progress(items, name, total):
         return items

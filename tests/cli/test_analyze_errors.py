@@ -19,7 +19,7 @@ from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 from regard.models import build_model
-from regard.models.lstm_config import RnnConfig
+from regard.models.rnn.config import RnnConfig
 from regard.run_config import CONFIG_FILE, END_MARKER, load_config
 from regard.training.resume import write_weights
 from regard.training.weights import load_weights, named_weights

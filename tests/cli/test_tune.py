@@ -7,8 +7,8 @@ import re
 import pytest
 from test_translate import run, save_model
 
-from regard.decoding.tune_penalties import Trial, best_trial
 from regard.errors import ConfigError, DataError, RegardError, UsageError
+from regard.generation.tune_penalties import Trial, best_trial
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 

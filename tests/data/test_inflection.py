@@ -16,8 +16,8 @@ from regard.data.text import TextProcessor, TextSide, _warn_unknown
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
 from regard.data.vocabulary import UNK, Vocabulary
-from regard.decoding.analysis import tokens_to_words
 from regard.errors import DataError
+from regard.generation.analysis import tokens_to_words
 
 REAL = Path(__file__).parents[3] / "shared/data/inflection"
 TOKENIZER = InflectionTokenizer(InflectionConfig())

@@ -19,13 +19,13 @@ from test_seq2seq import batch, library, loaded, suppressed_tokens
 from tiny import ModelDir
 
 from regard.data.vocabulary import UNK
-from regard.decoding.beam import beam_search
-from regard.decoding.config import search_settings
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import LineResult, enumerate_lines
-from regard.decoding.translator import Translator
 from regard.errors import CheckpointError
 from regard.experiment import load_model
+from regard.generation.beam import beam_search
+from regard.generation.config import search_settings
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.translator import Translator
 
 LINES = [
     "ein kleiner Hund läuft im Garten .",

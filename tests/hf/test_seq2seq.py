@@ -22,11 +22,11 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.vocabulary import BOS, EOS, PAD
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig, SearchSchemeConfig
-from regard.decoding.forced import force_decode
 from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, SearchSchemeConfig
+from regard.generation.forced import force_decode
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
 from regard.models.hf.seq2seq import HfSeq2Seq

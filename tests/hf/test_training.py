@@ -23,7 +23,7 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.models.hf.seq2seq import HfSeq2Seq
-from regard.models.transformer import TransformerModel
+from regard.models.transformer.model import TransformerModel
 from regard.run_config import RunConfig, write_config
 from regard.training.fine_tuning import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors

@@ -15,14 +15,14 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
 from regard.layers.convolution import WeightNormLinear
 from regard.layers.position_encoding import LearnedPositionConfig
-from regard.models.conv import ConvModel
-from regard.models.conv_config import ConvSideConfig
-from regard.models.conv_layers import scale_gradient
+from regard.models.conv.config import ConvSideConfig
+from regard.models.conv.layers import scale_gradient
+from regard.models.conv.model import ConvModel
 
 
 def _linear(layer: WeightNormLinear, x: torch.Tensor) -> torch.Tensor:

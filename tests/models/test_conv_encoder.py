@@ -9,8 +9,8 @@ from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.errors import ConfigError
 from regard.layers.position_encoding import LearnedPositionConfig
-from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig, ConvStack
-from regard.models.lstm import LstmModel
+from regard.models.rnn.conv_encoder import ConvEncoder, ConvEncoderConfig, ConvStack
+from regard.models.rnn.model import LstmModel
 
 
 def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:

@@ -3,13 +3,13 @@
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.layers.feedforward import FeedForwardConfig
-from regard.models.conv import ConvModel
-from regard.models.conv_config import ConvConfig, ConvSideConfig
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
-from regard.models.recurrent import RnnEncoderConfig
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
+from regard.models.conv.config import ConvConfig, ConvSideConfig
+from regard.models.conv.model import ConvModel
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.model import LstmModel
+from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.model import TransformerModel
 
 
 def test_flops_of_an_lstm_match_a_manual_count() -> None:

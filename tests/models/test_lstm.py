@@ -13,8 +13,8 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError, InfeasibleBoundsError
-from regard.models.lstm import LstmModel
-from regard.models.recurrent import RnnEncoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.model import LstmModel
 
 
 def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:

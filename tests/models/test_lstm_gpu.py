@@ -5,8 +5,8 @@ import torch
 
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,9 +6,9 @@ from torch import nn
 from wirings import CONVS, LSTMS, TRANSFORMERS, batch, bounds, build, config
 
 from regard.data.batch import collate
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.errors import UsageError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import Int8Weight
 from regard.models import precision
 from regard.models.precision import parse_precision, set_precision

@@ -16,12 +16,12 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig
 from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
 from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerSideConfig
+from regard.models.transformer.config import TransformerSideConfig
+from regard.models.transformer.model import TransformerModel
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")

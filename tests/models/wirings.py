@@ -18,14 +18,14 @@ from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
-from regard.models.conv import ConvModel
-from regard.models.conv_config import ConvConfig, ConvSideConfig
-from regard.models.conv_encoder import ConvEncoderConfig
-from regard.models.lstm import LstmModel
-from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
-from regard.models.recurrent import RnnEncoderConfig
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
+from regard.models.conv.config import ConvConfig, ConvSideConfig
+from regard.models.conv.model import ConvModel
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
+from regard.models.rnn.conv_encoder import ConvEncoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.model import LstmModel
+from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.model import TransformerModel
 from toys import TwoContexts
 
 __all__ = [

@@ -12,8 +12,8 @@ import httpx
 import numpy as np
 import pytest
 
-from regard.decoding.lines import InputLine
-from regard.decoding.translator import Translator
+from regard.generation.lines import InputLine
+from regard.generation.translator import Translator
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob

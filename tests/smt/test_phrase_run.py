@@ -15,11 +15,11 @@ import regard
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.vocabulary import UNK
-from regard.decoding.lines import enumerate_lines
-from regard.decoding.tune_penalties import tune_penalties
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
+from regard.generation.lines import enumerate_lines
+from regard.generation.tune_penalties import tune_penalties
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import load_engines

@@ -16,8 +16,8 @@ from regard.errors import ConfigError
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.models.lstm_config import RnnConfig, RnnDecoderConfig
-from regard.models.recurrent import RnnEncoderConfig
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.distributed import SINGLE_PROCESS

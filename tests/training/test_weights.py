@@ -10,7 +10,7 @@ from regard.attention.hard import HardAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
 from regard.models import build_model
-from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
 from regard.training.serialization import write_tensors
 from regard.training.weights import average_weights, copy_weights, init_from, load_weights, named_weights
 

@@ -19,15 +19,13 @@ from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
+from regard.results import Result
 
 __all__ = ["Aligner", "Alignments", "align"]
 
-SCHEMA_VERSION = 1
-"""Version of the JSON schema of `Alignments.to_dict`."""
-
 
 @dataclass(frozen=True)
-class Alignments(Sequence[np.ndarray]):
+class Alignments(Result, Sequence[np.ndarray]):
     """Word links of sentence pairs: a sequence of int64 arrays [L, 2] with rows (source word, target word).
 
     Words are counted from 0. The rows are sorted by source word, then by target word.
@@ -38,6 +36,7 @@ class Alignments(Sequence[np.ndarray]):
         targets: The target words of each pair.
     """
 
+    schema = "alignments"
     links: tuple[np.ndarray, ...]
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
@@ -63,7 +62,7 @@ class Alignments(Sequence[np.ndarray]):
         for links in self.links:
             yield " ".join(f"{i}-{j}" for i, j in links.tolist())
 
-    def save(self, path: Path | str) -> None:
+    def save_pharaoh(self, path: Path | str) -> None:
         """Write the links to a file in Pharaoh format, one line per pair.
 
         Raises:
@@ -71,31 +70,27 @@ class Alignments(Sequence[np.ndarray]):
         """
         write_atomic(Path(path), "".join(f"{line}\n" for line in self.lines()).encode())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the alignments as plain data for JSON."""
+    def to_data(self) -> dict[str, Any]:
+        """Return the words and the links of each pair."""
         pairs = [
             {"source": list(source), "target": list(target), "links": links.tolist()}
             for links, source, target in zip(self.links, self.sources, self.targets, strict=True)
         ]
-        return {"version": SCHEMA_VERSION, "pairs": pairs}
+        return {"pairs": pairs}
 
-    def to_pandas(self) -> Any:
-        """Return one row per link: pair (from 0), source and target position, source and target word.
-
-        Raises:
-            UsageError: if pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError:
-            raise UsageError("to_pandas() requires pandas: pip install pandas") from None
-        columns = ["pair", "source", "target", "source_word", "target_word"]
-        rows = [
-            (number, i, j, self.sources[number][i], self.targets[number][j])
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per link: pair (from 0), source and target position, source and target word."""
+        return [
+            {
+                "pair": number,
+                "source": i,
+                "target": j,
+                "source_word": self.sources[number][i],
+                "target_word": self.targets[number][j],
+            }
             for number, links in enumerate(self.links)
             for i, j in links.tolist()
         ]
-        return pandas.DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and links."""

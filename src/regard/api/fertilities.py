@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.data.text import TextSide
-from regard.decoding.analysis import tokens_to_words
-from regard.decoding.user_fertilities import parse_user_fertilities
 from regard.errors import UsageError
+from regard.generation.analysis import tokens_to_words
+from regard.generation.user_fertilities import parse_user_fertilities
 
 __all__ = ["FertilityBounds", "WordFertilities", "format_fertilities"]
 

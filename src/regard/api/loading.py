@@ -8,9 +8,9 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
-    from regard.decoding.base import BaseTranslator
-    from regard.decoding.config import GenerationConfig
     from regard.experiment import LoadedModel
+    from regard.generation.base import BaseTranslator
+    from regard.generation.config import GenerationConfig
     from regard.models.base import TranslationModel
 
 __all__ = ["load_models", "load_translator"]
@@ -54,7 +54,7 @@ def load_translator(
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")
     elif (system := MODELS.part_of((run := load_config(first)).model)).is_neural:
-        from regard.decoding.translator import Translator
+        from regard.generation.translator import Translator
 
         name = ", ".join(map(str, directories))
         translator = Translator(*load_models(directories, device, precision, overrides), name=name)
@@ -78,8 +78,8 @@ def load_models(
         CheckpointError: if a model directory is missing or damaged.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model
+    from regard.generation.ensemble import Ensemble
 
     loaded = [load_model(directory, device, precision, settings) for directory in directories]
     for other in loaded[1:]:

@@ -19,12 +19,12 @@ from regard.api.result import TranslationResult
 from regard.api.results import AttentionOutput, scored_result, translation_result
 from regard.config import from_dict
 from regard.data.text import TextProcessor
-from regard.decoding.base import BaseTranslator
-from regard.decoding.config import GenerationConfig, SamplingConfig
-from regard.decoding.lines import InputLine
-from regard.decoding.mbr import MbrConfig
-from regard.decoding.pairs import PretokenizedPair
 from regard.errors import DataError, UsageError
+from regard.generation.base import BaseTranslator
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.lines import InputLine
+from regard.generation.mbr import MbrConfig
+from regard.generation.pairs import PretokenizedPair
 from regard.plugins import load_plugins
 
 __all__ = ["Model", "load"]
@@ -155,7 +155,8 @@ class Model:
             sample: Sample from the model instead of searching. True, or a dict with `temperature`, `top_k`,
                 `top_p` and `seed`. `num_return` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
-                `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see `regard.decoding.mbr`.
+                `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see
+                `regard.generation.mbr`.
             output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model
                 is a single Transformer.
             search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.decoding.config import AlignmentConfig
-from regard.decoding.linking import WordIndices, attention_links, attention_map
 from regard.errors import UsageError
+from regard.generation.config import AlignmentConfig
+from regard.generation.linking import WordIndices, attention_links, attention_map
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.maps import AttentionMap, map_difference
 from regard.plotting.attention import heatmap_figure, plot_heatmap
@@ -141,7 +141,7 @@ class TranslationResult:
         """Return for each target word the source word with the highest attention, as rows (source, target).
 
         Words are counted from 0. A word whose highest attention is on the sink is not linked; see
-        `regard.decoding.linking`.
+        `regard.generation.linking`.
         """
         words = WordIndices(self.source_word_ids, self.target_word_ids)
         links = attention_links(self.attention, self.posterior_attention, self.alignment_config, words)

@@ -7,12 +7,12 @@ import numpy as np
 
 from regard.api.result import TranslationResult
 from regard.data.text import TextProcessor
-from regard.decoding.analysis import tokens_to_words
-from regard.decoding.base import BaseTranslator
-from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import LineResult, Translation
-from regard.decoding.pairs import PretokenizedPair
-from regard.decoding.scoring import LineScore
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import LineResult, Translation
+from regard.generation.pairs import PretokenizedPair
+from regard.generation.scoring import LineScore
 
 __all__ = ["AttentionOutput", "scored_result", "translation_result"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.base import BaseTranslator
+    from regard.generation.base import BaseTranslator
 
 __all__ = ["AnalysisInput"]
 
@@ -117,7 +117,7 @@ class AnalysisInput:
         from dataclasses import replace
 
         from regard.data.text import TextProcessor
-        from regard.decoding.file_translator import FileTranslator
+        from regard.generation.file_translator import FileTranslator
 
         # Files are read before models, which take longer, so that a wrong file is reported at once.
         files = {

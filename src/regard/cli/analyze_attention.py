@@ -13,9 +13,9 @@ from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import GoldLinks
-    from regard.decoding.analysis import ForcedResult
-    from regard.decoding.base import BaseTranslator
-    from regard.decoding.config import AlignmentConfig
+    from regard.generation.analysis import ForcedResult
+    from regard.generation.base import BaseTranslator
+    from regard.generation.config import AlignmentConfig
     from regard.metrics.attention import AttentionStatistics, SentenceAttention
     from regard.plotting.figure import Figure
 

@@ -13,9 +13,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.cli.output import Output
     from regard.data.links import Links
-    from regard.decoding.base import BaseTranslator
-    from regard.decoding.lines import LineResult
-    from regard.report.errors import SentenceErrors
+    from regard.generation.base import BaseTranslator
+    from regard.generation.lines import LineResult
+    from regard.reporting.errors import SentenceErrors
 
 __all__ = ["ErrorOptions", "analyze_errors"]
 
@@ -51,7 +51,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
         DataError: If a file cannot be read or has the wrong format.
     """
     from regard.cli.output import open_output, write_json
-    from regard.report.errors import corpus_scores, sort_by_errors
+    from regard.reporting.errors import corpus_scores, sort_by_errors
 
     if options.reference_links is not None and options.aligner_dir is None:
         raise UsageError(
@@ -90,7 +90,7 @@ def analyze_errors(inputs: AnalysisInput, options: ErrorOptions) -> None:
 
 def _translate(translator: "BaseTranslator", pairs: Sequence[tuple[str, str]]) -> "Iterator[LineResult]":
     """Yield the translation results of all lines that are not too long."""
-    from regard.decoding.lines import enumerate_lines
+    from regard.generation.lines import enumerate_lines
 
     lines = enumerate_lines(source for source, _ in pairs)
     for result in track(translator.translate(lines), "translate", len(pairs)):
@@ -173,7 +173,7 @@ def _collect_sentences(
     """Return the sentences as words, with their attention and links."""
     from dataclasses import replace
 
-    from regard.report.systems import sentence_from_result
+    from regard.reporting.systems import sentence_from_result
 
     sentences = [
         sentence_from_result(result, pairs[result.line.number - 1][1], translator, lowercase)
@@ -192,7 +192,7 @@ def _show(
     from rich.console import Console
     from rich.text import Text
 
-    from regard.report.error_markup import LEGEND, format_errors
+    from regard.reporting.error_markup import LEGEND, format_errors
 
     console = Console(highlight=False, markup=False) if file.is_terminal else None
     shown = ", ".join(f"{name.upper()} {score:.2f}" for name, score in scores.items())

@@ -13,7 +13,7 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     from regard.data.links import Links
     from regard.data.text import TextProcessor, TextSide
-    from regard.decoding.base import BaseTranslator
+    from regard.generation.base import BaseTranslator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
 
@@ -62,7 +62,7 @@ class _System:
         Raises:
             DataError: If all lines are too long.
         """
-        from regard.decoding.lines import enumerate_lines
+        from regard.generation.lines import enumerate_lines
 
         results = track(self.translator.translate(enumerate_lines(sources)), self.name, len(sources))
         found = [(result.text, result.error is not None) for result in results]
@@ -173,7 +173,7 @@ def _links(
 
 def _words(line: str, side: "TextSide") -> list[str]:
     """Return the words of a line, by a tokenizer with subword tokens joined."""
-    from regard.decoding.analysis import tokens_to_words
+    from regard.generation.analysis import tokens_to_words
 
     return [word for word in tokens_to_words(side, side.tokenize(line)) if word]
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from regard.decoding.lines import LineResult
     from regard.experiment import LoadedModel
+    from regard.generation.lines import LineResult
 
 __all__ = ["quickstart"]
 
@@ -111,8 +111,8 @@ def quickstart(
 def _translate(loaded: "LoadedModel", source: Path, output: Path) -> "list[LineResult]":
     from regard.cli.output import open_output
     from regard.data.corpus import read_lines
-    from regard.decoding.lines import enumerate_lines
-    from regard.decoding.translator import Translator
+    from regard.generation.lines import enumerate_lines
+    from regard.generation.translator import Translator
 
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
     results = list(translator.translate(enumerate_lines(read_lines(source))))
@@ -138,7 +138,7 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """Return the AER of links to the word with the highest attention, under forced decoding."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold_links
-    from regard.decoding.scoring import score_lines
+    from regard.generation.scoring import score_lines
     from regard.metrics.alignment import alignment_score
 
     pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)

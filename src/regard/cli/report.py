@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.cli.analysis_input import AnalysisInput
     from regard.data.corpus import CorpusConfig
     from regard.data.links import GoldLinks
-    from regard.report.systems import SystemResults
+    from regard.reporting.systems import SystemResults
 
 __all__ = ["report"]
 
@@ -135,8 +135,8 @@ def report(
     from regard.cli.analysis_input import AnalysisInput
     from regard.cli.output import open_output
     from regard.metrics.translation import check_tokenizer
-    from regard.report.page import Report, render
-    from regard.report.scores import compute_scores
+    from regard.reporting.page import Report, render
+    from regard.reporting.scores import compute_scores
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
@@ -165,7 +165,7 @@ def report(
         if gold_links is not None:
             _check_gold(systems, text, gold_links)
         if aligner is not None:
-            from regard.report.systems import add_word_links
+            from regard.reporting.systems import add_word_links
 
             linker = Linker.load(aligner, lowercase, num_threads)
             linker.warn_if_unknown_words(_words(systems[0]))
@@ -262,8 +262,8 @@ def _collect(
     threads: int | None,
 ) -> "list[SystemResults]":
     """Return the results of each system on the text, in the order of the command line."""
-    from regard.report.systems import collect_system
-    from regard.report.training_curves import read_curves
+    from regard.reporting.systems import collect_system
+    from regard.reporting.training_curves import read_curves
 
     found: dict[int, SystemResults] = {}
     for index, translator in inputs.load_systems(text.num_lines, search, threads):

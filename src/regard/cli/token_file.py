@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from regard.data.reading import InvalidJsonError, parse_json
-from regard.decoding.pairs import PretokenizedPair
 from regard.errors import DataError
+from regard.generation.pairs import PretokenizedPair
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor

@@ -22,8 +22,8 @@ from regard.cli.word_fertility import parse_word_fertilities, report_missing_wor
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.base import Capability
-    from regard.decoding.lines import LineResult
+    from regard.generation.base import Capability
+    from regard.generation.lines import LineResult
 
 __all__ = ["translate"]
 
@@ -268,10 +268,10 @@ def translate(
 
     from regard.api.loading import load_translator
     from regard.config import from_dict
-    from regard.decoding.config import SamplingConfig
-    from regard.decoding.distributed import translate_distributed
-    from regard.decoding.lines import enumerate_lines
-    from regard.decoding.mbr import MbrConfig
+    from regard.generation.config import SamplingConfig
+    from regard.generation.distributed import translate_distributed
+    from regard.generation.lines import enumerate_lines
+    from regard.generation.mbr import MbrConfig
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 

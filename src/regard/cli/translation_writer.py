@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.decoding.lines import LineResult, Translation
+    from regard.generation.lines import LineResult, Translation
 
 __all__ = ["TranslationWriter"]
 

@@ -18,7 +18,7 @@ from regard.cli.common_options import (
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.tune_penalties import Trial
+    from regard.generation.tune_penalties import Trial
 
 __all__ = ["tune"]
 
@@ -85,7 +85,7 @@ def tune(
     from regard.cli.output import write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.decoding.tune_penalties import best_trial, tune_penalties
+    from regard.generation.tune_penalties import best_trial, tune_penalties
     from regard.metrics.translation import check_tokenizer
     from regard.training.device import set_num_threads
 

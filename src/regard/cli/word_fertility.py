@@ -8,7 +8,7 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
-    from regard.decoding.lines import LineResult
+    from regard.generation.lines import LineResult
 
 __all__ = ["parse_word_fertilities", "report_missing_words", "report_unknown_tokens"]
 
@@ -42,7 +42,7 @@ def report_missing_words(
         words: The words.
         text: Text processing of the translator.
     """
-    from regard.decoding.analysis import tokens_to_words
+    from regard.generation.analysis import tokens_to_words
 
     side, left = text.source, set(words)
     sinks = len(text.sink_tokens)

@@ -19,14 +19,14 @@ from regard.data.checksums import Checksums, checked_file, compute_checksums, ve
 from regard.data.directories import atomic_directory
 from regard.data.reading import InvalidJsonError, read_json
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
-from regard.decoding.config import GenerationConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, load_model
+from regard.generation.config import GenerationConfig
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
-from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig
-from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.models.transformer.model import TransformerModel
 from regard.run_config import RunConfig, write_config
 from regard.training.fertility import save_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE

@@ -21,14 +21,14 @@ from typing import Any
 from regard.data.reading import read_json
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
-from regard.decoding.base import BaseTranslator, Capability, Description
-from regard.decoding.blocks import length_sorted_batches
-from regard.decoding.config import GenerationBatchConfig, GenerationConfig, LengthLimits
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult
-from regard.decoding.penalties import length_penalty
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.blocks import length_sorted_batches
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult
+from regard.generation.penalties import length_penalty
 from regard.run_config import CONFIG_FILE, load_config
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE

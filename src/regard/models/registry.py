@@ -12,7 +12,15 @@ from regard.registry import PartConfig, Registry
 __all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]
 
 MODELS: Registry[type[TrainableSystem]] = Registry(
-    "model", default="rnn", packages=["regard.models", "regard.models.hf", "regard.smt"]
+    "model",
+    default="rnn",
+    packages=[
+        "regard.models.rnn",
+        "regard.models.conv",
+        "regard.models.transformer",
+        "regard.models.hf",
+        "regard.smt",
+    ],
 )
 register_model = MODELS.register
 

@@ -94,6 +94,6 @@ class TrainableSystem:
             num_threads: The number of CPU threads of compiled code. 0 uses all processors.
 
         Returns:
-            A `regard.decoding.base.BaseTranslator`.
+            A `regard.generation.base.BaseTranslator`.
         """
         raise NotImplementedError(f"{cls.__name__} is loaded by regard.experiment")

@@ -13,7 +13,7 @@ from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import PAD
 from regard.models.base import ForwardOutput, OutputAttentions
-from regard.models.recurrent import RecurrentEncoder, RnnEncoderConfig
+from regard.models.rnn.layers import RecurrentEncoder, RnnEncoderConfig
 from regard.types import Float, Tensor
 
 __all__ = ["FertilityTagger", "TaggerConfig"]

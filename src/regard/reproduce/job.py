@@ -26,13 +26,13 @@ import torch
 from regard import __version__
 from regard.config import from_dict
 from regard.data.files import write_atomic
-from regard.decoding.config import GenerationConfig
-from regard.decoding.ensemble import Ensemble
-from regard.decoding.translator import Translator
-from regard.decoding.tune_penalties import best_trial, tune_penalties
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, load_model
 from regard.experiment import run_training as train
+from regard.generation.config import GenerationConfig
+from regard.generation.ensemble import Ensemble
+from regard.generation.translator import Translator
+from regard.generation.tune_penalties import best_trial, tune_penalties
 from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics

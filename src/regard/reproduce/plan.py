@@ -25,8 +25,8 @@ from regard.data.files import write_atomic
 from regard.data.links import GoldLinks, check_links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
 from regard.data.whitespace import split_whitespace
-from regard.decoding.config import GenerationBatchConfig
 from regard.errors import DataError, UsageError
+from regard.generation.config import GenerationBatchConfig
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.tables import Row, Table
 from regard.run_config import RunConfig

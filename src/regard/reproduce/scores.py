@@ -17,13 +17,13 @@ from safetensors.numpy import load_file, save
 from regard.alignment import Corpus, WordAligner
 from regard.data.links import check_links, read_gold_links
 from regard.data.whitespace import split_whitespace
-from regard.decoding.analysis import force_decode_lines
-from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import enumerate_lines
-from regard.decoding.scoring import score_lines
-from regard.decoding.translator import Translator
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
+from regard.generation.analysis import force_decode_lines
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import enumerate_lines
+from regard.generation.scoring import score_lines
+from regard.generation.translator import Translator
 from regard.metrics.alignment import aer_from_counts, count_links
 from regard.metrics.by_length import bucket_by_length, count_lengths
 from regard.metrics.counts import SentenceCounts

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from regard.api.loading import load_translator
 from regard.data.text import TextProcessor
-from regard.decoding.base import BaseTranslator
-from regard.decoding.config import GenerationConfig
-from regard.decoding.lines import InputLine
 from regard.errors import DataError, RegardError, UsageError
+from regard.generation.base import BaseTranslator
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import InputLine
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.serializers import serialize_score, serialize_sentence
 from regard.training.device import release_unused_memory

@@ -9,9 +9,9 @@ import numpy as np
 from regard.data.text import TextProcessor, TextSide
 from regard.data.vocabulary import UNK
 from regard.data.whitespace import ASCII_WHITESPACE
-from regard.decoding.lines import LineResult, Translation
-from regard.decoding.linking import select_heads
-from regard.decoding.scoring import LineScore
+from regard.generation.lines import LineResult, Translation
+from regard.generation.linking import select_heads
+from regard.generation.scoring import LineScore
 from regard.metrics.alignment import merge_subwords
 from regard.server.jobs import SentenceJob
 

@@ -16,8 +16,8 @@ _FILES = {
     },
     "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
     "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),
-    "/map.js": ("regard.report", "map.js", "text/javascript; charset=utf-8"),
-    "/base.css": ("regard.report", "base.css", "text/css; charset=utf-8"),
+    "/map.js": ("regard.reporting", "map.js", "text/javascript; charset=utf-8"),
+    "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
 }
 
 

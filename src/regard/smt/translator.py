@@ -15,10 +15,10 @@ import numpy as np
 from regard.cpu_threads import num_available_cpus
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
-from regard.decoding.base import BaseTranslator, Capability, Description
-from regard.decoding.config import GenerationBatchConfig, GenerationConfig
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.lines import InputLine, LineResult, Translation
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.config import GenerationBatchConfig, GenerationConfig
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult, Translation
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 

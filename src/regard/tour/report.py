@@ -13,10 +13,10 @@ from regard.data.files import file_digest, write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
-from regard.report.page import Report, render
-from regard.report.scores import Scores, compute_scores, score_word_links
-from regard.report.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_system
-from regard.report.training_curves import read_curves
+from regard.reporting.page import Report, render
+from regard.reporting.scores import Scores, compute_scores, score_word_links
+from regard.reporting.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_system
+from regard.reporting.training_curves import read_curves
 from regard.tour.runner import Costs, Tour
 from regard.tour.systems import TourSystem
 

@@ -25,10 +25,10 @@ from regard.data.files import write_atomic
 from regard.data.partial import remove_leftovers
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
-from regard.decoding.base import BaseTranslator
-from regard.decoding.lines import enumerate_lines
 from regard.errors import DataError
 from regard.experiment import run_training as train
+from regard.generation.base import BaseTranslator
+from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig

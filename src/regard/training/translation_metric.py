@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.data.dataset import PreparedData
-from regard.decoding.config import GenerationConfig
+from regard.generation.config import GenerationConfig
 from regard.metrics.registry import METRICS, MetricInput
 from regard.models.base import TranslationModel
 from regard.training.config import TrainingConfig
@@ -33,8 +33,8 @@ class TranslationMetric:
 
     def __call__(self, model: TranslationModel) -> float:
         """Translate the validation split and return the score."""
-        from regard.decoding.lines import enumerate_lines
-        from regard.decoding.translator import Translator
+        from regard.generation.lines import enumerate_lines
+        from regard.generation.translator import Translator
 
         sources, references = self.prepared.split("valid").raw_lines()
         search = dataclasses.replace(self.search, beam_size=1, num_return=1)

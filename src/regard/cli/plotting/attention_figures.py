@@ -46,7 +46,7 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
     """
     from regard.plotting.attention import combined_figure
     from regard.plotting.heatmap import HeatMap, attention_heatmap
-    from regard.report.errors import SentenceErrors
+    from regard.reporting.errors import SentenceErrors
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -198,7 +198,7 @@ def _translation_maps(inputs: FigureInput) -> dict[str, _Map]:
 
 def _map_from_model(inputs: FigureInput, directory: Path) -> _Map:
     from regard.api.model import load
-    from regard.decoding.linking import attention_map
+    from regard.generation.linking import attention_map
 
     # A missing value must not override the setting of the model.
     settings = {name: value for name, value in inputs.selection.settings.items() if value is not None}
@@ -216,8 +216,8 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
     import numpy as np
 
     from regard.config import from_dict
-    from regard.decoding.config import AlignmentConfig, GenerationConfig, search_settings
-    from regard.decoding.linking import attention_map
+    from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
+    from regard.generation.linking import attention_map
 
     for entry in _entries(path):
         if entry.line != inputs.line or entry.rank != 1:
@@ -272,8 +272,8 @@ def _resolve_position(option: str, wanted: int | None, count: int, default: int,
 def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Return the attention map of a model under forced decoding of a translation, by words."""
     from regard.api.loading import load_models
-    from regard.decoding.analysis import force_decode_lines
-    from regard.decoding.config import search_settings
+    from regard.generation.analysis import force_decode_lines
+    from regard.generation.config import search_settings
     from regard.metrics.maps import AttentionMap
 
     model, text, base = load_models([directory], inputs.device, "float32")

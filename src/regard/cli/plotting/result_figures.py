@@ -10,7 +10,7 @@ from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
-    from regard.report.training_curves import Curves, Points
+    from regard.reporting.training_curves import Curves, Points
 
 __all__ = ["plot_scores_by_length", "plot_statistics", "plot_training_curves"]
 
@@ -194,7 +194,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
         DataError: If a directory has no training record.
     """
     from regard.plotting.training import training_chart
-    from regard.report.training_curves import Points, read_curves
+    from regard.reporting.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:

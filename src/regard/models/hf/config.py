@@ -8,7 +8,7 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.layers.feedforward import FeedForwardConfig
-from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
 
 __all__ = ["HfConfig", "PretrainedConfig"]
 

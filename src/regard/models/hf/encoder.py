@@ -18,7 +18,7 @@ from regard.models.hf.layout import InputLayout, pretrained_side
 from regard.models.hf.sizes import count_multiply_adds, max_positions
 from regard.models.registry import register_model
 from regard.models.system import TrainableSystem
-from regard.models.transformer import SourceEncoder, TransformerModel
+from regard.models.transformer.model import SourceEncoder, TransformerModel
 from regard.types import Float, Int, Tensor
 
 __all__ = ["HfEncoder", "PretrainedEncoderSystem", "build_pretrained"]

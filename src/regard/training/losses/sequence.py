@@ -24,11 +24,11 @@ from regard.attention.base import Attention
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.vocabulary import EOS, UNK
-from regard.decoding.beam import beam_search
-from regard.decoding.config import GenerationConfig, SamplingConfig
-from regard.decoding.sampling import sample
 from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out, reinforce_objective
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.sampling import sample
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.training.losses.base import LossTerm, TermBatch

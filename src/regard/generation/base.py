@@ -1,0 +1,260 @@
+"""The contract of translators: neural models and ensembles, phrase-based systems, exports and finished files.
+
+Commands, the report and the server use this interface only. They ask for capabilities, never for classes, and
+`BaseTranslator.require` refuses a missing one, always with the same message.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from regard.data.text import TextProcessor
+from regard.errors import UsageError
+from regard.generation.analysis import ForcedResult
+from regard.generation.blocks import length_error, read_blocks
+from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig, search_settings
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult, Translation, log_warnings
+from regard.generation.mbr import MbrConfig
+from regard.generation.pairs import PretokenizedPair
+from regard.generation.scoring import LineScore
+
+__all__ = ["BaseTranslator", "Capability", "Description"]
+
+Capability = Literal[
+    "attention",  # translations have attention weights, from which word links are extracted
+    "ensemble",  # several systems of this kind can be combined
+    "fertility",  # lines may specify fertilities
+    "mbr",  # minimum Bayes risk decoding
+    "overrides",  # the configuration of the run can be overridden when the model is loaded
+    "precision",  # matrix multiplications can be computed in other precisions than float32
+    "prefix",  # lines may have a prefix
+    "sample",  # translations can be sampled
+    "score",  # forced decoding of given translations
+    "self_attention",  # the self-attention of a translation can be computed
+    "terms",  # lines may have required terms
+    "tune",  # one block can be translated with several length and coverage penalties
+]
+
+_REMEDIES: Mapping[Capability, str] = {
+    "fertility": "use a model with constrained attention that was trained with data.fertility",
+    "score": "use a model that computes the probability of a given translation",
+    "tune": "use a model whose search has these penalties",
+}
+_DEFAULT_REMEDY = "leave it out, or use another kind of model"
+
+
+@dataclass(frozen=True)
+class Description:
+    """The properties of a translator that a reader compares.
+
+    Attributes:
+        kind: Kind of the model, such as `transformer`.
+        num_parameters: Number of parameters, or of entries of its table; None if unknown.
+        attention: Kind of its attention mechanism; `none` without attention.
+        normalizer: Transformation of attention scores into weights; None if there is none.
+    """
+
+    kind: str
+    num_parameters: int | None = None
+    attention: str = "none"
+    normalizer: str | None = None
+
+
+class BaseTranslator(ABC):
+    """Base class of everything that translates lines. Subclasses are frozen dataclasses.
+
+    A method that needs a capability raises the error of `require` if the capability is missing.
+
+    Attributes:
+        text: Text processing of both sides.
+        search: Search settings.
+        name: Name of the system in messages, such as its directory.
+        search_options: Names of the search settings that have an effect. None means all.
+    """
+
+    text: TextProcessor
+    search: GenerationConfig
+    name: str
+    search_options: ClassVar[frozenset[str] | None] = None
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """The requests that the translator supports in addition to the translation of lines."""
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Return the properties of the system."""
+
+    @abstractmethod
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+        """Translate the lines of one block."""
+
+    def unsupported(self, what: str, remedy: str = _DEFAULT_REMEDY) -> UsageError:
+        """Return the error for a request that this translator does not support.
+
+        Args:
+            what: The request, by the name that the user gave it.
+            remedy: What to do instead.
+        """
+        supported = [one.replace("_", "-") for one in sorted(self.capabilities)]
+        supported += sorted(self.search_options or ())
+        return UsageError(
+            f"{what}: not supported by {self.name} ({self.describe().kind}), which supports "
+            f"{', '.join(supported) or 'plain translation only'}: {remedy}"
+        )
+
+    def require(self, capability: Capability, what: str) -> None:
+        """Check that the translator has a capability.
+
+        Args:
+            capability: The capability.
+            what: The request that needs it, by the name that the user gave it.
+
+        Raises:
+            UsageError: if the capability is missing. The message names the request, the system and its
+                capabilities.
+        """
+        if capability not in self.capabilities:
+            raise self.unsupported(what, _REMEDIES.get(capability, _DEFAULT_REMEDY))
+
+    def pretokenized(self) -> "BaseTranslator":
+        """Return a copy for pretokenized text, whose words are used unchanged."""
+        return dataclasses.replace(self, text=self.text.without_conversion())
+
+    def with_search(
+        self,
+        options: Mapping[str, Any],
+        sampling: SamplingConfig | None = None,
+        mbr: MbrConfig | None = None,
+        fertilities: Mapping[str, tuple[float, float]] | None = None,
+    ) -> "BaseTranslator":
+        """Return a copy with other search settings.
+
+        Args:
+            options: Search settings by name; see `search_settings`. None keeps a setting. If `beam_size` is
+                not given, or translations are sampled, the beam is raised to the number of candidates.
+            sampling: Settings of sampling. Default: translations are searched for, not sampled.
+            mbr: Settings of minimum Bayes risk decoding. Default: translations are ranked by search.
+            fertilities: Minimum and maximum attention for words.
+
+        Raises:
+            UsageError: if the translator does not support one of them.
+            ConfigError: if the settings are not consistent; names the setting.
+        """
+        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities}
+        extensions = {name: value for name, value in extensions.items() if value}
+        if sampling is not None:
+            self.require("sample", "sample (--sample)")
+        if mbr is not None:
+            self.require("mbr", "mbr (--mbr)")
+        if fertilities:
+            self.require("fertility", "fertilities (--word-fertility)")
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
+            if self.search_options is not None and name not in self.search_options:
+                raise self.unsupported(f"{name} (--{name.replace('_', '-')})")
+        wanted = [given.get("num_return"), None if mbr is None else mbr.num_candidates]
+        if "beam_size" not in given or sampling is not None:
+            # A beam of N holds at most N translations.
+            counts = (one for one in wanted if isinstance(one, int))
+            given["beam_size"] = max(self.search.beam_size, *counts, 1)
+        changed = dataclasses.replace(self, search=search_settings(self.search, given), **extensions)
+        _ = changed.resolved_search  # raises an error for a setting that is not supported
+        return changed
+
+    @property
+    def resolved_search(self) -> GenerationConfig:
+        """The search settings, with `suppress_unk` resolved for the tokenizer where it has an effect.
+
+        Raises:
+            UsageError: if the translator does not support a setting.
+        """
+        return self.search
+
+    @property
+    def length_limits(self) -> LengthLimits:
+        """The maximum numbers of tokens in a sentence pair."""
+        return self.search.length_limits(None, 0)
+
+    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+        """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
+
+        A line that is too long is rejected with a warning.
+        """
+        for block in read_blocks(lines, self.search.buffer_lines):
+            for result in self.translate_block(block):
+                log_warnings(result)
+                yield result
+
+    def tokenize(self, line: InputLine) -> LineResult:
+        """Tokenize a line, or reject it.
+
+        Raises:
+            UsageError: if the line has a prefix, terms or fertilities, and the translator does not support
+                them.
+        """
+        if line.prefix:
+            self.require("prefix", "prefix")
+        if line.terms:
+            self.require("terms", "terms")
+        if line.fertilities:
+            self.require("fertility", "fertilities")
+        limit, side = self.length_limits.source, self.text.source
+        error = length_error(line.text, None, limit) or side.format_error(line.text)
+        if error is None:
+            tokens = side.tokenize(line.text)
+            error = length_error(line.text, len(tokens), limit)
+            if error is None:
+                return LineResult(line, tuple(tokens))
+        return LineResult(line, error=error)
+
+    def to_translation(
+        self, result: LineResult, text: str, tokens: Sequence[str], hypothesis: Hypothesis
+    ) -> Translation:
+        """Return a translation of a line.
+
+        Args:
+            result: The tokenized line, without sinks.
+            text: Text of the translation.
+            tokens: Tokens of the hypothesis.
+            hypothesis: Scores and attention.
+        """
+        return Translation(
+            text=text,
+            tokens=tuple(tokens),
+            hypothesis=hypothesis,
+            source_words=(*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids),
+            target_words=tuple(self.text.target.word_ids(tokens)),
+            alignment=self.search.alignment,
+        )
+
+    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
+        """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
+        raise self.unsupported("scoring of given translations", _REMEDIES["score"])
+
+    def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
+        """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""
+        raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
+
+    def self_attention(
+        self, result: LineResult, translation: Translation
+    ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """Return the self-attention of the encoder, and of the decoder, for a translation of a line.
+
+        There is one array [H, S, S] per layer of the encoder and one array [H, T, T] per layer of the
+        decoder; none for a model without self-attention (capability `self_attention`).
+        """
+        raise self.unsupported("self-attention")
+
+    def translate_with_settings(
+        self, lines: Sequence[InputLine], settings: Sequence[GenerationConfig]
+    ) -> list[list[str]]:
+        """Return the translations of a block under each of several penalties (capability `tune`)."""
+        raise self.unsupported("a comparison of penalties", _REMEDIES["tune"])

@@ -1,0 +1,87 @@
+"""A file of finished translations, with the contract of a translator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.data.corpus import read_lines
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.errors import DataError, UsageError
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.config import GenerationConfig
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult
+
+__all__ = ["FileTranslator"]
+
+
+def _whitespace() -> TextProcessor:
+    """Return text processing that separates words at white space."""
+    side = TextSide(WordsTokenizer(WordsConfig()), Vocabulary(SPECIAL_TOKENS))
+    return TextProcessor(side, side)
+
+
+_SEARCH = GenerationConfig()
+
+
+@dataclass(frozen=True)
+class FileTranslator(BaseTranslator):
+    """Finished translations of a text, one per line. They have neither scores nor attention.
+
+    Attributes:
+        lines: The translations. Line n of the text has the translation `lines[n - 1]`.
+        text: Tokenizers that split text into words. Default: words are separated by white space.
+        search: Search settings, of which only the block size has an effect.
+        name: Name of the file.
+    """
+
+    lines: Sequence[str]
+    text: TextProcessor = field(default_factory=_whitespace)
+    search: GenerationConfig = _SEARCH
+    name: str = "the file of translations"
+    search_options = frozenset()
+
+    @classmethod
+    def read(cls, path: Path, num_lines: int, source: Path) -> "FileTranslator":
+        """Read the translations of a text.
+
+        Args:
+            path: The file of the translations, plain or gzip.
+            num_lines: Number of lines of the text.
+            source: File of the text, for messages.
+
+        Raises:
+            UsageError: if there is no such file.
+            DataError: if the file cannot be read, or does not have one line per line of the text.
+        """
+        if not path.exists():
+            raise UsageError(f"{path}: no such model directory or file with translations")
+        lines = list(read_lines(path))
+        if len(lines) != num_lines:
+            raise DataError(
+                f"{path} has {len(lines)} lines but {source} has {num_lines}: translations need one line per "
+                "source line"
+            )
+        return cls(lines, name=str(path))
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The empty set: the translations are finished."""
+        return frozenset()
+
+    def describe(self) -> Description:
+        """Return that this is a file."""
+        return Description("file")
+
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+        """Return the translations of the lines, which are found by their numbers."""
+        return [self._result(line, self.lines[line.number - 1]) for line in lines]
+
+    def _result(self, line: InputLine, output: str) -> LineResult:
+        tokens = self.text.target.tokenize(output)
+        result = LineResult(line, tuple(self.text.source.tokenize(line.text)))
+        unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
+        translation = self.to_translation(result, output, tokens, unscored)
+        return LineResult(line, (*result.source_tokens, *self.text.sink_tokens), (translation,))

@@ -1,0 +1,118 @@
+"""Forced decoding: log-probabilities and attention of given translations."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from regard.attention.base import Attention
+from regard.data.batch import Batch, PaddedSequences
+from regard.data.vocabulary import BOS, EOS
+from regard.generation.beam import eval_mode
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.penalties import HypothesisScorer
+from regard.generation.trace import HypothesisPath
+from regard.models.base import ForwardOutput, TranslationModel
+from regard.types import Int, Tensor
+
+__all__ = ["compute_posteriors", "force_decode", "predict_tokens"]
+
+
+def force_decode(
+    model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None
+) -> list[Hypothesis]:
+    """Compute the log-probability and the attention of given translations.
+
+    Args:
+        model: The model.
+        batch: Sources and targets, each target ending in the end symbol, on the model's device.
+        scorer: Computes scores from log-probabilities and attention. Default: scores are log-probabilities.
+    """
+    if batch.target is None:
+        raise ValueError("forced decoding needs a batch with targets")
+    scorer = scorer or HypothesisScorer()
+    with eval_mode(model):
+        outcome = model(batch)
+        found = outcome.log_likelihood.double().cpu().tolist()
+        weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
+        layers = outcome.posteriors if _has_posterior(model) else ()
+        token_posteriors = [layer.float().cpu().numpy() for layer in layers]
+        added = _attention_scores(scorer, batch, outcome)
+    results: list[Hypothesis] = []
+    lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
+    for row, (steps, positions) in enumerate(lengths):
+        tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
+        log_probs = tuple(found[row][:steps])
+        attention, posteriors = (
+            tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
+            for layers in (weights, token_posteriors)
+        )
+        made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(
+            scorer.score_tokens(log_probs) + added[row]
+        )
+        results.append(replace(made, posteriors=posteriors))
+    return results
+
+
+def compute_posteriors(
+    model: TranslationModel, batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses with their posterior attention (`posteriors`).
+
+    A model whose posterior differs from its attention weights is run once more with forced decoding. Other
+    models return the hypotheses unchanged.
+
+    Args:
+        model: The model that generated the hypotheses.
+        batch: The sentences, on the model's device.
+        hypotheses: Hypotheses of each sentence.
+    """
+    made = [list(own) for own in hypotheses]
+    device = batch.source.tokens.device
+    # Hypotheses of the same rank are batched: the i-th iteration takes the i-th hypothesis of each sentence.
+    for place in range(max(map(len, made), default=0) if _has_posterior(model) else 0):
+        rows = [row for row, own in enumerate(made) if place < len(own)]
+        index = torch.tensor(rows, device=device)
+        target = PaddedSequences.pad([[*made[row][place].tokens, EOS] for row in rows]).to(device)
+        source = PaddedSequences(batch.source.tokens[index], batch.source.lengths[index])
+        upper, lower = (None if x is None else x[index] for x in (batch.upper_bounds, batch.lower_bounds))
+        chosen = Batch(source, target, batch.rows[index.to(batch.rows.device)], upper, lower)
+        for row, forced in zip(rows, force_decode(model, chosen), strict=True):
+            made[row][place] = replace(made[row][place], posteriors=forced.posteriors)
+    return made
+
+
+def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
+    """Return the top-scoring token after each prefix of the given translations.
+
+    Args:
+        model: The model.
+        batch: Sources and targets, each target ending in the end symbol, on the model's device.
+    """
+    if batch.target is None:
+        raise ValueError("forced decoding needs a batch with targets")
+    rows = torch.arange(len(batch), device=batch.source.tokens.device)
+    before = torch.full_like(rows, BOS)
+    found: list[Tensor] = []
+    with eval_mode(model):
+        memories, state = model.begin(batch.source, batch.upper_bounds, batch.lower_bounds)
+        # Step by step, because `forward` returns only the probabilities of the reference tokens.
+        for token in batch.target.tokens.unbind(1):
+            prediction = model.step(before, memories, state)
+            found.append(prediction.log_probs.argmax(dim=-1))
+            state = model.update(prediction, rows, token)
+            before = token
+    return torch.stack(found, dim=1)
+
+
+def _has_posterior(model: TranslationModel) -> bool:
+    """Return whether the posterior of any attention layer differs from its weights; see `has_posterior`."""
+    return any(isinstance(part, Attention) and part.has_posterior for part in model.modules())
+
+
+def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOutput) -> list[float]:
+    """Return the coverage penalty of each hypothesis."""
+    real = outcome.mask[:, :, None, None]
+    attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
+    added = scorer.attention_score(attended, batch.source.word_mask)
+    return [0.0] * len(batch) if added is None else added.double().cpu().tolist()

@@ -1,0 +1,187 @@
+"""Lines of input and the results of their translation."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from regard.attention.constrained import LOWER_BOUND_TOLERANCE
+from regard.data.fertility import Fertilities
+from regard.data.links import Links
+from regard.errors import DataError
+from regard.generation.config import AlignmentConfig
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.linking import WordIndices, attention_links, attention_map
+from regard.types import Float
+
+__all__ = ["InputLine", "LineResult", "Translation", "enumerate_lines", "log_warnings"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class InputLine:
+    """A line to translate.
+
+    Attributes:
+        number: Line number, counted from 1.
+        text: Source text.
+        prefix: Text that the translation must start with.
+        fertilities: Minimum and maximum attention of the tokens, in the format of `parse_fertilities`, for
+            models with fertilities. Empty to use the model's own.
+        terms: Words and phrases that the translation must contain, separated by tabs.
+        fertilities_name: Origin of the fertilities, for messages.
+    """
+
+    number: int
+    text: str
+    prefix: str = ""
+    fertilities: str = ""
+    terms: str = ""
+    fertilities_name: str = "the fertilities"
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line.
+
+    Attributes:
+        text: The translated text.
+        tokens: Tokens as the model generated them.
+        hypothesis: Scores and attention.
+        source_words: Word index of each source token.
+        target_words: Word index of each token of `tokens`.
+        alignment: Settings of the attention used for the links.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    hypothesis: Hypothesis
+    source_words: tuple[int, ...]
+    target_words: tuple[int, ...]
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
+
+    @property
+    def score(self) -> float:
+        """Return the score that search ranks by."""
+        return self.hypothesis.score
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "T S"]:
+        """Return the attention map used for the links; see `regard.generation.linking`."""
+        return attention_map(self.hypothesis.posterior_attention, self.alignment)
+
+    @cached_property
+    def links(self) -> Links:
+        """Return for each target word the source word with the highest attention, both counted from 0."""
+        found, words = self.hypothesis, WordIndices(self.source_words, self.target_words)
+        return attention_links(found.attention, found.posterior_attention, self.alignment, words)
+
+
+@dataclass(frozen=True)
+class LineResult:
+    """Result of translating one line.
+
+    Attributes:
+        line: The line.
+        source_tokens: Source tokens. They include the sink once there are translations.
+        translations: Translations, best first. Empty if the line is empty or rejected.
+        error: Why the line was rejected, or None.
+        fertilities: User-specified minimum and maximum attention of the tokens.
+        missing_terms: Required terms that at least one of the translations does not contain, with the reason
+            if it is known.
+    """
+
+    line: InputLine
+    source_tokens: tuple[str, ...] = ()
+    translations: tuple[Translation, ...] = ()
+    error: str | None = None
+    fertilities: Fertilities | None = None
+    missing_terms: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the text of the best translation, or an empty string."""
+        return self.translations[0].text if self.translations else ""
+
+    @property
+    def unmet_lower_bounds(self) -> list[tuple[int, float]]:
+        """Return the source tokens with less attention than their minimum, and the attention received.
+
+        As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
+        The minimum may be violated if a translation reaches its maximum length or if no attention is left.
+        """
+        if self.fertilities is None or not self.translations:
+            return []
+        received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
+        minimum = [low for low, _ in self.fertilities]
+        pairs = zip(received, minimum, strict=False)
+        return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - LOWER_BOUND_TOLERANCE]
+
+
+def enumerate_lines(
+    lines: Iterable[str],
+    prefixes: Iterable[str] | None = None,
+    prefixes_name: str = "the prefixes",
+    fertilities: Iterable[str] | None = None,
+    fertilities_name: str = "the fertilities",
+    terms: Iterable[str] | None = None,
+    terms_name: str = "the terms",
+) -> Iterator[InputLine]:
+    """Yield numbered lines with their prefixes, fertilities and required terms.
+
+    Args:
+        lines: The lines.
+        prefixes: One prefix per line.
+        prefixes_name: Origin of the prefixes, for messages.
+        fertilities: One line of fertilities per line.
+        fertilities_name: Origin of the fertilities, for messages.
+        terms: One line of terms per line.
+        terms_name: Origin of the terms, for messages.
+
+    Raises:
+        DataError: if the numbers of lines differ.
+    """
+    files = {
+        "prefix": (prefixes, prefixes_name),
+        "fertilities": (fertilities, fertilities_name),
+        "terms": (terms, terms_name),
+    }
+    parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
+    number = 0
+    for number, text in enumerate(lines, 1):
+        given = {key: _next_line(*one, number) for key, one in parallel.items()}
+        yield InputLine(number, text, **given, fertilities_name=fertilities_name)
+    for rest, where in parallel.values():
+        if next(rest, None) is not None:
+            raise DataError(f"{where} has more lines than the text to translate, which has {number}")
+
+
+def _next_line(given: Iterator[str], where: str, number: int) -> str:
+    """Return the next line of a file that is parallel to the text."""
+    found = next(given, None)
+    if found is None:
+        raise DataError(
+            f"{where} ends after line {number - 1}, but the text to translate has a line {number}: both must "
+            "have the same number of lines"
+        )
+    return found
+
+
+def log_warnings(result: LineResult) -> None:
+    """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
+    if result.error:
+        _log.warning("line %d is rejected, its translation is empty: %s", result.line.number, result.error)
+    for term in result.missing_terms:
+        _log.warning("line %d: the translation does not contain the term %s", result.line.number, term)
+    for place, received in result.unmet_lower_bounds:
+        _log.warning(
+            "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
+            "fertility",
+            result.line.number,
+            place,
+            result.source_tokens[place],
+            received,
+        )

@@ -1,0 +1,148 @@
+"""The attention used for word links. All commands and the Python API use this definition.
+
+A model has attention in several layers and heads. `AlignmentConfig` selects a layer and some of its heads,
+whose mean is the attention map of a translation. The map shows the posterior, which is the attention after
+each token is known (`State.posteriors`). For soft attention the posterior equals the weights; for posterior
+attention it is given by Bayes' rule; for hard attention it is the probability of each selection.
+
+With `shift`, the row of token t is that of time step t + 1, whose input is token t. Without it, the row is
+that of step t, which generates the token. The row of the end symbol belongs to no token.
+
+Each target word is linked to the source word with the highest attention (`links_from_weights`) among the
+source tokens whose prior weight is above 0. The posterior of other tokens is 0, or hard attention did not
+select them. A target word whose highest attention is on the sink is not linked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.links import Links
+from regard.errors import UsageError
+from regard.generation.config import AlignmentConfig
+from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
+from regard.types import Float
+
+__all__ = [
+    "LayerAttention",
+    "WordIndices",
+    "attention_links",
+    "attention_map",
+    "select_heads",
+    "selection_links",
+]
+
+LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
+"""Attention of each layer at all T time steps, the last of which is that of the end symbol."""
+
+
+@dataclass(frozen=True)
+class WordIndices:
+    """Word index of each token, counted from 0.
+
+    Attributes:
+        source: Indices of the source tokens; -1 for the sink, -2 for a symbol that the tokenizer adds to the
+            line.
+        target: Indices of the target tokens, without the end symbol.
+    """
+
+    source: Sequence[int]
+    target: Sequence[int]
+
+
+def select_heads(
+    layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
+) -> Float[np.ndarray, "T H S"]:
+    """Return the attention of the chosen layer and heads, of all time steps.
+
+    Args:
+        layers: Attention of a translation.
+        config: Layer and heads.
+        name: Name of the model, for messages.
+
+    Raises:
+        UsageError: if the model has no attention, or no such layer or head.
+    """
+    if not layers:
+        raise UsageError(f"{name} has no attention to the source, so no links can be extracted")
+    place = -1 if config.layer is None else config.layer
+    if not -len(layers) <= place < len(layers):
+        raise UsageError(
+            f"layer {place}: {name} attends to the source in {len(layers)} layers, counted from 0; "
+            "-1 is the last"
+        )
+    weights = layers[place]
+    count = weights.shape[1]
+    for head in config.heads:
+        if not -count <= head < count:
+            raise UsageError(
+                f"head {head}: layer {place} of {name} has {count} heads, counted from 0; -1 is the last"
+            )
+    return weights[:, list(config.heads)] if config.heads else weights
+
+
+def attention_map(
+    layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
+) -> Float[np.ndarray, "N S"]:
+    """Return the attention map of a translation: one row for each of its T tokens, without the end symbol.
+
+    Args:
+        layers: Attention of a translation at T + 1 time steps.
+        config: Layer, heads and shift.
+        name: Name of the model, for messages.
+
+    Raises:
+        UsageError: if the model has no attention, or no such layer or head.
+    """
+    weights = select_heads(layers, config, name).mean(axis=1)
+    return weights[1:] if config.shift else weights[:-1]
+
+
+def attention_links(
+    priors: LayerAttention,
+    posteriors: LayerAttention,
+    config: AlignmentConfig,
+    words: WordIndices,
+    name: str = "the model",
+) -> Links:
+    """Link each target word to the source word with the highest attention. Both are counted from 0.
+
+    Args:
+        priors: Attention before each token is known.
+        posteriors: Attention after each token is known.
+        config: Layer, heads and shift.
+        words: Word indices of the tokens.
+        name: Name of the model, for messages.
+
+    Raises:
+        UsageError: if the model has no such layer or head.
+    """
+    if not posteriors:
+        return frozenset()
+    # With hard attention, tokens that were not selected have a posterior as well, but are not linked.
+    possible = attention_map(priors, config, name) > 0
+    weights = np.where(possible, attention_map(posteriors, config, name), 0.0)
+    return links_from_weights(weights, words.source, words.target)
+
+
+def selection_links(
+    priors: LayerAttention, config: AlignmentConfig, words: WordIndices, name: str = "the model"
+) -> Links | None:
+    """Link each target word to every source word that hard attention selected for it.
+
+    Args:
+        priors: Attention before each token is known. For hard attention, it is 0 or 1 for each source token.
+        config: Layer, heads and shift.
+        words: Word indices of the tokens.
+        name: Name of the model, for messages.
+
+    Returns:
+        The links, or None if the attention is not a selection.
+
+    Raises:
+        UsageError: if the model has no such layer or head.
+    """
+    if not priors or not is_selection(select_heads(priors, config, name)):
+        return None
+    return links_from_selection(attention_map(priors, config, name), words.source, words.target)

@@ -1,0 +1,121 @@
+"""Minimum Bayes risk decoding: choose the candidate with the highest expected utility.
+
+Kumar & Byrne (2004) apply it to n-best lists, Eikema & Aziz (2020) to samples:
+
+    y* = argmax_y sum_y' w(y') u(y, y'),
+
+where y and y' run over the same candidates, including y' = y, and u is a function of
+`regard.metrics.utility`. By default, samples have equal weights, and a translation that is sampled twice
+counts twice. The weight of a hypothesis in an n-best list is its share of the list's probability. If samples
+are weighted by probability, repeated samples count once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from regard.config import configclass, option
+from regard.errors import UsageError
+from regard.generation.config import GenerationConfig
+from regard.metrics.utility import utilities
+from regard.types import Float
+
+__all__ = ["MbrConfig", "expected_utilities", "rank_candidates"]
+
+_DEFAULT_NUM_SAMPLES = 32
+# Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
+_UTILITY_DECIMALS = 9
+
+
+@configclass
+class MbrConfig:
+    """Settings of minimum Bayes risk decoding."""
+
+    utility: Literal["bleu", "chrf", "rep"] = option(
+        default="chrf",
+        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
+        "score (rep).",
+    )
+    num_candidates: int = option(
+        default=0,
+        help="Number of candidates. 0 means the beam size, or 32 samples.",
+        ge=0,
+        le=1_000,
+    )
+    weighting: Literal["auto", "uniform", "probability"] = option(
+        default="auto",
+        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
+        "auto: uniform for samples, probability for n-best lists.",
+    )
+
+    def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
+        """Return the search settings that generate the candidates.
+
+        Args:
+            search: Search settings for a single translation.
+            sampled: Whether the candidates are sampled.
+
+        Raises:
+            UsageError: if there are fewer than two candidates, or more than the beam size.
+        """
+        count = max(
+            self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return
+        )
+        if count < 2:
+            raise UsageError(
+                "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
+                "the beam size"
+            )
+        if sampled:
+            return replace(search, num_return=count, beam_size=max(search.beam_size, count))
+        if count > search.beam_size:
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
+        return replace(search, num_return=count)
+
+    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
+        """Return the weight of each candidate as a reference. The weights sum to 1.
+
+        Args:
+            log_probs: Log-probability of each candidate, in nats.
+            sampled: Whether the candidates were sampled.
+        """
+        logs = np.array(log_probs, dtype=np.float64)
+        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
+            return np.full(len(logs), 1 / len(logs))
+        # Subtract the maximum to avoid underflow.
+        shares = np.exp(logs - logs.max())
+        return shares / shares.sum()
+
+
+def expected_utilities(
+    texts: Sequence[str], weights: Float[np.ndarray, "n"], utility: Literal["bleu", "chrf", "rep"]
+) -> Float[np.ndarray, "n"]:
+    """Return the expected utility of each candidate, with all candidates as references.
+
+    Args:
+        texts: The candidates.
+        weights: Weight of each candidate as a reference; they sum to 1.
+        utility: Name of the utility.
+    """
+    return utilities(utility, texts) @ weights
+
+
+def rank_candidates(
+    texts: Sequence[str], log_probs: Sequence[float], config: MbrConfig, sampled: bool
+) -> list[tuple[int, float]]:
+    """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
+
+    Args:
+        texts: The candidates, at least one.
+        log_probs: Log-probability of each candidate. The probability of a candidate that was sampled several
+            times is divided among its copies.
+        config: Utility and weights.
+        sampled: Whether the candidates were sampled.
+    """
+    expected = expected_utilities(texts, config.reference_weights(log_probs, sampled), config.utility)
+    order: list[int] = np.argsort(-expected.round(_UTILITY_DECIMALS), kind="stable").tolist()
+    # Of candidates with equal text, only the first is returned.
+    first = {text: place for place, text in reversed(list(enumerate(texts)))}
+    return [(place, float(expected[place])) for place in order if first[texts[place]] == place]

@@ -1,0 +1,132 @@
+"""Scores of hypotheses: log-probability, length penalty and coverage penalty.
+
+Wu et al. (2016), Eq. 14:
+
+    score = log P(y | x) / lp(y) + cp(x, y),   lp(y) = ((5 + |y|) / 6)^alpha,
+    cp(x, y) = beta sum_j log max(eps, min(1, sum_t a_tj)),
+
+where |y| includes the end symbol, j runs over the source tokens (without padding and sink) and t over all
+time steps including that of the end symbol. The floor eps is that of Malaviya et al. (2018), footnote 5: with
+sparse attention the total attention of a word may be 0, whose logarithm is not finite. The coverage penalty
+is at most 0, so search can bound the score that a hypothesis may still reach.
+
+Hugging Face's transformers divides by |y|^alpha instead, and |y| includes tokens that are forced at the
+start.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.generation.config import GenerationConfig
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["AttentionScore", "CoveragePenalty", "HypothesisScorer", "length_penalty"]
+
+
+def length_penalty(length: Any, alpha: float) -> Any:
+    """Return ((5 + length) / 6)^alpha for a number or a tensor. `length` includes the end symbol."""
+    return ((5 + length) / 6) ** alpha
+
+
+AttentionScore = Callable[[tuple[Tensor, ...], Tensor], Tensor]
+"""Function from attention to a term of the score. Its arguments are the weights [N, H, S] of each layer,
+summed over all time steps, and the mask [N, S] of source tokens. It returns [N] numbers that are at most 0.
+"""
+
+
+@dataclass(frozen=True)
+class CoveragePenalty:
+    """Coverage penalty, computed from the mean of the heads of the last layer. It is an `AttentionScore`.
+
+    Attributes:
+        weight: beta.
+        epsilon: eps, in (0, 1].
+    """
+
+    weight: float
+    epsilon: float = 0.1
+
+    def __call__(
+        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N"]:
+        """Return the penalty of each hypothesis."""
+        received = attention[-1].mean(dim=1).clamp(self.epsilon, 1.0)
+        return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
+
+
+@dataclass(frozen=True)
+class HypothesisScorer:
+    """Scoring function of hypotheses.
+
+    Attributes:
+        alpha: Exponent of the length penalty. 0 disables it.
+        attention_terms: Terms computed from the attention.
+        transformers_length_penalty: Whether the length penalty is |y|^alpha, as in transformers.
+        num_forced_tokens: Number of tokens forced at the start that |y| then includes.
+    """
+
+    alpha: float = 0.0
+    attention_terms: tuple[AttentionScore, ...] = ()
+    transformers_length_penalty: bool = False
+    num_forced_tokens: int = 0
+
+    @classmethod
+    def from_config(cls, config: GenerationConfig, num_prefix_tokens: int = 1) -> "HypothesisScorer":
+        """Return the scorer that search settings describe.
+
+        Args:
+            config: Search settings.
+            num_prefix_tokens: Number of tokens before every translation of the model, including the start
+                symbol.
+        """
+        coverage = config.coverage_penalty
+        additions = (CoveragePenalty(coverage.weight, coverage.epsilon),) if coverage.weight else ()
+        if not config.scheme.hf_compatible:
+            return cls(config.length_penalty, additions)
+        return cls(
+            config.length_penalty,
+            additions,
+            transformers_length_penalty=True,
+            num_forced_tokens=num_prefix_tokens - 1,
+        )
+
+    def penalty(self, length: Any) -> Any:
+        """Return the divisor of log-probabilities. `length` includes the end symbol."""
+        return (
+            (length + self.num_forced_tokens) ** self.alpha
+            if self.transformers_length_penalty
+            else length_penalty(length, self.alpha)
+        )
+
+    def __call__(
+        self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
+    ) -> Float[Tensor, "*N"]:
+        """Return the scores of hypotheses without the terms from attention.
+
+        Args:
+            log_probability: log P(y | x), in nats.
+            length: |y|, including the end symbol.
+        """
+        return log_probability / self.penalty(length)
+
+    def attention_score(
+        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N"] | None:
+        """Return the sum of the terms from attention (at most 0), or None if there is no such term.
+
+        Args:
+            attention: Weights of each layer, summed over all time steps.
+            words: True at source tokens other than padding and sink; see `PaddedSequences.word_mask`.
+        """
+        found = [addition(attention, words) for addition in self.attention_terms]
+        return sum(found[1:], start=found[0]) if found else None
+
+    def score_tokens(self, token_log_probs: Sequence[float]) -> float:
+        """Return the score of one hypothesis without the terms from attention.
+
+        Args:
+            token_log_probs: Log-probability of each token and of the end symbol, in nats.
+        """
+        return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))

@@ -1,0 +1,250 @@
+"""Constraints on the next token of each hypothesis.
+
+Padding, start symbol and sink are never generated. Depending on the settings, the unknown token, repeated
+n-grams, and end symbols before the minimum or after the maximum length are excluded. A forced prefix leaves
+only one token. The constraints are applied to the top-scoring tokens of each row, to avoid passes over the
+whole vocabulary (only n-gram blocking needs one).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.attention.base import EosConstraint
+from regard.data.batch import PaddedSequences
+from regard.data.vocabulary import EOS, PAD, SINK, UNK
+from regard.generation.config import GenerationConfig
+from regard.generation.suppressed import SuppressedTokens
+from regard.generation.topk import top_k_tokens
+from regard.models.base import GenerationConstraints
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["Candidates", "TokenConstraints"]
+
+_NEG_INF = -float("inf")
+_NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidate next tokens of each row.
+
+    Attributes:
+        values: Log-probabilities, minus infinity for excluded tokens.
+        tokens: Token ids: the end symbol in the first column, then the top-scoring others, best first (all
+            tokens in vocabulary order if no count is given), then the tokens that required terms need.
+        log_normalizer: Log of the total probability of all allowed tokens, if search renormalizes by it.
+        free_eos: True for rows that end at the maximum length at no cost.
+    """
+
+    values: Float[Tensor, "R C"]
+    tokens: Int[Tensor, "R C"]
+    log_normalizer: Float[Tensor, "R"] | None = None
+    free_eos: Bool[Tensor, "R"] | None = None
+
+    @property
+    def score_increments(self) -> Float[Tensor, "R C"]:
+        """Return the values that search adds to the scores of hypotheses."""
+        values = (
+            self.values if self.log_normalizer is None else self.values - self.log_normalizer.unsqueeze(1)
+        )
+        if self.free_eos is None:
+            return values
+        return torch.cat([values[:, :1].masked_fill(self.free_eos.unsqueeze(1), 0.0), values[:, 1:]], dim=1)
+
+
+class TokenConstraints:
+    """Constraints of one batch.
+
+    Args:
+        config: Search settings.
+        source: The batch.
+        prefixes: Token ids that the translation of each sentence must start with.
+        max_model_length: Maximum number of tokens the model can process, including the end symbol. None for
+            no limit.
+        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix. Default:
+            0.
+        constraints: Constraints from the model's directory. Default: no constraints.
+
+    Attributes:
+        max_length: Maximum number of tokens in any translation of the batch.
+        max_lengths: Maximum number of tokens in each translation, [B].
+        needs_history: Whether the tokens of the hypotheses are needed.
+    """
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        source: PaddedSequences,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        max_model_length: int | None = None,
+        extra_tokens: Sequence[int] | None = None,
+        constraints: GenerationConstraints | None = None,
+    ) -> None:
+        """Compute the length limits of each sentence."""
+        self.config = config
+        constraints = constraints if constraints is not None else GenerationConstraints()
+        self._before = constraints.prefix
+        self._suppressed = SuppressedTokens(constraints, config, source.tokens.device)
+        scheme = config.scheme
+        # transformers includes the tokens before a translation (and the forced end symbol) in its length.
+        counted = len(self._before) if scheme.hf_compatible else 0
+        self._min_length = max(config.min_length - counted, 0)
+        minimum = 0 if scheme.hf_compatible else self._min_length
+        counted += int(scheme.forced_eos)
+        device = source.tokens.device
+        prefixes = prefixes if prefixes is not None else [()] * len(source)
+        extra_tokens = extra_tokens if extra_tokens is not None else [0] * len(source)
+        limits = [
+            max(
+                int(config.max_length_ratio * length) + config.max_length_offset - counted,
+                minimum,
+                len(prefix) + more,
+            )
+            for length, prefix, more in zip(source.lengths.tolist(), prefixes, extra_tokens, strict=True)
+        ]
+        if max_model_length is not None:
+            limits = [min(limit, max_model_length - 1) for limit in limits]
+        self.max_length = max(limits, default=0)
+        self._shortest = min(limits, default=0)
+        self.max_lengths = torch.tensor(limits, device=device)
+        self._prefix_end = max((len(prefix) for prefix in prefixes), default=0)
+        # PAD marks positions after the end of a prefix.
+        padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
+        self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
+        self.needs_history = config.no_repeat_ngram_size > 0 or bool(self._suppressed.sequences)
+
+    def initial_history(self, rows: int) -> Int[Tensor, "R T"]:
+        """Return the tokens before the translations, for each row."""
+        return torch.tensor(self._before, device=self.max_lengths.device).expand(rows, -1)
+
+    def is_truncated(self, step: int) -> Bool[Tensor, "B"]:
+        """Return whether each sentence's hypotheses are truncated at `step` tokens, their maximum length."""
+        scheme = self.config.scheme
+        return (self.max_lengths <= step) & (scheme.hf_compatible and not scheme.forced_eos)
+
+    def candidates(
+        self,
+        log_probs: Float[Tensor, "R V"],
+        count: int | None,
+        step: int,
+        sentences: Int[Tensor, "R"],
+        history: Int[Tensor, "R T"] | None,
+        eos_constraint: EosConstraint | None = None,
+        required_tokens: Int[Tensor, "R K"] | None = None,
+    ) -> Candidates:
+        """Return the end symbol and the `count` top-scoring other tokens of each row.
+
+        Args:
+            log_probs: Log-probabilities of the model.
+            count: Number of other tokens. There may be more, or fewer if the vocabulary is small. None for
+                all tokens.
+            step: Number of tokens in each row.
+            sentences: Sentence index of each row.
+            history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
+            eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
+            required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused
+                entries.
+        """
+        allowed = self._suppressed.mask(log_probs, step, history)
+        size = self.config.no_repeat_ngram_size
+        if history is not None and size and history.shape[1] >= size:
+            allowed = _block_repeated_ngrams(allowed, history, size)
+        if count is None:
+            values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
+        else:
+            # Special tokens may be among the best and are excluded below.
+            values, tokens = top_k_tokens(allowed, count + _NUM_SPECIALS)
+        if required_tokens is not None:
+            values, tokens = _append_required(values, tokens, allowed, required_tokens)
+        # The end symbol has its own column, so it is excluded here like the other special tokens.
+        hidden = tokens < _NUM_SPECIALS
+        if not self.config.suppress_unk:
+            hidden &= tokens != UNK
+        values = values.masked_fill(hidden, _NEG_INF)
+        # At the maximum length the end symbol is allowed even if it is suppressed.
+        full = self.max_lengths[sentences] <= step
+        ends = torch.where(full, log_probs[:, EOS], allowed[:, EOS]).unsqueeze(1)
+        if eos_constraint is not None:
+            values = values.masked_fill(eos_constraint.required.unsqueeze(1), _NEG_INF)
+            ends = ends.masked_fill(~(eos_constraint.allowed | full).unsqueeze(1), _NEG_INF)
+        if step >= self._shortest:
+            values = values.masked_fill(full.unsqueeze(1), _NEG_INF)
+        if step < self._min_length:
+            # If blocked n-grams or the model's maximum length exclude all other tokens, the end symbol is
+            # allowed before the minimum length.
+            ends = ends.masked_fill((values > _NEG_INF).any(dim=1, keepdim=True), _NEG_INF)
+        log_normalizer = (
+            self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
+        )
+        if step < self._prefix_end:
+            ends, values, tokens = self._force_prefix(log_probs, step, sentences, ends, values, tokens)
+        return Candidates(
+            values=torch.cat([ends, values], dim=1),
+            tokens=torch.cat([torch.full_like(tokens[:, :1], EOS), tokens], dim=1),
+            log_normalizer=log_normalizer,
+            free_eos=full if self.config.scheme.hf_compatible else None,
+        )
+
+    def _force_prefix(
+        self,
+        log_probs: Float[Tensor, "R V"],
+        step: int,
+        sentences: Int[Tensor, "R"],
+        ends: Float[Tensor, "R 1"],
+        values: Float[Tensor, "R C"],
+        tokens: Int[Tensor, "R C"],
+    ) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+        """Replace the candidates by the prefix token in rows whose prefix has not ended."""
+        # The forced token replaces the first candidate; the others are excluded.
+        forced = self._prefixes[sentences, step].unsqueeze(1)
+        bound = forced != PAD
+        values = values.masked_fill(bound, _NEG_INF)
+        first = torch.where(bound, log_probs.gather(1, forced), values[:, :1])
+        return (
+            ends.masked_fill(bound, _NEG_INF),
+            torch.cat([first, values[:, 1:]], dim=1),
+            torch.cat([torch.where(bound, forced, tokens[:, :1]), tokens[:, 1:]], dim=1),
+        )
+
+    def _log_normalizer(
+        self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]
+    ) -> Float[Tensor, "R"]:
+        """Return the log of the total probability of the allowed tokens."""
+        hidden = [PAD, UNK, EOS] if self.config.suppress_unk else [PAD, EOS]
+        others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEG_INF)
+        found = torch.logsumexp(torch.cat([others, ends], dim=1), dim=1)
+        return found.clamp_min(torch.finfo(found.dtype).min)  # finite for rows without any allowed token
+
+
+def _append_required(
+    values: Float[Tensor, "R C"],
+    tokens: Int[Tensor, "R C"],
+    log_probs: Float[Tensor, "R V"],
+    required_tokens: Int[Tensor, "R K"],
+) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
+    """Append the required tokens to the candidates, with padding for those that are already candidates."""
+    # A required token is a duplicate if it is among the candidates or among the required tokens before it.
+    known = torch.cat([tokens, required_tokens], dim=1)
+    before = (
+        torch.ones_like(known[0], dtype=torch.bool)
+        .expand(required_tokens.shape[1], -1)
+        .tril(tokens.shape[1] - 1)
+    )
+    duplicate = ((required_tokens.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
+    required_tokens = required_tokens.masked_fill(duplicate, PAD)
+    return torch.cat([values, log_probs.gather(1, required_tokens)], dim=1), torch.cat(
+        [tokens, required_tokens], dim=1
+    )
+
+
+def _block_repeated_ngrams(
+    log_probs: Float[Tensor, "R V"], history: Int[Tensor, "R T"], size: int
+) -> Float[Tensor, "R V"]:
+    """Return the log-probabilities, minus infinity for every token that would repeat an n-gram of its row."""
+    windows = history.unfold(1, size, 1)  # (R, T - size + 1, size)
+    recent = history[:, history.shape[1] - size + 1 :].unsqueeze(1)
+    matches = (windows[:, :, :-1] == recent).all(dim=2)
+    # Padding is excluded anyway, so the writes of windows that do not match go there.
+    return log_probs.scatter(1, torch.where(matches, windows[:, :, -1], PAD), _NEG_INF)

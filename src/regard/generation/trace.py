@@ -1,0 +1,152 @@
+"""Record of the steps of a search: tokens, parents and attention of all rows.
+
+The search only stores its tensors. The hypotheses are reconstructed at the end by following the parents
+backward, for all hypotheses at once. In a long search, most past rows do not lead to any hypothesis. Their
+attention weights are released at intervals, so that memory grows with the number of surviving hypotheses
+only.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from regard.generation.hypothesis import Hypothesis
+from regard.types import Float, Int, Tensor
+
+__all__ = ["HypothesisPath", "SearchTrace"]
+
+
+@dataclass(frozen=True)
+class HypothesisPath:
+    """Tokens, log-probabilities and attention of one hypothesis; see `Hypothesis` for the fields."""
+
+    tokens: tuple[int, ...]
+    token_log_probs: tuple[float, ...]
+    attention: tuple[Float[np.ndarray, "T _ S"], ...]
+
+    def to_hypothesis(self, score: float) -> Hypothesis:
+        """Return the hypothesis of this path with a given score."""
+        return Hypothesis(
+            self.tokens, score, math.fsum(self.token_log_probs), self.token_log_probs, self.attention
+        )
+
+
+class SearchTrace:
+    """A growing record of search steps."""
+
+    def __init__(self) -> None:
+        """Create an empty record."""
+        self._weights: list[tuple[Tensor, ...]] = []
+        self._parents: list[Tensor] = []
+        self._tokens: list[Tensor] = []
+        self._log_probs: list[Tensor] = []
+        # step -> rows whose weights are stored, if not all are
+        self._kept: dict[int, Int[np.ndarray, "K"]] = {}
+
+    def add_attention(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
+        """Store the attention weights of a step, layer by layer."""
+        self._weights.append(weights)
+
+    def add_step(
+        self,
+        parents: Int[Tensor, "N"],
+        tokens: Int[Tensor, "N"],
+        log_probs: Float[Tensor, "N"],
+    ) -> None:
+        """Store the rows of the next step.
+
+        Args:
+            parents: Row of this step that each row extends.
+            tokens: Token appended to it.
+            log_probs: Log-probability of that token, in nats.
+        """
+        self._parents.append(parents)
+        self._tokens.append(tokens)
+        self._log_probs.append(log_probs)
+
+    def release_unused(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
+        """Release the weights of rows that are not part of any hypothesis.
+
+        Args:
+            ended: Time steps at which the finished hypotheses ended.
+            rows: Their rows at these steps. All rows of the last step are part of a hypothesis.
+        """
+        steps, ends = ended.cpu().numpy(), rows.cpu().numpy()
+        parents = _to_arrays(self._parents)
+        alive = np.unique(parents[-1])
+        for t in range(len(parents) - 1, -1, -1):
+            alive = np.union1d(alive, ends[steps == t])
+            if len(alive) < len(self._weights[t][0] if self._weights[t] else alive):
+                self._weights[t] = self._weights_of_rows(t, alive)
+                self._kept[t] = alive
+            # The parents of surviving rows survive as well.
+            if t:
+                alive = np.unique(parents[t - 1][alive])
+
+    def _weights_of_rows(self, step: int, rows: Int[np.ndarray, "N"]) -> tuple[Tensor, ...]:
+        """Return the weights of some rows of a step."""
+        places = rows
+        if step in self._kept:
+            # Rows of hypotheses that ended earlier are arbitrary; their weights are cut off later.
+            places = np.searchsorted(self._kept[step], rows).clip(max=len(self._kept[step]) - 1)
+        index = torch.from_numpy(places)
+        return tuple(layer.index_select(0, index.to(layer.device)) for layer in self._weights[step])
+
+    def backtrace(
+        self,
+        steps: Int[np.ndarray, "N"],
+        rows: Int[np.ndarray, "N"],
+        last: Float[np.ndarray, "N"],
+        lengths: Int[np.ndarray, "N"],
+    ) -> list[HypothesisPath]:
+        """Reconstruct the finished hypotheses.
+
+        Args:
+            steps: Time step at which each hypothesis ended, counted from 0.
+            rows: Its row at that step.
+            last: Log-probability of the end symbol, in nats.
+            lengths: Number of source tokens.
+        """
+        if not len(steps):
+            return []
+        last_step = int(steps.max())
+        parents, tokens, logs = (
+            _to_arrays(items[:last_step]) for items in (self._parents, self._tokens, self._log_probs)
+        )
+        # row of each hypothesis at each step
+        pointers = np.zeros((last_step + 1, len(steps)), dtype=np.int64)
+        chosen_tokens = np.zeros((last_step, len(steps)), dtype=np.int64)
+        found = np.zeros((last_step, len(steps)), dtype=np.float64)
+        row = np.where(steps == last_step, rows, 0)
+        pointers[last_step] = row
+        for t in range(last_step - 1, -1, -1):
+            # Hypotheses that end later are followed to their parent; others wait at their last row.
+            active = steps > t
+            child = np.where(active, row, 0)
+            chosen_tokens[t], found[t] = tokens[t][child], logs[t][child]
+            row = np.where(active, parents[t][child], np.where(steps == t, rows, 0))
+            pointers[t] = row
+        attention = self._gather(pointers)
+        return [
+            HypothesisPath(
+                tuple(chosen_tokens[:t, i].tolist()),
+                (*found[:t, i].tolist(), float(last[i])),
+                tuple(layer[: t + 1, i, :, :length].copy() for layer in attention),
+            )
+            for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True))
+        ]
+
+    def _gather(self, pointers: Int[np.ndarray, "T N"]) -> list[Float[np.ndarray, "T N H S"]]:
+        """Return the weights of the given rows, layer by layer."""
+        steps = [self._weights_of_rows(t, rows) for t, rows in enumerate(pointers)]
+        return [torch.stack(layer).float().cpu().numpy() for layer in zip(*steps, strict=True)]
+
+
+def _to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
+    """Convert 1-D tensors to arrays with a single copy to the CPU."""
+    if not tensors:
+        return []
+    whole = torch.cat(tensors).cpu().numpy()
+    return np.split(whole, np.cumsum([len(tensor) for tensor in tensors])[:-1])

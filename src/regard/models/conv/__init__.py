@@ -1,0 +1,1 @@
+"""The convolutional encoder-decoder model of Gehring et al. (2017)."""

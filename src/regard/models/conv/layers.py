@@ -1,0 +1,198 @@
+"""The layers of `regard.models.conv.model` (Gehring et al., 2017, Sections 3.2 to 3.5).
+
+An encoder block computes, with its input X, the convolution W X_k and s = sqrt(0.5),
+
+    [A; B] = W X_k + b,   H = A * sigmoid(B),   H' = s (H + X)                       (Section 3.2, 3.4)
+
+A decoder block attends to the source in between, where g is the embedding of the previous target token:
+
+    D = s (W_d H + b_d + g),   H' = s (s (H + W_c c(D) + b_c) + X)                  (Eq. 1, Section 3.3, 3.4)
+
+Its convolution sees only the current and earlier inputs. Section 3.4 multiplies every sum of two terms by
+sqrt(0.5). Weights are normalized, and initialized so that the variance is preserved: four times as large
+before a gated linear unit, and smaller after dropout (Section 3.5).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.attention.base import Attention
+from regard.kernels.backend import apply, first_order
+from regard.layers.batched_state import BatchedState
+from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
+from regard.layers.dropout import dropout
+from regard.models.stack import LayerQuery
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["SQRT_HALF", "ConvCache", "ConvDecoderLayer", "ConvEncoderLayer", "scale_gradient"]
+
+SQRT_HALF = math.sqrt(0.5)
+"""Preserves the variance of a sum of two terms."""
+GLU_GAIN = 4.0
+"""Variance of the weights before a gated linear unit, which reduces the variance to about a quarter."""
+
+
+class _ScaleGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0] * ctx.scale, None
+
+
+def scale_gradient(x: Float[Tensor, "*B"], scale: float) -> Float[Tensor, "*B"]:
+    """Return `x`; its gradient is multiplied by `scale` in the backward pass."""
+    return apply(_ScaleGradient, x, scale)
+
+
+@dataclass(frozen=True)
+class ConvCache(BatchedState):
+    """The cache of a decoder layer: the latest inputs of its convolution.
+
+    Attributes:
+        inputs: [B, kernel - 1, D]; zeros before the first token.
+    """
+
+    inputs: Float[Tensor, "B _ D"]
+
+
+def _convolution(width: int, kernel: int, dropout: float) -> WeightNormLinear:
+    # Twice the width, because the gated linear unit halves it.
+    return WeightNormLinear(kernel * width, 2 * width, GLU_GAIN * (1 - dropout))
+
+
+class ConvEncoderLayer(nn.Module):
+    """A gated convolution over a window centered on each token.
+
+    Args:
+        width: D.
+        kernel: Kernel size, odd.
+        dropout: Dropout probability on the input of the convolution.
+    """
+
+    def __init__(self, width: int, kernel: int, dropout: float) -> None:
+        """Build the convolution."""
+        super().__init__()
+        self.kernel, self.dropout = kernel, dropout
+        self.convolution = _convolution(width, kernel, dropout)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Return the states of the layer.
+
+        Args:
+            x: The states of the layer below.
+            mask: True at real tokens. The convolution sees zeros at padding.
+        """
+        # Padding must be zero, since the windows of real tokens at the end overlap it.
+        real = dropout(x, self.dropout, self.training).masked_fill(~mask.unsqueeze(-1), 0.0)
+        convolve, each_side = self.convolution.prepare(), self.kernel // 2
+        convolved = convolve(concatenate_windows(real.to(convolve.weight.dtype), each_side, each_side))
+        return (F.glu(convolved, dim=-1) + x) * SQRT_HALF
+
+
+@dataclass(frozen=True)
+class OpenDecoderLayer:
+    """A decoder layer with normalized weights, computed once per forward pass or per search.
+
+    Attributes:
+        convolve: The convolution, whose output is [A; B].
+        query_proj: W_d.
+        context_proj: W_c.
+        kernel: Kernel size.
+    """
+
+    convolve: PreparedLinear
+    query_proj: PreparedLinear
+    context_proj: PreparedLinear
+    kernel: int
+
+    def query(
+        self, x: Float[Tensor, "B T D"], seen: Float[Tensor, "B T D"], embedded: Float[Tensor, "B T E"]
+    ) -> LayerQuery:
+        """Compute the first half of the layer for a whole target.
+
+        Args:
+            x: The layer's input.
+            seen: The same after dropout, the input of the convolution.
+            embedded: The embeddings of the previous tokens.
+        """
+        # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
+        return self._query(
+            x, concatenate_windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded
+        )
+
+    def step(
+        self, x: Float[Tensor, "B D"], past: ConvCache, embedded: Float[Tensor, "B E"]
+    ) -> tuple[LayerQuery, ConvCache]:
+        """Compute the first half of the layer for one more token, and the updated cache."""
+        inputs = torch.cat([past.inputs, x.to(past.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
+        return self._query(x, inputs.flatten(1), embedded), ConvCache(inputs[:, 1:])
+
+    def begin(self, batch: int, like: Tensor) -> ConvCache:
+        """Return an empty cache.
+
+        Args:
+            batch: B.
+            like: A tensor on the device to use.
+        """
+        weight = self.convolve.weight
+        width = weight.shape[0] // self.kernel
+        return ConvCache(torch.zeros(batch, self.kernel - 1, width, dtype=weight.dtype, device=like.device))
+
+    def _query(
+        self, x: Float[Tensor, "*B D"], seen: Float[Tensor, "*B W"], embedded: Float[Tensor, "*B E"]
+    ) -> LayerQuery:
+        hidden = F.glu(self.convolve(seen), dim=-1)
+        queries = (self.query_proj(hidden) + embedded) * SQRT_HALF
+        # The residual of H' is independent of the contexts: s (s H + X).
+        return LayerQuery((hidden * SQRT_HALF + x) * SQRT_HALF, queries, self._finish)
+
+    def _finish(
+        self, residual: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]
+    ) -> Float[Tensor, "*B D"]:
+        """Return H', where `residual` is s (s H + X)."""
+        # 0.5 = s * s, because the context is inside two scaled sums.
+        return residual + self.context_proj(contexts) * 0.5
+
+
+class ConvDecoderLayer(nn.Module):
+    """A gated convolution over the target prefix, and attention to the source.
+
+    Args:
+        width: D.
+        kernel: Kernel size.
+        embedding: E, the size of the embeddings, the queries and the contexts.
+        dropout: Dropout probability on the input of the convolution.
+        cross_attention: The attention mechanism.
+    """
+
+    def __init__(
+        self, width: int, kernel: int, embedding: int, dropout: float, cross_attention: Attention
+    ) -> None:
+        """Build the convolution and the projections."""
+        super().__init__()
+        self.kernel, self.dropout = kernel, dropout
+        self.convolution = _convolution(width, kernel, dropout)
+        self.cross_attention = cross_attention
+        self.query_proj = WeightNormLinear(width, embedding)
+        self.context_proj = WeightNormLinear(embedding, width)
+
+    def open(self) -> OpenDecoderLayer:
+        """Compute the normalized weights."""
+        return OpenDecoderLayer(
+            self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel
+        )
+
+    def count_multiply_adds(self) -> int:
+        """Return the multiply-adds per token, without those of the attention mechanism."""
+        parts = (self.convolution, self.query_proj, self.context_proj)
+        return sum(part.weight_v.numel() for part in parts)

@@ -1,0 +1,1 @@
+"""Recurrent encoder-decoder models (LSTM, GRU), with recurrent or convolutional encoders."""

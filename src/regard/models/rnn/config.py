@@ -1,0 +1,150 @@
+"""The configuration of the recurrent encoder-decoder, with checks of its consistency."""
+
+from typing import Annotated, Literal
+
+from regard.attention.registry import AttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import TaggedUnion, configclass, option
+from regard.errors import ConfigError
+from regard.layers.cells import CellKind
+from regard.models.rnn.conv_encoder import ConvEncoderConfig
+from regard.models.rnn.layers import RnnEncoderConfig, StateInitKind
+
+__all__ = ["LstmEncoderConfig", "RnnConfig", "RnnDecoderConfig", "check_lstm"]
+
+LstmEncoderConfig = Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")]
+
+
+@configclass
+class RnnDecoderConfig:
+    """The recurrent decoder."""
+
+    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(
+        default=500, help="Hidden size of the states and of the attentional vector.", ge=1, le=16_384
+    )
+    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
+    query: Literal["current", "previous"] = option(
+        default="current",
+        help="Attention query: the state after the recurrence (current; Luong et al.) or before it "
+        "(previous; Bahdanau et al.).",
+    )
+    input_feeding: Literal["attentional", "context", "none"] = option(
+        default="attentional",
+        help="Input feeding: the vector fed to the next step, which is tanh(W [context; state]) "
+        "(attentional), the context, or none.",
+    )
+    output_layer: Literal["tanh", "linear"] = option(
+        default="tanh",
+        help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
+        "trains much faster if the attention mechanism scores each token under several source positions.",
+    )
+    state_init: StateInitKind = option(
+        default="copy",
+        help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
+        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros. With encoder "
+        "`conv`, copy is not possible, and dense uses the mean of the values.",
+    )
+
+
+@configclass
+class RnnConfig:
+    """A recurrent encoder-decoder."""
+
+    kind: Literal["rnn"] = option(default="rnn", help="A recurrent encoder-decoder.")
+    embedding_size: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
+    encoder: LstmEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
+    decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
+    attention: AttentionConfig = option(
+        default=SoftAttentionConfig, help="Attention mechanism of the decoder."
+    )
+    dropout: float = option(
+        default=0.3,
+        help="Dropout probability on the input of the output layer and of each recurrent layer except the "
+        "first.",
+        ge=0,
+        lt=1,
+    )
+    embedding_dropout: float | None = option(
+        default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
+    )
+    tie_embeddings: Literal["none", "decoder", "all"] = option(
+        default="none",
+        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
+        "(all).",
+    )
+    init_range: float = option(
+        default=0.1,
+        help="Range u of the uniform initialization of all parameters from (-u, u) (Malaviya et al., 2018). "
+        "Parameters that a plugin's class defines itself keep their values. 0: each layer uses its standard "
+        "initialization.",
+        ge=0,
+        le=1e6,
+    )
+
+
+def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
+    """Check that the parts of the configuration are compatible.
+
+    Args:
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
+
+    Raises:
+        ConfigError: if parts are incompatible. The message names the options and their values.
+    """
+    decoder = config.decoder
+    _check_encoder(config)
+    if decoder.query == "previous" and decoder.input_feeding != "context":
+        raise ConfigError(
+            "model.decoder.query = 'previous' makes the context an input of the recurrence: "
+            "set model.decoder.input_feeding = 'context'"
+        )
+    if decoder.query == "previous" and decoder.output_layer != "tanh":
+        raise ConfigError(
+            "model.decoder.query = 'previous' predicts tokens from the state alone, so "
+            f"model.decoder.output_layer = '{decoder.output_layer}' has no effect: set it to 'tanh'"
+        )
+    # Copying states needs equal shapes.
+    shapes = (
+        (config.encoder.num_layers, config.encoder.hidden_size),
+        (decoder.num_layers, decoder.hidden_size),
+    )
+    if decoder.state_init == "copy" and shapes[0] != shapes[1]:
+        raise ConfigError(
+            "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
+            f"decoder; got {shapes[0]} and {shapes[1]}: use 'dense'"
+        )
+    # The output layer's input has the decoder's hidden size; if tied, its weights are the embeddings.
+    if config.tie_embeddings != "none" and config.embedding_size != decoder.hidden_size:
+        raise ConfigError(
+            f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = "
+            f"model.decoder.hidden_size; got {config.embedding_size} and {decoder.hidden_size}"
+        )
+    if config.tie_embeddings == "all" and source_size != target_size:
+        raise ConfigError(
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
+            f"got vocabularies of {source_size} and {target_size} tokens"
+        )
+
+
+def _check_encoder(config: RnnConfig) -> None:
+    """Check the encoder and its connection to the decoder."""
+    encoder = config.encoder
+    if isinstance(encoder, ConvEncoderConfig):
+        if encoder.kernel_size % 2 == 0:
+            raise ConfigError(
+                "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
+                f"got {encoder.kernel_size}"
+            )
+        if config.decoder.state_init == "copy":
+            raise ConfigError(
+                "model.decoder.state_init = 'copy' needs an encoder with a final state; with "
+                "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
+            )
+    elif encoder.direction == "bidirectional" and encoder.hidden_size % 2:
+        raise ConfigError(
+            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got "
+            f"{encoder.hidden_size}"
+        )

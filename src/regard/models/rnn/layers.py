@@ -1,0 +1,224 @@
+"""The recurrent encoder and decoder of `regard.models.rnn.model`.
+
+The encoder has several layers, which run forward, backward (Sutskever et al., 2014) or in both directions
+(Bahdanau et al., 2015). The decoder has several layers; the attention result is fed back into the first one
+(input feeding; Luong et al., 2015, Section 3.3).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.config import configclass, option
+from regard.layers.cells import CellKind, CellState
+from regard.layers.dropout import dropout
+from regard.layers.recurrent import Direction, RecurrentLayer, RecurrentWeights
+from regard.layers.step_linear import StepLinear
+from regard.types import Float, Int, Tensor
+
+__all__ = [
+    "OpenDecoder",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
+    "RnnEncoderConfig",
+    "StateInit",
+    "StateInitKind",
+]
+
+StateInitKind = Literal["copy", "dense", "learned", "zero"]
+
+
+@configclass
+class RnnEncoderConfig:
+    """The recurrent encoder."""
+
+    kind: Literal["rnn"] = option(default="rnn", help="A recurrent network.")
+    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(
+        default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
+    )
+    direction: Direction = option(
+        default="bidirectional",
+        help="Direction: forward, backward (from the last word to the first) or bidirectional.",
+    )
+    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
+
+
+class RecurrentEncoder(nn.Module):
+    """A recurrent encoder of several layers, with dropout between them.
+
+    Args:
+        config: The configuration.
+        inputs: Embedding size.
+        dropout: Dropout probability on the input of each layer except the first.
+    """
+
+    def __init__(self, config: RnnEncoderConfig, inputs: int, dropout: float) -> None:
+        """Build the layers."""
+        super().__init__()
+        self.dropout = dropout
+        self.layers = nn.ModuleList(
+            RecurrentLayer(
+                config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction
+            )
+            for i in range(config.num_layers)
+        )
+
+    def forward(
+        self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
+    ) -> tuple[Float[Tensor, "B S D"], list[CellState]]:
+        """Return the top layer's states, and each layer's final state."""
+        finals: list[CellState] = []
+        for i, layer in enumerate(self.layers):
+            if i:
+                x = dropout(x, self.dropout, self.training)
+            x, final = layer(x, lengths)
+            finals.append(final)
+        return x, finals
+
+
+class StateInit(nn.Module):
+    """Computes the decoder's initial state.
+
+    Args:
+        kind: `copy` the encoder's final states; a `dense` tanh layer of them; `learned` vectors (s_0 = w;
+            Martins, 2020); or `zero`.
+        encoder: The encoder's number of layers and hidden size.
+        decoder: The decoder's number of layers and hidden size.
+        states: Number of state tensors per decoder layer (2 for an LSTM).
+
+    Raises:
+        ValueError: if the kind is `copy` and the shapes differ.
+    """
+
+    def __init__(
+        self, kind: StateInitKind, encoder: tuple[int, int], decoder: tuple[int, int], states: int
+    ) -> None:
+        """Create the parameters that the kind needs."""
+        super().__init__()
+        self.kind = kind
+        self.layers, self.width = decoder
+        if kind == "copy" and encoder != decoder:
+            raise ValueError(
+                "state_init 'copy' needs the same (num_layers, hidden_size) in encoder and decoder; "
+                f"got {encoder} and {decoder}"
+            )
+        self.dense = nn.ModuleList(
+            nn.Linear(encoder[1], self.width) for _ in range(self.layers * states if kind == "dense" else 0)
+        )
+        shape = (self.layers, states, self.width) if kind == "learned" else (0,)
+        self.learned = nn.Parameter(torch.zeros(shape)) if kind == "learned" else None
+
+    def forward(self, finals: list[CellState], zeros: list[CellState]) -> list[CellState]:
+        """Return the initial state of each decoder layer.
+
+        Args:
+            finals: The encoder's final states, one per layer, of tensors [B, D]. If the decoder has more
+                layers, the last one is used for these.
+            zeros: Zero states of the decoder's layers, which determine shapes and dtypes.
+        """
+        if self.kind == "zero":
+            return zeros
+        first: list[CellState] = []
+        for i, layer in enumerate(zeros):
+            tensors: list[Tensor] = []
+            for k, like in enumerate(layer):
+                # A GRU encoder has one state tensor per layer, which then initializes all of the decoder's.
+                if self.kind == "copy":
+                    value = finals[i][min(k, len(finals[i]) - 1)]
+                elif self.learned is not None:
+                    value = self.learned[i, k].expand_as(like)
+                else:
+                    final = finals[min(i, len(finals) - 1)]
+                    dense = self.dense[i * len(layer) + k]
+                    value = torch.tanh(dense(final[min(k, len(final) - 1)].to(like.dtype)))
+                tensors.append(value.to(like.dtype))
+            first.append(tuple(tensors))
+        return first
+
+
+@dataclass(frozen=True)
+class OpenDecoder:
+    """The decoder's weights, prepared for the steps of one forward pass."""
+
+    feed: StepLinear | None
+    inputs: tuple[StepLinear, ...]  # of all layers except the first
+    hidden: tuple[StepLinear, ...]
+
+
+class RecurrentDecoder(nn.Module):
+    """The decoder's recurrent layers.
+
+    Args:
+        cell: The recurrent cell.
+        layers: Number of layers.
+        embedding: Size of the target embeddings.
+        feed: Size of the input-feeding vector; 0 disables input feeding.
+        width: Hidden size.
+        dropout: Dropout probability on the input of each layer except the first.
+    """
+
+    def __init__(
+        self, cell: CellKind, layers: int, embedding: int, feed: int, width: int, dropout: float
+    ) -> None:
+        """Build the layers."""
+        super().__init__()
+        self.embedding, self.feed, self.width, self.dropout = embedding, feed, width, dropout
+        self.layers = nn.ModuleList(
+            RecurrentWeights(cell, width if i else embedding + feed, width) for i in range(layers)
+        )
+
+    def _layer(self, i: int) -> RecurrentWeights:
+        layer = self.layers[i]
+        assert isinstance(layer, RecurrentWeights)
+        return layer
+
+    def open(self) -> OpenDecoder:
+        """Prepare the weights for the steps of one forward pass."""
+        count = len(self.layers)
+        return OpenDecoder(
+            feed=self._layer(0).prepare_inputs(self.embedding, self.feed) if self.feed else None,
+            inputs=tuple(self._layer(i).prepare_inputs(0, self.width) for i in range(1, count)),
+            hidden=tuple(self._layer(i).prepare_hidden() for i in range(count)),
+        )
+
+    def project(self, embedded: Float[Tensor, "*B E"]) -> Float[Tensor, "*B G"]:
+        """Compute the embeddings' part of the first layer's gates, for any number of steps at once."""
+        return self._layer(0).project_inputs(embedded)
+
+    def zeros(self, batch: int, like: Tensor) -> list[CellState]:
+        """Return zero states of all layers."""
+        return [self._layer(i).initial_state(batch, like=like) for i in range(len(self.layers))]
+
+    def advance(
+        self,
+        opened: OpenDecoder,
+        gates: Float[Tensor, "B G"],
+        feed: Float[Tensor, "B F"] | None,
+        states: tuple[CellState, ...],
+    ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
+        """Run one step.
+
+        Args:
+            opened: The prepared weights.
+            gates: The embeddings' part of the first layer's gates.
+            feed: The input-feeding vector.
+            states: The layers' states after the previous step.
+
+        Returns:
+            The layers' states, and the top layer's hidden state.
+        """
+        # The first layer's input is [embedding; feed]; the two parts are multiplied separately.
+        if opened.feed is not None and feed is not None:
+            gates = gates + opened.feed(feed)
+        new: list[CellState] = []
+        for i, state in enumerate(states):
+            # The bias of the first layer is already in `gates`.
+            layer = self._layer(i)
+            if i:
+                below = dropout(new[-1][0], self.dropout, self.training)
+                gates = opened.inputs[i - 1](below) + layer.bias.to(below.dtype)
+            new.append(layer.step(gates, opened.hidden[i](state[0]), state))
+        return tuple(new), new[-1][0]

@@ -1,0 +1,400 @@
+"""A recurrent decoder with any attention mechanism, over a recurrent or a convolutional encoder.
+
+With `query = "current"` (Luong et al., 2015, and the code of Malaviya et al., 2018) the recurrence runs
+first. The new state s_t is the query, y_t is predicted from tanh(W [context; s_t]), and this vector, or the
+context, is fed to the next step. With `query = "previous"` (Bahdanau et al., 2015) the query is s_{t-1}, the
+context is an input of the recurrence, and y_t is predicted from s_t alone.
+"""
+
+import dataclasses
+
+import torch
+from torch import nn
+
+from regard.attention.base import AttentionStep, Memory, Reference, stack_steps
+from regard.attention.registry import build_attention
+from regard.data.batch import Batch, PaddedSequences
+from regard.data.vocabulary import BOS, PAD
+from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.layers.batched_state import BatchedState
+from regard.layers.cells import CELLS
+from regard.layers.dropout import dropout
+from regard.layers.parameters import initialize_uniform, matrix_entries
+from regard.layers.position_encoding import PositionEncoding
+from regard.layers.precision import compute_dtype
+from regard.layers.step_linear import StepLinear
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    name_infeasible_sentence,
+    target_step_mask,
+)
+from regard.models.output import (
+    predict,
+    scatter_real_tokens,
+    score_tokens,
+    scored_contexts,
+    select_real_tokens,
+    top_tokens,
+)
+from regard.models.registry import register_model
+from regard.models.rnn.config import RnnConfig, check_lstm
+from regard.models.rnn.conv_encoder import ConvEncoder, ConvEncoderConfig
+from regard.models.rnn.layers import RecurrentDecoder, RecurrentEncoder, StateInit
+from regard.models.rnn.readout import ReadoutMemory, SourceReadout
+from regard.models.rnn.state import LstmState, LstmStep, PendingLstmState, PreparedDecoder
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["LstmModel"]
+
+
+@register_model("rnn", RnnConfig)
+class LstmModel(TranslationModel):
+    """The model that an `RnnConfig` describes.
+
+    Args:
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
+
+    Raises:
+        ConfigError: if parts of the configuration are incompatible.
+    """
+
+    def __init__(self, config: RnnConfig, source_size: int, target_size: int) -> None:
+        """Build the parts."""
+        super().__init__()
+        check_lstm(config, source_size, target_size)
+        decoder, width, memory_size = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
+        self.config = config
+        self.source_embedding = nn.Embedding(source_size, config.embedding_size, padding_idx=PAD)
+        self.target_embedding = (
+            self.source_embedding
+            if config.tie_embeddings == "all"
+            else nn.Embedding(target_size, config.embedding_size, padding_idx=PAD)
+        )
+        self.encoder = (
+            ConvEncoder(config.encoder, config.embedding_size)
+            if isinstance(config.encoder, ConvEncoderConfig)
+            else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
+        )
+        self.state_init = StateInit(
+            decoder.state_init,
+            (config.encoder.num_layers, memory_size),
+            (decoder.num_layers, width),
+            CELLS[decoder.rnn_type].num_states,
+        )
+        self.attention = build_attention(config.attention, width, memory_size, config.embedding_size)
+        self.objective, self.reward = self.attention.objective, self.attention.reward
+        # A linear output layer permits the factorization of `regard.models.rnn.readout`.
+        self.linear_readout = self.attention.attends_to_single_positions and decoder.output_layer == "linear"
+        if self.attention.observes_tokens and decoder.query == "previous":
+            raise ConfigError(
+                "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
+                f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
+            )
+        # Size of the vector that is concatenated to the embedding in the recurrence.
+        feed_size = (
+            memory_size
+            if decoder.query == "previous"
+            else {"attentional": width, "context": memory_size, "none": 0}[decoder.input_feeding]
+        )
+        self.decoder = RecurrentDecoder(
+            decoder.rnn_type, decoder.num_layers, config.embedding_size, feed_size, width, config.dropout
+        )
+        if decoder.query == "current":
+            self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory_size + width, width)))
+        else:
+            self.register_parameter("combine", None)
+        self.output_bias = nn.Parameter(torch.zeros(target_size))
+        if config.tie_embeddings == "none":
+            self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
+        else:
+            self.register_parameter("output", None)
+        if config.init_range:
+            initialize_uniform(self, config.init_range)  # overrides the initializations above
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.max_length`."""
+        return self.encoder.positions.max_length if isinstance(self.encoder, ConvEncoder) else None
+
+    def _embed(
+        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: PositionEncoding | None = None
+    ) -> Float[Tensor, "*B E"]:
+        """Embed tokens, with position embeddings if `positions` is given, and apply dropout."""
+        embedded = embedding(tokens)
+        if positions is not None:
+            embedded = embedded + positions(0, tokens.shape[1], embedded)
+        probability = self.config.embedding_dropout
+        return dropout(embedded, self.config.dropout if probability is None else probability, self.training)
+
+    # --- encoding -------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, LstmState]:
+        """Encode the source sentences; see `TranslationModel.begin`."""
+        (memory,), state = self._begin(source, upper, lower, None, None)
+        if self.linear_readout and self.combine is not None:
+            output = self._output(compute_dtype(self.combine))
+            memory = ReadoutMemory.of(memory, self.combine, output, self._dropout)
+        return (memory,), state
+
+    def _begin(
+        self,
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None,
+        lower: Float[Tensor, "B S"] | None,
+        target: Reference | None,
+        steps: Bool[Tensor, "B T"] | None,
+    ) -> tuple[tuple[Memory], LstmState]:
+        if isinstance(self.encoder, ConvEncoder):
+            x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
+            states, key_states, finals = self.encoder(x, source.lengths)
+        else:
+            x = self._embed(self.source_embedding, source.tokens)
+            (states, finals), key_states = self.encoder(x, source.lengths), None
+        unprepared = Memory(states, source.mask, upper, lower, key_states=key_states, target_mask=steps)
+        memory = self.attention.prepare(unprepared)
+        layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
+        feed = states.new_zeros(len(source), self.decoder.feed)
+        return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
+
+    # --- one step -------------------------------------------------------------------------------------
+
+    def _open(self) -> PreparedDecoder:
+        return PreparedDecoder(
+            self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine)
+        )
+
+    def _attentional(
+        self, opened: PreparedDecoder, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
+    ) -> Float[Tensor, "B K Q"]:
+        """Return tanh(W [context; s_t]) (or without tanh) for each context, with dropout."""
+        assert opened.combine is not None
+        both = torch.cat([contexts, top.unsqueeze(1).expand(-1, contexts.shape[1], -1)], dim=-1)
+        combined = opened.combine(both)
+        if self.config.decoder.output_layer == "tanh":
+            combined = torch.tanh(combined)
+        return self._dropout(combined)
+
+    def _dropout(self, x: Tensor) -> Tensor:
+        return dropout(x, self.config.dropout, self.training)
+
+    def _advance(
+        self,
+        opened: PreparedDecoder,
+        tokens: Int[Tensor, "B"],
+        gates: Float[Tensor, "B G"],
+        memory: Memory,
+        state: LstmState,
+    ) -> LstmStep:
+        """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
+        # Some mechanisms depend on the previous token.
+        attention_state = self.attention.advance(state.attention, tokens)
+        if self.config.decoder.query == "previous":
+            attention_step = self.attention.read(state.layers[-1][0], memory, attention_state)
+            layers, top = self.decoder.advance(
+                opened.layers, gates, attention_step.contexts[:, 0], state.layers
+            )
+            outputs = self._dropout(top).unsqueeze(1)
+        else:
+            layers, top = self.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
+            attention_step = self.attention.read(top, memory, attention_state)
+            contexts, outputs = attention_step.contexts, None
+            if self.linear_readout and attention_step.positions is not None:
+                # The linear readout scores the single source positions, so only other contexts remain.
+                contexts = contexts[:, attention_step.positions.shape[1] :]
+            if contexts.shape[1]:
+                outputs = self._attentional(opened, contexts, top)
+        return LstmStep(layers, top, attention_step, outputs)
+
+    def _finish(
+        self, opened: PreparedDecoder, step: LstmStep, log_likelihood: Float[Tensor, "B K"] | None
+    ) -> LstmState:
+        """Return the state after the token is known."""
+        attention = step.attention_step.state
+        if log_likelihood is not None:
+            attention = step.attention_step.update(log_likelihood)
+        if self.config.decoder.input_feeding == "context":
+            feed = attention.context
+        elif log_likelihood is not None:
+            # Attention is now conditioned on the token, so the attentional vector is computed again.
+            feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
+        else:
+            assert step.outputs is not None
+            feed = step.outputs[:, 0]
+        return LstmState(step.layers, attention, feed)
+
+    # --- search ---------------------------------------------------------------------------------------
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        assert isinstance(state, LstmState)
+        opened = self._open()
+        gates = self.decoder.project(self.target_embedding(tokens))
+        step = self._advance(opened, tokens, gates, memories[0], state)
+        # With one context, `update` needs the output layer's input again for input feeding.
+        pending = PendingLstmState(
+            step.layers, step.top, None if step.outputs is None else step.outputs[:, 0]
+        )
+        eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
+        source_mixture = None
+        if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
+            weight, _ = self._output(compute_dtype(self.combine))
+            source_mixture = memories[0].mix(
+                step.top, step.attention_step, self.combine, weight, self._dropout
+            )
+        output = self._output(step.top.dtype if step.outputs is None else step.outputs.dtype)
+        marginalize_contexts = self.attention.observes_tokens
+        return predict(
+            step.outputs,
+            output,
+            (step.attention_step,),
+            pending,
+            eos_constraint,
+            marginalize_contexts,
+            source_mixture,
+        )
+
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
+        pending = prediction.state.select(rows)
+        assert isinstance(pending, PendingLstmState)
+        attention_step = prediction.attention_steps[0].select(rows)
+        output = None if pending.output is None else pending.output.unsqueeze(1)
+        step = LstmStep(pending.layers, pending.top, attention_step, output)
+        log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
+        return self._finish(self._open(), step, log_likelihoods)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
+        assert batch.target is not None
+        targets = batch.target.tokens
+        reference = None
+        if self.training and self.attention.uses_reference:
+            reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
+        (memory,), state = self._begin(
+            batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch)
+        )
+        # The decoder's input: the target shifted right by one, with BOS in front.
+        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        embedded = self._embed(self.target_embedding, shifted)
+        # All embeddings are known in training, so their part of the gates is one matrix multiplication.
+        gates = self.decoder.project(embedded).unbind(1)
+        opened = self._open()
+        if self.linear_readout:
+            assert self.combine is not None
+            output = self._output(compute_dtype(self.combine))
+            source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
+            opened = dataclasses.replace(opened, source_readout=source_readout)
+        attention_steps: list[AttentionStep] = []
+        outputs: list[Tensor] = []
+        scored: list[tuple[Tensor, Tensor]] = []
+        posteriors: list[Tensor] = []
+        for t, step_gates in enumerate(gates):
+            try:
+                step = self._advance(opened, shifted[:, t], step_gates, memory, state)
+            except InfeasibleBoundsError as error:
+                raise name_infeasible_sentence(batch, error, t) from None
+            # `log_likelihoods`: log p(y_t | context k), only for mechanisms that are updated with the token.
+            log_likelihoods = None
+            if self.attention.observes_tokens:
+                scored.append(self._score(opened, step, targets, t, mean_log_probs))
+                log_likelihoods = scored[-1][0]
+            state = self._finish(opened, step, log_likelihoods)
+            posteriors.append(state.attention.posteriors)
+            attention_steps.append(step.attention_step)
+            # The likelihoods are not needed for the next step: score all steps at once below.
+            if not self.attention.observes_tokens:
+                assert step.outputs is not None
+                outputs.append(step.outputs)
+        attention_step = stack_steps(attention_steps, state.attention)
+        mask = batch.target.mask
+        top = None
+        if self.attention.observes_tokens:
+            found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
+            # Steps after the end of a shorter sentence were scored too; mask them.
+            hidden = ~mask.unsqueeze(-1)
+            found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
+        else:
+            hidden = torch.stack(outputs, dim=1)
+            output = self._output(hidden.dtype)
+            real, picked = select_real_tokens(hidden, mask), select_real_tokens(targets, mask)
+            found, means = (
+                scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs)
+            )
+            if self.training and self.reward is not None:
+                top = top_tokens(hidden[:, :, 0], output)
+        return ForwardOutput(
+            log_likelihoods=found,
+            mean_log_probs=means,
+            log_weights=attention_step.log_weights,
+            log_policy=attention_step.log_policy,
+            penalty=attention_step.penalty,
+            mask=mask,
+            cross_attentions=(attention_step.weights,),
+            posteriors=(torch.stack(posteriors, dim=1),),
+            top_tokens=top,
+            baseline=attention_step.baseline,
+        )
+
+    def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the output layer's weights and biases."""
+        weight = self.target_embedding.weight if self.output is None else self.output
+        return weight.to(dtype), self.output_bias.to(dtype)
+
+    def _score(
+        self,
+        opened: PreparedDecoder,
+        step: LstmStep,
+        targets: Int[Tensor, "B T"],
+        t: int,
+        mean_log_probs: bool,
+    ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
+        """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
+        scored: list[tuple[Tensor, Tensor]] = []
+        if opened.source_readout is not None:
+            positions = step.attention_step.positions
+            assert positions is not None
+            found, means = opened.source_readout.score(step.top, targets[:, t], t)
+            scored.append((found.gather(1, positions), means.gather(1, positions)))
+        if step.outputs is not None:
+            output = self._output(step.outputs.dtype)
+            # With `linear_readout` these contexts are not single source positions: score all of them.
+            contexts = None if self.linear_readout else scored_contexts(step.attention_step)
+            scored.append(score_tokens(step.outputs, output, targets[:, t], mean_log_probs, contexts))
+        found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
+        return found, means
+
+    def flops(self, batch: Batch) -> float:
+        """Return the floating-point operations of one training step on the non-padding tokens.
+
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
+        Embedding lookups and elementwise operations are not counted.
+        """
+        assert batch.target is not None
+        source, target = int(batch.source.lengths.sum()), batch.target_tokens
+        pairs = int((batch.source.lengths * batch.target.lengths).sum())
+        steps = [self.decoder, *([] if self.combine is None else [self.combine])]
+        whole = self.encoder
+        encoder = [whole.keys, whole.values] if isinstance(whole, ConvEncoder) else [whole]
+        per_step = sum(matrix_entries(part) for part in steps)
+        per_step += len(self.output_bias) * self.config.decoder.hidden_size
+        multiply_adds = (
+            source * sum(matrix_entries(part) for part in encoder)
+            + target * per_step
+            + len(batch.source) * matrix_entries(self.state_init.dense)
+        )
+        return 6.0 * (multiply_adds + self.attention.count_multiply_adds(source, target, pairs))

@@ -1,0 +1,155 @@
+"""The layers of `regard.models.transformer.model`: residual connections, encoder layers and decoder layers.
+
+The layer normalization around a sublayer f is placed as in Vaswani et al. (2017), Section 3.1 (`post`), or as
+in Xiong et al. (2020), which trains without a warm-up and with more layers (`pre`):
+
+    post   LayerNorm(x + dropout(f(x)))
+    pre    x + dropout(f(LayerNorm(x))), with one more LayerNorm after the last layer
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.attention.base import Attention
+from regard.attention.kv_cache import KVCache
+from regard.attention.self_attention import SelfAttention
+from regard.layers.dropout import add_dropout
+from regard.layers.feedforward import FeedForward, FeedForwardConfig
+from regard.models.stack import LayerQuery
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "LayerSettings"]
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """The settings that all layers of a model share.
+
+    Attributes:
+        width: D.
+        heads: H.
+        feed_forward: The configuration of the feed-forward network.
+        norm: Position of the layer normalization.
+        dropout: Dropout probability on the output of a sublayer.
+        local: Whether self-attention has a bias toward nearby positions.
+    """
+
+    width: int
+    heads: int
+    feed_forward: FeedForwardConfig
+    norm: Literal["post", "pre"]
+    dropout: float
+    local: bool = False
+
+
+class LayerNorm(nn.Module):
+    """Layer normalization (Ba et al., 2016), computed in float32 or float64.
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, width: int) -> None:
+        """Initialize the scale to 1 and the shift to 0."""
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Normalize to mean 0 and variance 1 along the last axis, then scale and shift."""
+        scale, shift = self.scale, self.shift
+        # Normalization in bfloat16 would be too inexact.
+        if x.dtype != scale.dtype:
+            x = x.to(torch.promote_types(x.dtype, scale.dtype))
+            scale, shift = scale.to(x.dtype), shift.to(x.dtype)
+        return torch.layer_norm(x, scale.shape, scale, shift)
+
+
+class Residual(nn.Module):
+    """The residual connection, layer normalization and dropout around a sublayer.
+
+    Args:
+        settings: Dimension, position of the normalization, dropout.
+    """
+
+    def __init__(self, settings: LayerSettings) -> None:
+        """Build the normalization."""
+        super().__init__()
+        self.norm = LayerNorm(settings.width)
+        self.pre = settings.norm == "pre"
+        self.dropout = settings.dropout
+
+    def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the input of the sublayer."""
+        return self.norm(x) if self.pre else x
+
+    def add(self, x: Float[Tensor, "*#B D"], output: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the result, given the sublayer's output `output`."""
+        summed = add_dropout(x, output, self.dropout, self.training)
+        return summed if self.pre else self.norm(summed)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network.
+
+    Args:
+        settings: The settings of the layer.
+    """
+
+    def __init__(self, settings: LayerSettings) -> None:
+        """Build the sublayers."""
+        super().__init__()
+        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
+        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
+        self.around_attention, self.around_feed = Residual(settings), Residual(settings)
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
+        """Return the states of the layer, and its self-attention if `output_attentions` is True."""
+        attended, weights = self.self_attention(
+            self.around_attention.prepare(x), mask, return_weights=output_attentions
+        )
+        x = self.around_attention.add(x, attended)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the source, then the feed-forward network.
+
+    Args:
+        settings: The settings of the layer.
+        cross_attention: The mechanism of the attention to the source.
+    """
+
+    def __init__(self, settings: LayerSettings, cross_attention: Attention) -> None:
+        """Build the sublayers."""
+        super().__init__()
+        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
+        self.cross_attention = cross_attention
+        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
+        self.around_attention, self.around_source = Residual(settings), Residual(settings)
+        self.around_feed = Residual(settings)
+
+    def query(self, x: Float[Tensor, "B T D"], output_attentions: bool) -> LayerQuery:
+        """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
+        attended, weights = self.self_attention(
+            self.around_attention.prepare(x), None, return_weights=output_attentions
+        )
+        return self._query(self.around_attention.add(x, attended), weights)
+
+    def query_step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[LayerQuery, KVCache]:
+        """Run self-attention for one more token."""
+        attended, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
+        return self._query(self.around_attention.add(x, attended)), cache
+
+    def _query(self, x: Tensor, self_attention: Tensor | None = None) -> LayerQuery:
+        return LayerQuery(x, self.around_source.prepare(x), self.finish, self_attention)
+
+    def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the states of the layer, given the contexts of the attention to the source."""
+        x = self.around_source.add(x, contexts)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x)))

@@ -1,0 +1,311 @@
+"""The Transformer (Vaswani et al., 2017), with any attention mechanism as cross-attention.
+
+Each decoder layer has its own mechanism, applied to H heads (`regard.attention.multihead`). A mechanism with
+several contexts is allowed only in the last layer. The rest of that layer and the distribution over the next
+token are then computed for each context.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from regard.attention.base import Attention, Memory, Reference
+from regard.attention.kv_cache import KVCache
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.registry import AttentionConfig, attention_class, build_attention
+from regard.data.batch import Batch, PaddedSequences
+from regard.data.vocabulary import BOS, PAD
+from regard.layers.batched_state import BatchedState, select_rows
+from regard.layers.dropout import dropout
+from regard.layers.position_encoding import PositionEncoding
+from regard.layers.precision import compute_dtype
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    target_step_mask,
+)
+from regard.models.registry import register_model
+from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
+from regard.models.transformer.config import TransformerConfig, check_transformer
+from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
+from regard.types import Float, Int, Tensor
+
+__all__ = ["SourceEncoder", "TransformerModel"]
+
+
+class SourceEncoder(nn.Module, ABC):
+    """Base class of pre-trained encoders that replace a Transformer's encoder."""
+
+    @property
+    @abstractmethod
+    def max_length(self) -> int | None:
+        """Maximum number of source tokens, sinks included. None means no maximum."""
+
+    @abstractmethod
+    def forward(
+        self, source: PaddedSequences, output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+        """Return the states and, with `output_attentions`, the self-attention of each layer, [B, H, S, S]."""
+
+    @abstractmethod
+    def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
+        """Return the multiply-adds of a forward pass over sentences of the given lengths."""
+
+    @abstractmethod
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Return the pre-trained parameters by layer; see `TranslationModel.pretrained_layers`."""
+
+
+@dataclass(frozen=True)
+class _PendingState(BatchedState):
+    """The state of the decoder before it is updated with the token of a step."""
+
+    caches: tuple[BatchedState, ...]
+
+
+@register_model("transformer", TransformerConfig)
+class TransformerModel(TranslationModel):
+    """The model that a `TransformerConfig` describes.
+
+    Args:
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
+        pretrained_encoder: A pre-trained encoder that replaces the one that the config describes.
+
+    Raises:
+        ConfigError: if parts of the configuration are incompatible.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        source_size: int,
+        target_size: int,
+        pretrained_encoder: SourceEncoder | None = None,
+    ) -> None:
+        """Build the parts."""
+        super().__init__()
+        check_transformer(config, source_size, target_size)
+        self.config, self.pretrained_encoder = config, pretrained_encoder
+        # Localness (a bias toward nearby positions) is applied in the lowest layers only.
+        settings = LayerSettings(
+            config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout
+        )
+        local = replace(settings, local=True)
+        if pretrained_encoder is None:
+            self.source_embedding = self._embedding(source_size)
+        self.target_embedding = (
+            self.source_embedding if config.tie_embeddings == "all" else self._embedding(target_size)
+        )
+        self.source_positions = PositionEncoding(config.position_encoding, config.d_model)
+        self.target_positions = PositionEncoding(config.position_encoding, config.d_model)
+        layers = range(config.encoder.num_layers if pretrained_encoder is None else 0)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(local if i < config.encoder.num_localness_layers else settings) for i in layers
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(
+                local if i < config.decoder.num_localness_layers else settings, self._source_attention(one)
+            )
+            for i, one in enumerate(config.source_attentions)
+        )
+        # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
+        pre = config.norm_position == "pre"
+        self.encoder_norm = LayerNorm(config.d_model) if pre and pretrained_encoder is None else nn.Identity()
+        self.decoder_norm = LayerNorm(config.d_model) if pre else nn.Identity()
+        self.output_bias = nn.Parameter(torch.zeros(target_size))
+        if config.tie_embeddings == "none":
+            self.output = nn.Parameter(torch.empty(target_size, config.d_model))
+            nn.init.normal_(self.output, 0, config.d_model**-0.5)
+        else:
+            self.register_parameter("output", None)
+        last = self._layers()[-1].cross_attention
+        self.objective, self.reward = last.objective, last.reward
+
+    def _embedding(self, size: int) -> nn.Embedding:
+        """Return embeddings from N(0, 1/D), which are multiplied by sqrt(D) when used (Section 3.4)."""
+        embedding = nn.Embedding(size, self.config.d_model, padding_idx=PAD)
+        nn.init.normal_(embedding.weight, 0, self.config.d_model**-0.5)
+        with torch.no_grad():
+            embedding.weight[PAD] = 0
+        return embedding
+
+    def _source_attention(self, config: AttentionConfig) -> Attention:
+        """Return a multi-head mechanism, or a single-head one if it has its own projections."""
+        width, heads = self.config.d_model, self.config.num_heads
+        # Mechanisms with projections of their own are not split into heads.
+        if attention_class(config).has_projections:
+            return build_attention(config, width, width, width)
+        return MultiHeadAttention(config, width, width, heads, width)
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
+        return (
+            self.source_positions.max_length
+            if self.pretrained_encoder is None
+            else self.pretrained_encoder.max_length
+        )
+
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
+        found = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
+        return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in found)
+
+    def _embed(
+        self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
+    ) -> Float[Tensor, "B T D"]:
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
+        embedded = embedding(tokens) * math.sqrt(self.config.d_model)
+        embedded = embedded + positions(start, tokens.shape[1], embedded)
+        return dropout(embedded, self.config.dropout, self.training)
+
+    # --- encoding -------------------------------------------------------------------------------------
+
+    def _encode(
+        self, source: PaddedSequences, output_attentions: bool = False
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+        """Return the encoder's states, and its self-attention if `output_attentions` is True."""
+        if self.pretrained_encoder is not None:
+            return self.pretrained_encoder(source, output_attentions)
+        x = self._embed(self.source_embedding, self.source_positions, source.tokens)
+        self_attentions: list[Tensor] = []
+        mask = source.mask
+        for layer in self.encoder:
+            x, weights = layer(x, mask, output_attentions)
+            if weights is not None:
+                self_attentions.append(weights)
+        return self.encoder_norm(x), self_attentions
+
+    def begin(
+        self,
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, StackState]:
+        """Encode the source sentences; see `TranslationModel.begin`."""
+        states, _ = self._encode(source)
+        unprepared = Memory(states, source.mask, upper, lower)
+        layers = self._layers()
+        memories = tuple(layer.cross_attention.prepare(unprepared) for layer in layers)
+        started = tuple(
+            layer.cross_attention.start(memory) for layer, memory in zip(layers, memories, strict=True)
+        )
+        # The caches have the compute dtype, which may be bfloat16.
+        like = states.to(compute_dtype(layers[0].self_attention.in_proj.weight))
+        caches = tuple(layer.self_attention.empty_cache(len(source), like) for layer in layers)
+        return memories, StackState(caches, started)
+
+    # --- search ---------------------------------------------------------------------------------------
+
+    def _stack(self) -> DecoderStack:
+        return DecoderStack(
+            [layer.cross_attention for layer in self._layers()], self.decoder_norm, self._output()
+        )
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        assert isinstance(state, StackState)
+        layers, caches, stack = self._layers(), state.caches, self._stack()
+
+        # `Tensor` without a shape, because an annotated shape would be parsed at each step.
+        def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
+            cache = caches[i]
+            assert isinstance(cache, KVCache)
+            return layers[i].query_step(x, cache)
+
+        first = caches[0]
+        assert isinstance(first, KVCache)
+        x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
+        advanced = stack.advance(x[:, 0], memories, state.attentions, half)
+        return stack.predict(advanced, _PendingState(advanced.caches))
+
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
+        pending = prediction.state
+        assert isinstance(pending, _PendingState)
+        attentions = update_attention(
+            prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens
+        )
+        return StackState(select_rows(pending.caches, rows), attentions)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
+        assert batch.target is not None
+        layers, targets = self._layers(), batch.target.tokens
+        states, encoder_attentions = self._encode(batch.source, output_attentions == "all")
+        memory = Memory(
+            states,
+            batch.source.mask,
+            batch.upper_bounds,
+            batch.lower_bounds,
+            target_mask=target_step_mask(batch),
+        )
+        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        x = self._embed(self.target_embedding, self.target_positions, shifted)
+        reference = None
+        if self.training and layers[-1].cross_attention.uses_reference:
+            embedded = self._embed(self.target_embedding, self.target_positions, targets)
+            reference = Reference(embedded, batch.target.mask)
+        return self._stack().outcome(
+            x,
+            # All layers attend to the same encoder states.
+            (memory,) * len(layers),
+            lambda i, x: layers[i].query(x, output_attentions == "all"),
+            batch,
+            mean_log_probs=mean_log_probs,
+            output_attentions=output_attentions,
+            top_tokens=self.training and self.reward is not None,
+            reference=reference,
+            encoder=tuple(encoder_attentions),
+        )
+
+    def _output(self) -> tuple[Tensor, Tensor]:
+        """Return the output layer's weights and biases."""
+        weight = self.target_embedding.weight if self.output is None else self.output
+        dtype = compute_dtype(weight)
+        return weight.to(dtype), self.output_bias.to(dtype)
+
+    def flops(self, batch: Batch) -> float:
+        """Return the floating-point operations of one training step on the non-padding tokens.
+
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
+        token is counted with one context.
+        """
+        assert batch.target is not None
+        config = self.config
+        source, target = batch.source.lengths.double(), batch.target.lengths.double()
+        words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
+        feed = 2 * config.d_model * config.feed_forward.ffn_size
+        # Query, key, value and output projections.
+        projections = 4 * config.d_model**2
+        multiply_adds = len(self.encoder) * (
+            words * (projections + feed) + 2 * config.d_model * int((source**2).sum())
+        )
+        multiply_adds += (
+            0
+            if self.pretrained_encoder is None
+            else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
+        )
+        # Causal self-attention computes half of the pairs that the encoder's does.
+        multiply_adds += config.decoder.num_layers * (
+            tokens * (projections + feed) + config.d_model * int((target**2).sum())
+        )
+        multiply_adds += sum(
+            layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers()
+        )
+        return 6.0 * (multiply_adds + tokens * len(self.output_bias) * config.d_model)

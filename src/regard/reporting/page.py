@@ -1,0 +1,303 @@
+"""Render the HTML report: one offline, searchable file with the translations and maps of several systems.
+
+The page contains its data as JSON and its attention maps as compressed bytes, which its script plots on
+demand. It makes no network requests, and inserts all data as text, never as markup.
+"""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from regard.data.links import GoldLinks, Links
+from regard.metrics.attention import AttentionStatistics
+from regard.metrics.by_length import LengthScores
+from regard.reporting.scores import LOWER_IS_BETTER, Scores, SystemScore
+from regard.reporting.systems import SentenceResult, SystemResults, system_maps
+from regard.reporting.training_curves import Curves
+from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
+
+__all__ = ["Report", "render", "script_json"]
+
+_STYLES = ("base.css", "report.css")
+_SCRIPTS = ("map.js", "report-data.js", "report-charts.js", "report-sentence.js", "report.js")
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Report:
+    """The content of a report.
+
+    Attributes:
+        title: Title of the page.
+        source: Name of the source text for display, such as its file.
+        reference: Name of the reference text for display.
+        sentence_pairs: The lines and their references.
+        systems: The results of each system, all for the same lines.
+        scores: The scores of the systems.
+        gold: Gold links between each line and its reference.
+        notes: Notes for the reader, one sentence each.
+        columns: Additional columns of the table of scores: one cell per system, by column heading.
+    """
+
+    title: str
+    source: str
+    reference: str
+    sentence_pairs: Sequence[tuple[str, str]]
+    systems: Sequence[SystemResults]
+    scores: Scores
+    gold: Sequence[GoldLinks] | None = None
+    notes: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def render(report: Report) -> str:
+    """Return the HTML text of a report."""
+    # `_sentence` fills the packer; its chunks are complete only after all sentences have been added.
+    packer = MapPacker()
+    data = {
+        "title": report.title,
+        "source": report.source,
+        "reference": report.reference,
+        "notes": [*report.notes, *report.scores.missing_reasons],
+        "systems": [_system(one) for one in report.systems],
+        **_scores(report.scores),
+        "columns": [[head, list(cells)] for head, cells in report.columns.items()],
+        "attention": [None if one is None else _attention(one) for one in report.scores.attention],
+        "figures": _sentence_statistics(report),
+        "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
+    }
+    scripts = "\n".join(map(_asset, _SCRIPTS))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("report.html.j2")).render(
+        title=report.title,
+        styles="\n".join(map(_asset, _STYLES)),
+        scripts=scripts,
+        allowed=_digest(scripts),
+        data=script_json(data),
+        chunks=packer.chunks(),
+    )
+
+
+def script_json(data: Any) -> str:
+    """Return JSON for use inside a script element: no text in it can end the element or start a comment.
+
+    Non-finite numbers become null.
+    """
+    text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # A lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _digest(script: str) -> str:
+    """Return the hash of a script for the content security policy, which blocks all other scripts."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode('ascii')}"
+
+
+def _asset(name: str) -> str:
+    return files("regard.reporting").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+# Systems and their scores
+
+
+def _system(system: SystemResults) -> dict[str, Any]:
+    return {
+        "name": system.name,
+        "path": system.path,
+        "bounded": system.has_fertilities,
+        "perplexity": _round(system.perplexity),
+        "own": [_kind(kind) for kind in system_maps(system, forced=False)],
+        "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
+        "curves": None if system.curves is None else _curves(system.curves),
+    }
+
+
+def _kind(kind: MapKind) -> list[int | bool | None]:
+    return [kind.layer, kind.head, kind.prior]
+
+
+def _curves(curves: Curves) -> dict[str, Any]:
+    def rounded(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
+        return [[x, _round(y)] for x, y in points]
+
+    return {
+        "train": rounded(curves.train),
+        "valid": rounded(curves.valid),
+        "scores": {name: rounded(points) for name, points in curves.scores},
+        "best": curves.best_step,
+        "broken": curves.num_malformed_lines,
+    }
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    return {
+        "metrics": [
+            {
+                "key": key,
+                "name": scores.names[key],
+                "lower": key in LOWER_IS_BETTER,
+                "signature": scores.signatures.get(key, ""),
+                "systems": [None if one is None else _scored(one) for one in table],
+            }
+            for key, table in scores.table.items()
+        ],
+        "buckets": [[bucket.label, len(bucket.sentence_ids)] for bucket in scores.buckets],
+        "lengths": [
+            {
+                "key": key,
+                "name": own[0].name,
+                "lower": key in LOWER_IS_BETTER,
+                "systems": [_by_length(one) for one in own],
+            }
+            for key, own in scores.by_length.items()
+        ],
+    }
+
+
+def _scored(scored: SystemScore) -> dict[str, Any]:
+    estimate, difference = scored.estimate, scored.difference
+    return {
+        "value": _round(estimate.value),
+        "interval": [_round(estimate.low), _round(estimate.high)],
+        "difference": None if difference is None else _round(difference.value),
+        "p": _round(scored.p_value),
+    }
+
+
+def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
+    return [
+        None if one is None else [_round(one.value), *(_round(end) for end in one.interval or (None, None))]
+        for one in scores.buckets
+    ]
+
+
+def _attention(statistics: AttentionStatistics) -> dict[str, Any]:
+    record = statistics.record()
+    return {key: _round(value) if isinstance(value, float) else value for key, value in record.items()}
+
+
+# Sentences
+
+
+def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
+    """Return the statistics for sorting and filtering sentences: one number per sentence and system."""
+    scores, systems = report.scores, report.systems
+    sentences = [[one.sentence for one in system.sentences] for system in systems]
+    lengths = [[float(len(one.source)) for one in own] for own in sentences]
+    found = [_statistic("length", "source length (words)", lengths, 0)]
+    for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
+        if key in scores.sentence_scores:
+            values = [one.tolist() for one in scores.sentence_scores[key]]
+            found.append(_statistic(key, scores.names[key], values, digits))
+    found.append(
+        _statistic("rep", "repetitions", [[one.repetition_score for one in own] for own in sentences], 0)
+    )
+    if "drop" in scores.sentence_scores:
+        dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
+        found.append(_statistic("drop", "dropped words", dropped, 0))
+    for key, name, digits in (
+        ("entropy", "attention entropy (nats)", 3),
+        ("coverage", "source coverage", 3),
+        ("log_prob", "log-probability per token (nats)", 3),
+    ):
+        values = [[getattr(one, key) for one in system.sentences] for system in systems]
+        if any(value is not None for own in values for value in own):
+            found.append(_statistic(key, name, values, digits))
+    return found
+
+
+def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
+    return {
+        "key": key,
+        "name": name,
+        "digits": digits,
+        "values": [[_round(value) for value in own] for own in values],
+    }
+
+
+def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
+    first = report.systems[0].sentences[row].sentence
+    return {
+        "line": row + 1,
+        "source": list(first.source),
+        "reference": list(first.reference),
+        "gold": None if report.gold is None else _links(report.gold[row].possible),
+        "systems": [_translation(system.sentences[row], first, packer) for system in report.systems],
+    }
+
+
+def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[str, Any]:
+    """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
+    sentence = shown.sentence
+    found: dict[str, Any] = {"output": list(sentence.output)}
+    if sentence.source != first.source:
+        found["source"] = list(sentence.source)
+    if sentence.reference != first.reference:
+        found["reference"] = list(sentence.reference)
+    if sentence.repeated:
+        found["repeated"] = sorted(sentence.repeated)
+        found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
+        found["again"] += [[word, times, 1] for word, times in sentence.doubled_counts.items()]
+    if sentence.links is not None:
+        with_reference, with_output = sentence.links
+        found |= {
+            "dropped": list(sentence.dropped),
+            "links": _links(with_output),
+            "wanted": _links(with_reference),
+        }
+    received = sentence.received
+    if received is not None:
+        found["received"] = [round(x, 3) for x in received.attention]
+        found["neglected"], found["excessive"] = sorted(received.neglected), sorted(received.excessive)
+        if received.sink is not None:
+            found["sink"] = round(received.sink, 3)
+        if received.fertility is not None:
+            found["fertility"] = [_round(x) for x in received.fertility]
+    if shown.error is not None:
+        found["refused"] = shown.error
+    for key, maps, rows in (
+        ("own", shown.own_maps, sentence.output),
+        ("forced", shown.forced_maps, sentence.reference),
+    ):
+        if maps is not None:
+            found[key] = _maps(maps, rows, sentence.source, packer)
+    return found
+
+
+def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
+    """Return the position of a sentence's maps, and their words where they differ from the sentence's."""
+    found: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
+    if maps.rows != tuple(rows):
+        found["rows"] = list(maps.rows)
+    if maps.columns != tuple(columns):
+        found["columns"] = list(maps.columns)
+    return found
+
+
+def _links(links: Links) -> list[list[int]]:
+    """Return links as (target, source) pairs, in the order of a map's row and column."""
+    return [[t, s] for s, t in sorted(links)]

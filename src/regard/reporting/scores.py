@@ -1,0 +1,212 @@
+"""Score systems on a text: on the whole text with intervals, per sentence, and by source length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.data.links import GoldLinks, Links
+from regard.errors import UsageError
+from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
+from regard.metrics.attention import AttentionStatistics, summarize
+from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
+from regard.metrics.counts import SentenceCounts
+from regard.metrics.coverage import count_drops, count_repetitions
+from regard.metrics.meteor import count_meteor
+from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
+from regard.metrics.translation import count_statistics
+from regard.reporting.systems import SystemResults
+
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "Scores", "SystemScore", "compute_scores", "score_word_links"]
+
+LOWER_IS_BETTER = ("rep", "drop", "aer")
+"""Metrics for which lower is better."""
+
+BY_LENGTH = ("bleu", "rep", "drop")
+
+
+@dataclass(frozen=True)
+class SystemScore:
+    """The score of a system on the whole text.
+
+    Attributes:
+        estimate: The score and its 95 % interval.
+        difference: The score minus the first system's score; None for the first system.
+        p_value: Two-sided p-value of the difference; None for the first system.
+    """
+
+    estimate: Estimate
+    difference: Estimate | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of all systems, in the order of the systems.
+
+    Attributes:
+        names: Display names of the metrics, by key.
+        signatures: Signatures of the metrics (settings and version), by key.
+        table: Scores of each system by metric; None for a system without the metric.
+        sentence_scores: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence
+            BLEU.
+        buckets: Buckets of source length.
+        by_length: Scores of each system in the buckets, for the metrics in `BY_LENGTH`.
+        attention: Attention statistics of each system under forced decoding; None without attention.
+        missing_reasons: Reasons for omitted metrics, one sentence each.
+    """
+
+    names: dict[str, str]
+    signatures: dict[str, str]
+    table: dict[str, list[SystemScore | None]]
+    sentence_scores: dict[str, list[Float[np.ndarray, "n"]]]
+    buckets: list[Bucket]
+    by_length: dict[str, list[LengthScores]]
+    attention: list[AttentionStatistics | None]
+    missing_reasons: list[str]
+
+
+def compute_scores(
+    systems: Sequence[SystemResults],
+    pairs: Sequence[tuple[str, str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    meteor: bool = False,
+    gold: Sequence[GoldLinks] | None = None,
+    num_resamples: int = 1000,
+) -> Scores:
+    """Score systems on the same lines.
+
+    BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
+    are computed on the words of each system's own tokenizers.
+
+    Args:
+        systems: One or more systems.
+        pairs: The lines and their references.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
+        lowercase: Whether to ignore case.
+        meteor: Whether to compute METEOR if it is installed (English references only).
+        gold: Gold links between each line and its reference.
+        num_resamples: Number of bootstrap samples.
+
+    Raises:
+        DataError: if there are no lines.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+    """
+    references = [reference for _, reference in pairs]
+    counts = {"bleu": [], "chrf": [], "meteor": [], "rep": [], "drop": []}
+    missing: list[str] = []
+    for system in systems:
+        outputs = [one.text for one in system.sentences]
+        counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
+        counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
+        counts["rep"].append(_repetitions(system))
+        if (drops := _drops(system)) is not None:
+            counts["drop"].append(drops)
+    if not counts["drop"]:
+        missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
+    try:
+        counts["meteor"] = _meteor(systems, references) if meteor else []
+    except UsageError as error:
+        missing.append(f"METEOR is omitted. {error}.")
+    found = {metric: own for metric, own in counts.items() if own}
+    table: dict[str, list[SystemScore | None]] = {
+        metric: [*_compare(own, num_resamples)] for metric, own in found.items()
+    }
+    attention = [_attention(system, gold) for system in systems]
+    if gold is not None:
+        table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
+    else:
+        missing.append("AER is omitted: it needs gold word links (--gold-links).")
+    buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
+    return Scores(
+        names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
+        signatures={metric: own[0].signature for metric, own in found.items() if own[0].signature},
+        table=table,
+        sentence_scores={
+            metric: [one.sentence_scores() for one in own]
+            for metric, own in found.items()
+            if metric != "bleu"
+        }
+        | {"bleu": [_sentence_bleu(system, references, tokenize, lowercase) for system in systems]},
+        buckets=buckets,
+        by_length={
+            metric: [score_by_length(one, buckets, resamples=num_resamples) for one in found[metric]]
+            for metric in BY_LENGTH
+            if metric in found
+        },
+        attention=attention,
+        missing_reasons=missing,
+    )
+
+
+def _sentence_bleu(
+    system: SystemResults, references: Sequence[str], tokenize: str, lowercase: bool
+) -> Float[np.ndarray, "n"]:
+    """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
+    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
+    lines = zip(system.sentences, references, strict=True)
+    return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
+
+
+def _repetitions(system: SystemResults) -> SentenceCounts:
+    counted = [one.sentence.normalized_words for one in system.sentences]
+    return count_repetitions([output for output, _ in counted], [reference for _, reference in counted])
+
+
+def _drops(system: SystemResults) -> SentenceCounts | None:
+    links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
+    if len(links) < len(system.sentences):
+        return None
+    return count_drops([reference for reference, _ in links], [output for _, output in links])
+
+
+def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
+    """Compute METEOR of all systems in one call, because the program is slow to start."""
+    outputs = [one.text for system in systems for one in system.sentences]
+    counts = count_meteor(outputs, [list(references) * len(systems)])
+    parts = np.split(counts.rows, len(systems))
+    return [replace(counts, rows=rows) for rows in parts]
+
+
+def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
+    """Return the score of each system, and for all but the first the difference from the first."""
+    first = counts[0]
+    found = [SystemScore(bootstrap(first.rows, first.aggregate, resamples))]
+    for own in counts[1:]:
+        pair = paired_bootstrap(first.rows, own.rows, own.aggregate, resamples)
+        found.append(SystemScore(pair.other, pair.difference, pair.p_value))
+    return found
+
+
+def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
+    """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
+    return [frozenset() if one is None else one.links for one in system.attention]
+
+
+def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int) -> SystemScore | None:
+    return score_word_links(_links(system), gold, resamples) if system.attention else None
+
+
+def score_word_links(
+    links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000
+) -> SystemScore:
+    """Return the alignment error rate (AER) of links, in percent.
+
+    Args:
+        links: Predicted links between each line and its reference.
+        gold: Gold links of the same lines.
+        num_resamples: Number of bootstrap samples.
+    """
+    error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
+    return SystemScore(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
+
+
+def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:
+    kept = [one for one in system.attention if one is not None]
+    if not kept:
+        return None
+    score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
+    return summarize(kept, score)

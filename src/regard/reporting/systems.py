@@ -1,0 +1,318 @@
+"""Collect the translations of several systems sentence by sentence, with their errors and attention.
+
+Attention is recorded twice: for the system's own translation, and under forced decoding of the reference.
+Under forced decoding all systems produce the same words, so their maps can be compared step by step, as
+`regard analyze attention` does.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
+
+from regard.data.links import Links
+from regard.data.text import TextSide
+from regard.data.vocabulary import UNK
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator
+from regard.generation.config import AlignmentConfig
+from regard.generation.lines import LineResult, Translation, enumerate_lines
+from regard.generation.linking import LayerAttention, attention_map, select_heads
+from regard.metrics.alignment import merge_subwords
+from regard.metrics.attention import SentenceAttention, coverage, entropy
+from regard.reporting.errors import ReceivedAttention, SentenceErrors, received_attention
+from regard.reporting.training_curves import Curves
+from regard.reporting.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
+
+__all__ = [
+    "LinkFunction",
+    "Progress",
+    "SentenceResult",
+    "SystemResults",
+    "add_word_links",
+    "collect_system",
+    "sentence_from_result",
+    "system_maps",
+]
+
+
+LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
+"""A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
+
+_T = TypeVar("_T")
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """A progress display that passes items through."""
+
+    def __call__(self, items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
+        """Yield the items and show the progress; `name` labels the task, `total` is the number of items."""
+        ...
+
+
+@dataclass(frozen=True)
+class SentenceResult:
+    """The result of one system for one sentence.
+
+    Attributes:
+        sentence: The words of the sentence and the errors of its translation.
+        text: The translation as text; empty for a line that was not translated.
+        own_maps: Attention maps of the system's own translation; None for systems without attention.
+        forced_maps: Attention maps under forced decoding of the reference.
+        entropy: Mean attention entropy over the time steps of its own translation, including EOS, in nats.
+        coverage: Coverage of the source by its own translation, between 0 and 1.
+        log_prob: Mean log-probability per token of its own translation, including EOS, in nats.
+        error: Reason why the line was not translated; None if it was.
+    """
+
+    sentence: SentenceErrors
+    text: str
+    own_maps: WordMaps | None = None
+    forced_maps: WordMaps | None = None
+    entropy: float | None = None
+    coverage: float | None = None
+    log_prob: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class SystemResults:
+    """A model, or a file of translations.
+
+    Attributes:
+        name: Name of the system.
+        path: Its model directory or file.
+        sentences: Its result for each line.
+        attention: Attention statistics of each line under forced decoding; None for a line that the model
+            cannot process. Empty for a system without attention.
+        perplexity: Perplexity of the references; None if unknown.
+        curves: Training curves; None without a training record.
+        has_fertilities: Whether source words have fertilities, that is, upper bounds on their attention.
+    """
+
+    name: str
+    path: str
+    sentences: tuple[SentenceResult, ...]
+    attention: tuple[SentenceAttention | None, ...] = ()
+    perplexity: float | None = None
+    curves: Curves | None = None
+    has_fertilities: bool = False
+
+
+def collect_system(
+    name: str,
+    path: Path,
+    translator: BaseTranslator,
+    pairs: Sequence[tuple[str, str]],
+    progress: Progress,
+    all_layers: bool = False,
+    lowercase: bool = False,
+    curves: Curves | None = None,
+) -> SystemResults:
+    """Translate a text with a system, and compute its attention under forced decoding of the references.
+
+    A system that does not support forced decoding has attention only for its own translations, if at all.
+
+    Args:
+        name: Name of the system.
+        path: Its model directory or file.
+        translator: The system and its search settings, which return one translation per line.
+        pairs: The lines and their references.
+        progress: Progress display.
+        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
+            attention.
+        lowercase: Whether to ignore case when counting repetitions.
+        curves: Training curves of the model.
+    """
+    lines = enumerate_lines(source for source, _ in pairs)
+    results: list[SentenceResult] = []
+    block: list[LineResult] = []
+    # Results are converted block by block, because maps of words need less memory than those of tokens.
+    for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
+        block.append(result)
+        if len(block) == translator.search.buffer_lines:
+            results += _sentence_results(block, pairs, translator, all_layers, lowercase)
+            block = []
+    results += _sentence_results(block, pairs, translator, all_layers, lowercase)
+    forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
+    own = drop_equal_priors([one.own_maps for one in results])
+    sentences = tuple(
+        replace(one, own_maps=own_maps, forced_maps=forced_maps)
+        for one, own_maps, forced_maps in zip(results, own, forced, strict=True)
+    )
+    attends = any(one is not None for one in attention)
+    return SystemResults(
+        name=name,
+        path=str(path),
+        sentences=sentences,
+        attention=tuple(attention) if attends else (),
+        # exp(709) is the largest finite value; a worse model gets no perplexity.
+        perplexity=math.exp(-total / steps) if steps and total / steps > -700 else None,
+        curves=curves,
+        has_fertilities=translator.text.budget is not None,
+    )
+
+
+def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
+    """Return the system with word links between each source and its reference, and its translation.
+
+    Args:
+        system: The system.
+        aligner: The word aligner.
+    """
+    sentences = [one.sentence for one in system.sentences]
+    with_reference = aligner([(sentence.source, sentence.reference) for sentence in sentences])
+    with_output = aligner([(sentence.source, sentence.output) for sentence in sentences])
+    linked = (
+        replace(one, sentence=replace(one.sentence, links=links))
+        for one, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
+    )
+    return replace(system, sentences=tuple(linked))
+
+
+def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
+    """Return the kinds of maps that each sentence of a system has; empty for a system without maps.
+
+    Args:
+        system: The system.
+        forced: Whether to return the maps of the references instead of those of its own translations.
+    """
+    maps = (one.forced_maps if forced else one.own_maps for one in system.sentences)
+    return next((one.kinds for one in maps if one is not None), ())
+
+
+def sentence_from_result(
+    result: LineResult, reference: str, translator: BaseTranslator, lowercase: bool
+) -> SentenceErrors:
+    """Return a translated line as words, with the attention that each source word received.
+
+    Args:
+        result: The line; without translations, the output is empty and there is no attention.
+        reference: Text of the reference.
+        translator: The translator that produced the result.
+        lowercase: Whether to ignore case when counting repetitions.
+    """
+    text = translator.text
+    best = result.translations[0] if result.translations else None
+    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
+    output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
+    return SentenceErrors(
+        line=result.line.number,
+        source=tokens_to_words(text.source, own),
+        reference=tokens_to_words(text.target, text.target.tokenize(reference)),
+        # A model may generate two spaces in a row, with no word between them.
+        output=tuple(word for word in output if word),
+        received=None if best is None else _attention_received(best, own, translator),
+        lowercase=lowercase,
+    )
+
+
+def _output_tokens(best: Translation, translator: BaseTranslator) -> Sequence[str]:
+    """Return the tokens of the translated text, after the replacement of unknown words."""
+    if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
+        return translator.text.target.tokenize(best.text)
+    return best.tokens
+
+
+def _attention_received(
+    best: Translation, tokens: Sequence[str], translator: BaseTranslator
+) -> ReceivedAttention | None:
+    """Return the attention that the source words received, or None if the system has no attention."""
+    if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):
+        return None
+    text = translator.text
+    fertilities = None
+    if text.budget is not None:
+        (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
+    return received_attention(best.weights, best.source_words, fertilities)
+
+
+def _split_words(line: str, side: TextSide) -> tuple[str, ...]:
+    return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
+
+
+def _sentence_results(
+    results: Sequence[LineResult],
+    pairs: Sequence[tuple[str, str]],
+    translator: BaseTranslator,
+    all_layers: bool,
+    lowercase: bool,
+) -> Iterator[SentenceResult]:
+    """Yield the results of a block of translated lines, with their attention."""
+    for result in results:
+        source, reference = pairs[result.line.number - 1]
+        sentence = sentence_from_result(result, reference, translator, lowercase)
+        if result.error:
+            # The output is empty, so every source word that is linked to the reference counts as dropped.
+            sentence = replace(sentence, source=_split_words(source, translator.text.source))
+        if not result.translations:
+            yield SentenceResult(sentence, "", error=result.error)
+            continue
+        best = result.translations[0]
+        logs = best.hypothesis.token_log_probs
+        shown = SentenceResult(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
+        posteriors = best.hypothesis.posterior_attention
+        if sentence.received is None or not posteriors:
+            yield shown
+            continue
+        output = tokens_to_words(translator.text.target, best.tokens)
+        ids = best.source_words, best.target_words
+        alignment = best.alignment
+        steps = select_heads(posteriors, alignment)
+        words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
+        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, alignment, all_layers)
+        yield replace(
+            shown,
+            own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
+            entropy=float(entropy(steps).mean()),
+            coverage=coverage(words) if words.shape[1] else None,
+        )
+
+
+def _posterior_and_prior(
+    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, all_layers: bool
+) -> tuple[AttentionLayers, AttentionLayers | None]:
+    """Return the posterior attention of a translation, and its prior if all layers are kept."""
+    if not all_layers:
+        return AttentionLayers(attention_map(posteriors, config)), None
+    # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
+    rows = slice(1, None) if config.shift else slice(None, -1)
+    after, before = (
+        AttentionLayers(attention_map(layers, config), [layer[rows] for layer in layers])
+        for layers in (posteriors, priors)
+    )
+    return after, before
+
+
+def _force_decode(
+    name: str,
+    translator: BaseTranslator,
+    pairs: Sequence[tuple[str, str]],
+    progress: Progress,
+    all_layers: bool,
+) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
+    """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
+    if "score" not in translator.capabilities:
+        return [None] * len(pairs), [None] * len(pairs), 0.0, 0
+    maps: list[WordMaps | None] = []
+    statistics: list[SentenceAttention | None] = []
+    total, steps = 0.0, 0
+    alignment = translator.search.alignment
+    for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
+        if line is None:
+            maps.append(None)
+            statistics.append(None)
+            continue
+        total += float(line.log_probs.sum())
+        steps += len(line.log_probs)
+        if not line.attends:
+            statistics.append(None)
+            maps.append(None)
+            continue
+        statistics.append(line.attention_statistics(alignment, name=name))
+        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, alignment, all_layers)
+        ids = line.source_words, line.target_words
+        maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
+    return drop_equal_priors(maps), statistics, total, steps

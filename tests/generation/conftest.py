@@ -1,0 +1,95 @@
+"""Fixtures for the decoding tests: small random models of every architecture, and source sentences."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import from_dict, to_dict
+from regard.data.batch import PaddedSequences, collate
+from regard.models.rnn.config import RnnConfig
+from regard.models.rnn.model import LstmModel
+from toys import TwoContexts
+
+VOCAB_SIZE = 12
+
+
+def _build(
+    seed: int = 0, vocab_size: int = VOCAB_SIZE, two: bool = False, uniform: float = 0.7, **changes
+) -> LstmModel:
+    torch.manual_seed(seed)
+    settings = {
+        "embedding_size": 8,
+        "encoder": {"hidden_size": 8},
+        "decoder": {"hidden_size": 8},
+        "init_range": uniform,
+        "attention": to_dict(SoftAttentionConfig()),
+    }
+    for name, value in changes.items():
+        # A table with `kind` selects another class, so it replaces the earlier table.
+        merges = isinstance(value, dict) and "kind" not in value
+        settings[name] = {**settings.get(name, {}), **value} if merges else value
+    model = LstmModel(from_dict(RnnConfig, settings), VOCAB_SIZE, vocab_size)
+    if two:
+        model.attention = TwoContexts(8, 8)
+        for parameter in model.attention.parameters():
+            nn.init.uniform_(parameter, -1, 1)
+    return model.eval()
+
+
+@pytest.fixture
+def build() -> Callable[..., LstmModel]:
+    """Return a builder of small models whose random parameters are large enough for peaked distributions."""
+    return _build
+
+
+ARCHITECTURES = {
+    "luong": {},
+    "bahdanau": {
+        "decoder": {"query": "previous", "input_feeding": "context"},
+        "attention": {"score_function": "additive"},
+    },
+    "context input feeding": {"decoder": {"input_feeding": "context"}},
+    "no input feeding": {"decoder": {"input_feeding": "none"}},
+    "no attention": {"attention": {"kind": "none"}},
+    "gru": {"decoder": {"rnn_type": "gru"}, "encoder": {"rnn_type": "gru"}},
+    "sparsemax": {"attention": {"normalizer": "sparsemax"}},
+    "posterior-monotonic": {
+        "attention": {"kind": "posterior", "coupling": "monotonic", "top_k": 3},
+        "decoder": {"output_layer": "linear"},
+    },
+    "pointer": {
+        "attention": {"kind": "pointer"},
+        "decoder": {"query": "previous", "input_feeding": "context"},
+    },
+    "posterior update": {"two": True},
+}
+
+
+@pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
+def model(request: pytest.FixtureRequest) -> LstmModel:
+    """Return one model per architecture."""
+    return _build(seed=3, **request.param)
+
+
+@pytest.fixture
+def sentences() -> list[list[int]]:
+    """Return source sentences of different lengths."""
+    generator = torch.Generator().manual_seed(5)
+    return [
+        torch.randint(5, VOCAB_SIZE, (length,), generator=generator).tolist()
+        for length in (4, 1, 9, 3, 4, 7, 2, 6, 5)
+    ]
+
+
+def _batch(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:
+    source = collate(sentences, None, range(len(sentences))).source
+    return PaddedSequences(torch.nn.functional.pad(source.tokens, (0, extra)), source.lengths)
+
+
+@pytest.fixture
+def batch() -> Callable[..., PaddedSequences]:
+    """Return a function that makes a batch of sentences, with `extra` additional padding columns."""
+    return _batch

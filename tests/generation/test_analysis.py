@@ -1,0 +1,154 @@
+"""Tests of forced decoding: top-scoring next tokens, attention weights and posteriors."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.generation.analysis import force_decode_lines
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.forced import predict_tokens
+from regard.generation.lines import enumerate_lines
+from regard.generation.scoring import score_lines
+from regard.generation.translator import Translator
+from regard.metrics.attention import attention_statistics, summarize
+
+PRIOR = {"kind": "posterior", "state_attention": "prior"}
+POSTERIOR = {"kind": "posterior", "top_k": 0, "posterior_weight": 1.0}
+PAIRS = [
+    ("a b c", "C B A"),
+    ("", "A"),
+    ("d", "D E F G"),
+    ("e f g a b", ""),
+    ("c c c c", "C C"),
+    ("x y a", "A X B"),
+]
+
+
+def side(words: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
+
+
+TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
+
+
+def forced(model, pairs=PAIRS, **batch):
+    return list(force_decode_lines(model, TEXT, pairs, from_dict(GenerationBatchConfig, batch)))
+
+
+def test_top_scoring_token_equals_exhaustive_search(model, sentences):
+    targets = [[*tokens[::-1][:4], EOS] for tokens in sentences]
+    found = predict_tokens(model, collate(sentences, targets, range(len(sentences))))
+    vocab_size = model.output_bias.shape[0]
+    with torch.inference_mode():
+        for row, (source, target) in enumerate(zip(sentences, targets, strict=True)):
+            for t in range(len(target)):
+                candidates = [[*target[:t], token] for token in range(vocab_size)]
+                batch = collate([source] * vocab_size, candidates, range(vocab_size))
+                scores = model(batch).log_likelihood[:, t]
+                assert scores[found[row, t]] == pytest.approx(float(scores.max()), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "attention", [PRIOR, POSTERIOR, {"kind": "soft"}], ids=["prior", "posterior", "soft"]
+)
+def test_analysis_does_not_depend_on_the_batch(build, attention):
+    model = build(seed=3, attention=attention)
+    alone = forced(model, batch_size=1)
+    for options in ({}, {"batch_size": 2}, {"buffer_lines": 3, "batch_size": 3}):
+        for one, other in zip(alone, forced(model, **options), strict=True):
+            assert (one is None) == (other is None)
+            if one is None or other is None:
+                continue
+            assert (one.number, one.source, one.target) == (other.number, other.source, other.target)
+            assert one.correct.tolist() == other.correct.tolist()
+            np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
+            for layers in ("weights", "posteriors"):
+                for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
+                    np.testing.assert_allclose(a, b, atol=1e-5)
+    figures = [
+        summarize(
+            [
+                attention_statistics(x.posteriors[-1], x.correct, x.source_words, x.target_words)
+                for x in lines
+                if x
+            ]
+        )
+        for lines in (alone, forced(model))
+    ]
+    assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
+    assert figures[0].entropy == pytest.approx(figures[1].entropy, abs=1e-5)
+
+
+@pytest.mark.parametrize("attention", [PRIOR, {"kind": "soft"}], ids=["prior", "soft"])
+def test_posterior_equals_prior_without_posterior_attention(build, attention):
+    for line in forced(build(attention=attention)):
+        if line is not None:
+            np.testing.assert_array_equal(line.weights[-1], line.posteriors[-1])
+
+
+def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
+    """Posterior attention: Shankar & Sarawagi (2019), Eq. 13, from the joint distribution of Eq. 7."""
+    model = build(seed=3, attention=POSTERIOR)
+    line = forced(model, [("a b c d", "C A")])[0]
+    assert line is not None
+    batch = TEXT.batch([TEXT.source.encode("a b c d")], [[*TEXT.target.encode("C A"), EOS]], [0])
+    with torch.inference_mode():
+        outcome = model(batch)
+    # Of the joint distribution of source token and target token; source tokens are sorted by probability.
+    joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()
+    shares = joint / joint.sum(1, keepdims=True)
+    np.testing.assert_allclose(np.sort(line.posteriors[-1][:, 0]), np.sort(shares), atol=1e-6)
+    assert np.abs(line.weights[-1] - line.posteriors[-1]).max() > 1e-3
+    np.testing.assert_allclose(line.log_probs, np.log(joint.sum(1)), atol=1e-6)
+
+
+def test_skipped_lines_are_logged(build, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = forced(build(), max_source_length=4)
+    assert [line is None for line in found] == [False, True, False, True, False, False]
+    assert [record.args[0] for record in caplog.records] == [2, 4]
+
+
+def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
+    lines = forced(build())
+    for (source, target), line in zip(PAIRS, lines, strict=True):
+        if line is None:
+            continue
+        shape = (len(target.split()) + 1, 1, len(source.split()))
+        assert line.posteriors[-1].shape == line.weights[-1].shape == shape
+        assert line.correct.shape == line.log_probs.shape == shape[:1]
+        assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingConfig()], ids=["beam", "sample"])
+@pytest.mark.parametrize(
+    "attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}, {"kind": "hard"}]
+)
+def test_translation_and_scoring_return_the_same_attention_as_analysis(build, attention, sampling):
+    model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
+    search = from_dict(
+        GenerationConfig, {"beam_size": 3, "num_return": 2, "suppress_unk": True, "max_length_ratio": 1.0}
+    )
+    # Only for soft attention are prior weights and posteriors the same.
+    has_posterior, num_different = attention["kind"] != "soft", 0
+    for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
+        pairs = [(result.line.text, one.text) for one in result.translations]
+        scored = score_lines(model, TEXT, pairs, search)
+        lines = zip(result.translations, forced(model, pairs), scored, strict=True)
+        for one, expected, score in lines:
+            assert expected is not None and score.hypothesis is not None
+            for found in (one.hypothesis, score.hypothesis):
+                np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
+                np.testing.assert_allclose(found.posterior_attention[0], expected.posteriors[0], atol=1e-6)
+                assert bool(found.posteriors) == has_posterior
+            np.testing.assert_allclose(one.weights, expected.posteriors[0][:-1, 0], atol=1e-6)
+            assert one.links == score.links
+            num_different += not np.allclose(expected.weights[0], expected.posteriors[0], atol=1e-2)
+    assert bool(num_different) == has_posterior

@@ -1,0 +1,320 @@
+"""Tests of beam search: comparison with exhaustive search, scores, constraints and batch invariance."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.errors import ConfigError, RegardError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.generation.forced import force_decode
+from regard.generation.penalties import HypothesisScorer
+from regard.models.base import Prediction
+
+
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
+
+
+def token_lists(results):
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+
+
+def assert_same(first, second, tolerance=1e-4):
+    """Assert that hypotheses, probabilities and attention are equal; ties in score may come in any order."""
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        assert one.score == pytest.approx(other.score, abs=tolerance)
+        if one.tokens == other.tokens:
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=tolerance)
+            for ours, theirs in zip(one.attention, other.attention, strict=True):
+                np.testing.assert_allclose(ours, theirs, atol=tolerance)
+    assert len({h.tokens for h in first} & {h.tokens for h in second}) >= len(first) - 1
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
+    vocab_size, longest = 8, 3
+    model = build(seed=1, vocab_size=vocab_size)
+    source = [[5, 7, 6]]
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    scored = force_decode(
+        model,
+        collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
+        HypothesisScorer(alpha),
+    )
+    best = sorted(scored, key=lambda h: -h.score)[:20]
+    found = beam_search(
+        model,
+        batch(source),
+        config(
+            beam_size=len(allowed) ** longest,
+            num_return=20,
+            length_penalty=alpha,
+            max_length_ratio=0.0,
+            max_length_offset=longest,
+            scheme={"stopping": "exact"},
+        ),
+    )
+    assert token_lists(found) == [[h.tokens for h in best]]
+    assert [h.score for h in found[0]] == pytest.approx([h.score for h in best], abs=1e-5)
+
+
+def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(build, batch):
+    # At the maximum length every token except the end symbol is forbidden, so the tree of prefixes is
+    # truncated there. The model gives PAD, BOS and SINK no probability, so no other mass is lost.
+    model = build(seed=2, vocab_size=7)
+    with torch.no_grad():
+        model.output_bias[[PAD, BOS, SINK]] = -1e4
+    found = beam_search(
+        model,
+        batch([[5]]),
+        config(
+            beam_size=40,
+            num_return=40,
+            length_penalty=0.0,
+            max_length_ratio=0.0,
+            max_length_offset=3,
+            scheme={"stopping": "exact"},
+        ),
+    )[0]
+    assert len(found) == 1 + 3 + 9 + 27
+    by_length = {n: sum(np.exp(h.log_probability) for h in found if len(h.tokens) == n) for n in range(3)}
+    prefixes = {
+        n: sum(np.exp(sum(h.token_log_probs[:-1])) for h in found if len(h.tokens) == n) for n in range(4)
+    }
+    for n in range(3):
+        assert prefixes[n + 1] == pytest.approx(prefixes[n] - by_length[n], abs=1e-5)
+
+
+def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
+    search = config(beam_size=1, length_penalty=1.0)
+    found = beam_search(model, batch(sentences), search)
+    for sentence, (hypothesis,) in zip(sentences, found, strict=True):
+        generated: list[int] = []
+        with torch.no_grad():
+            memories, state = model.begin(batch([sentence]))
+            token = BOS
+            for _ in range(len(sentence) + 4):
+                prediction = model.step(torch.tensor([token]), memories, state)
+                log_probs = prediction.log_probs[0].clone()
+                log_probs[[PAD, BOS, SINK]] = -torch.inf
+                token = int(log_probs.argmax())
+                if token == EOS:
+                    break
+                generated.append(token)
+                state = model.update(prediction, torch.tensor([0]), torch.tensor([token]))
+        assert hypothesis.tokens == tuple(generated)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, beam):
+    search = config(beam_size=beam, num_return=min(beam, 3))
+    together = beam_search(model, batch(sentences, extra=3), search)
+    reversed_order = beam_search(model, batch(sentences[::-1]), search)[::-1]
+    for sentence, first, second in zip(sentences, together, reversed_order, strict=True):
+        alone = beam_search(model, batch([sentence]), search)[0]
+        assert_same(alone, first)
+        assert_same(alone, second)
+
+
+def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
+    search = config(beam_size=4, num_return=4, length_penalty=0.7)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
+        targets = [[*h.tokens, EOS] for h in found]
+        pairs = collate([sentence] * len(found), targets, range(len(found)))
+        for hypothesis, expected in zip(
+            found, force_decode(model, pairs, HypothesisScorer(0.7)), strict=True
+        ):
+            assert hypothesis.tokens == expected.tokens
+            assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
+            assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
+            assert hypothesis.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-5)
+            for ours, theirs in zip(hypothesis.attention, expected.attention, strict=True):
+                assert ours.dtype == np.float32
+                assert ours.shape == (len(hypothesis.tokens) + 1, 1, len(sentence))
+                np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("map", ["softmax", "sparsemax"])
+def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
+    for found in beam_search(
+        build(attention={"normalizer": map}), batch(sentences), config(beam_size=3, num_return=3)
+    ):
+        for hypothesis in found:
+            np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_translations_are_distinct_and_sorted_by_score(model, batch, sentences):
+    for found in beam_search(model, batch(sentences), config(beam_size=6, num_return=6)):
+        assert len({h.tokens for h in found}) == len(found) == 6
+        assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+def test_score_is_log_probability_divided_by_length_penalty(build, batch, sentences):
+    for found in beam_search(
+        build(), batch(sentences), config(beam_size=3, num_return=3, length_penalty=0.6)
+    ):
+        for h in found:
+            # Wu et al. (2016), Eq. 14; the length includes the end symbol.
+            assert h.score == pytest.approx(h.log_probability / ((5 + len(h.tokens) + 1) / 6) ** 0.6)
+            assert h.log_probability == pytest.approx(sum(h.token_log_probs))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1000), size=st.integers(1, 3), beam=st.integers(1, 4))
+def test_blocked_ngrams_are_not_repeated(build, batch, seed, size, beam):
+    search = config(beam_size=beam, no_repeat_ngram_size=size, min_length=6, max_length_offset=8)
+    for (found,) in beam_search(build(seed, uniform=1.0), batch([[5, 6, 7], [8, 9]]), search):
+        ngrams = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
+        assert len(ngrams) == len(set(ngrams))
+
+
+def test_ngram_blocking_keeps_unrepeated_ngrams(build, batch, sentences):
+    free = beam_search(build(), batch(sentences), config(beam_size=1))
+    blocked = beam_search(build(), batch(sentences), config(beam_size=1, no_repeat_ngram_size=50))
+    assert token_lists(free) == token_lists(blocked)
+
+
+def test_lengths_are_within_their_limits(model, batch, sentences):
+    search = config(beam_size=3, num_return=3, min_length=3, max_length_ratio=1.0, max_length_offset=1)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
+        assert all(3 <= len(h.tokens) <= max(3, len(sentence) + 1) for h in found)
+
+
+def test_special_symbols_are_never_generated(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        model.output_bias[[PAD, BOS, SINK, UNK]] = 50.0
+    generated = {t for (h,) in beam_search(model, batch(sentences), config(beam_size=3)) for t in h.tokens}
+    assert generated == {UNK}
+    search = config(beam_size=3, suppress_unk=True, min_length=2)
+    generated = {t for (h,) in beam_search(model, batch(sentences), search) for t in h.tokens}
+    assert generated and not generated & {PAD, BOS, SINK, UNK, EOS}
+
+
+def test_translation_continues_the_prefix(model, batch, sentences):
+    prefixes = [[5 + i % 4] * (i % 4) for i in range(len(sentences))]
+    search = config(beam_size=3, num_return=2, length_penalty=0.5)
+    found = beam_search(model, batch(sentences), search, prefixes)
+    for sentence, prefix, hypotheses in zip(sentences, prefixes, found, strict=True):
+        assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
+        pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
+        for ours, theirs in zip(hypotheses, force_decode(model, pairs), strict=True):
+            assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
+    free = beam_search(model, batch(sentences), search)
+    given_best = [list(hypotheses[0].tokens) for hypotheses in free]
+    again = beam_search(model, batch(sentences), search, given_best)
+    assert [list(h[0].tokens[: len(p)]) for h, p in zip(again, given_best, strict=True)] == given_best
+
+
+def test_finished_sentences_leave_the_batch(build, batch, sentences):
+    """Finished sentences leave the batch: later steps have fewer rows than the first steps."""
+    model = build(seed=4)
+    rows: list[int] = []
+    step = model.step
+    model.step = lambda tokens, memories, state: (rows.append(len(tokens)), step(tokens, memories, state))[1]
+    beam_search(model, batch(sentences), config(beam_size=2))
+    assert rows[0] == len(sentences)
+    assert rows[1] == 2 * len(sentences)
+    assert rows[-1] < rows[1]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(rows[1:]))
+
+
+def test_pruning_the_trace_does_not_change_results(model, batch, sentences, monkeypatch):
+    search = config(beam_size=4, num_return=4, max_length_offset=12)
+    kept = beam_search(model, batch(sentences), search)
+    monkeypatch.setattr("regard.generation.beam._RELEASE_EVERY", 1)
+    for before, after in zip(kept, beam_search(model, batch(sentences), search), strict=True):
+        assert_same(before, after, tolerance=0)
+
+
+def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, sentences):
+    """A scorer's addition, such as the coverage penalty, gets attention summed over all steps.
+
+    The step of the end symbol is included.
+    """
+
+    def coverage_term(attention, mask):
+        return 3.0 * attention[0][:, 0].clamp(1e-3, 1).log().masked_fill(~mask, 0.0).sum(dim=1)
+
+    search = config(beam_size=4, num_return=4, length_penalty=1.0)
+    model = build()
+    found = beam_search(model, batch(sentences), search, scorer=HypothesisScorer(1.0, (coverage_term,)))
+    for hypotheses in found:
+        for h in hypotheses:
+            total = torch.from_numpy(h.attention[0].sum(axis=(0, 1)))
+            added = 3.0 * float(total.clamp(1e-3, 1).log().sum())
+            lp = (5 + len(h.tokens) + 1) / 6
+            assert h.score == pytest.approx(h.log_probability / lp + added, abs=1e-4)
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+
+
+def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
+    pair = [
+        beam_search(
+            model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}, length_penalty=1.5)
+        )
+        for stop in ("heuristic", "exact")
+    ]
+    for (heuristic,), (exact,) in zip(*pair, strict=True):
+        assert exact.score >= heuristic.score - 1e-6
+
+
+def test_ties_are_broken_deterministically(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    found = beam_search(model, batch(sentences), config(beam_size=3, num_return=3))
+    assert token_lists(found) == token_lists(
+        beam_search(model, batch(sentences), config(beam_size=3, num_return=3))
+    )
+    for one, sentence in zip(found, sentences, strict=True):
+        alone = beam_search(model, batch([sentence]), config(beam_size=3, num_return=3))
+        assert token_lists([one]) == token_lists(alone)
+
+
+def test_nan_weights_raise_an_error(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        model.output_bias.fill_(torch.nan)
+    with pytest.raises(RegardError, match="log-probabilities are NaN"):
+        beam_search(model, batch(sentences), config(beam_size=3))
+
+
+def test_nbest_above_beam_is_rejected():
+    with pytest.raises(ConfigError, match="num_return = 6"):
+        config(beam_size=5, num_return=6)
+
+
+def test_search_does_not_change_training_mode_or_predictions(build, batch, sentences):
+    model = build()
+    model.train()
+    kept: list[tuple[Prediction, torch.Tensor]] = []
+    step = model.step
+
+    def recording_step(tokens, memories, state):
+        prediction = step(tokens, memories, state)
+        kept.append((prediction, prediction.log_probs.clone()))
+        return prediction
+
+    model.step = recording_step
+    beam_search(model, batch(sentences), config(beam_size=2, no_repeat_ngram_size=1))
+    assert model.training
+    assert all(torch.equal(prediction.log_probs, before) for prediction, before in kept)
+
+
+def test_half_precision_models_return_float32_scores(build, batch, sentences):
+    model = build().to(torch.bfloat16)
+    for (hypothesis,) in beam_search(model, batch(sentences), config(beam_size=2)):
+        assert hypothesis.attention[0].dtype == np.float32
+        assert hypothesis.log_probability == pytest.approx(sum(hypothesis.token_log_probs))

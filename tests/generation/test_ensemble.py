@@ -1,0 +1,79 @@
+"""Tests of ensembles: the probabilities of the models are averaged at each time step."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.errors import UsageError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig
+from regard.generation.ensemble import Ensemble
+from regard.generation.forced import force_decode
+
+
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
+
+
+def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
+    search = config(beam_size=3, num_return=3)
+    alone = beam_search(model, batch(sentences), search)
+    twice = beam_search(Ensemble([model, model]), batch(sentences), search)
+    for one, other in zip(alone, twice, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        for a, b in zip(one, other, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-5)
+            both = np.concatenate([a.attention[0], a.attention[0]], axis=1)
+            np.testing.assert_allclose(both, b.attention[0], atol=1e-6)
+
+
+def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
+    models = [
+        build(seed=1),
+        build(seed=2, decoder={"rnn_type": "gru"}, encoder={"rnn_type": "gru"}),
+        build(seed=3, two=True),
+    ]
+    found = beam_search(Ensemble(models), batch(sentences), config(beam_size=4, num_return=2))
+    for sentence, hypotheses in zip(sentences, found, strict=True):
+        pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
+        members = [force_decode(model, pairs) for model in models]
+        for i, h in enumerate(hypotheses):
+            each = np.exp([[*member[i].token_log_probs] for member in members])
+            assert h.token_log_probs == pytest.approx(np.log(each.mean(axis=0)).tolist(), abs=1e-5)
+            heads = np.concatenate([member[i].attention[0] for member in members], axis=1)
+            np.testing.assert_allclose(h.attention[0], heads, atol=1e-5)
+
+
+def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
+    ensemble = Ensemble([build(seed=1), build(seed=2)])
+    for sentence, (h,) in zip(
+        sentences, beam_search(ensemble, batch(sentences), config(beam_size=2)), strict=True
+    ):
+        (again,) = force_decode(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
+        assert again.token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
+        np.testing.assert_allclose(again.attention[0], h.attention[0], atol=1e-5)
+
+
+def test_order_of_models_does_not_matter(build, batch, sentences):
+    models = [build(seed=1), build(seed=2)]
+    search = config(beam_size=3)
+    forward, backward = (
+        [h.score for (h,) in beam_search(Ensemble(order), batch(sentences), search)]
+        for order in (models, models[::-1])
+    )
+    assert forward == pytest.approx(backward, abs=1e-5)
+
+
+def test_empty_ensemble_is_rejected():
+    with pytest.raises(UsageError, match="at least one"):
+        Ensemble([])
+
+
+def test_moving_an_ensemble_moves_all_its_models(build):
+    ensemble = Ensemble([build(seed=1), build(seed=2)]).to(torch.float64)
+    assert all(
+        parameter.dtype == torch.float64 for model in ensemble.models for parameter in model.parameters()
+    )

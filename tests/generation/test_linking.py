@@ -1,0 +1,195 @@
+"""Tests of word links from attention: layer, heads and time step, selected source tokens, and the sink."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from test_analysis import PAIRS, TEXT
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.links import parse_gold_links, parse_links
+from regard.data.vocabulary import EOS
+from regard.errors import InfeasibleBoundsError, UsageError
+from regard.generation.analysis import force_decode_lines
+from regard.generation.config import AlignmentConfig, GenerationBatchConfig, GenerationConfig
+from regard.generation.lines import enumerate_lines
+from regard.generation.linking import (
+    WordIndices,
+    attention_links,
+    attention_map,
+    select_heads,
+    selection_links,
+)
+from regard.generation.scoring import score_lines
+from regard.generation.translator import Translator
+from regard.metrics.alignment import alignment_score
+from regard.metrics.attention import score_links
+from regard.models import build_model
+from regard.models.transformer.config import TransformerConfig
+
+# Two layers, with two heads and one head; T = 3 time steps (the last is the end symbol), S = 2 source tokens.
+LOW = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]], dtype=np.float32)
+TOP = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]], dtype=np.float32)
+WORDS = WordIndices([0, 1], [0, 1])
+
+
+def links(config: AlignmentConfig) -> str:
+    return " ".join(f"{s}-{t}" for s, t in sorted(attention_links([LOW, TOP], [LOW, TOP], config, WORDS)))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (AlignmentConfig(), "0-0 0-1"),
+        (AlignmentConfig(shift=True), "0-0 1-1"),
+        (AlignmentConfig(layer=0, heads=(0,)), "0-0 1-1"),
+        (AlignmentConfig(layer=-2, heads=(-1,)), "0-1 1-0"),
+        (AlignmentConfig(layer=0), "0-0 0-1"),  # tie of the mean of both heads: the first is taken
+        (AlignmentConfig(layer=0, heads=(0,), shift=True), "0-1 1-0"),
+    ],
+)
+def test_links_depend_on_layer_heads_and_step(config, expected) -> None:
+    assert links(config) == expected
+
+
+def test_attention_map_has_one_row_per_token_without_the_end_symbol() -> None:
+    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig()), TOP[:2, 0])
+    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig(shift=True)), TOP[1:, 0])
+    np.testing.assert_array_equal(select_heads([LOW, TOP], AlignmentConfig(layer=0)), LOW)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (AlignmentConfig(layer=2), "layer 2: soft attends to the source in 2 layers, counted from 0"),
+        (AlignmentConfig(layer=-3), "layer -3: soft"),
+        (AlignmentConfig(heads=(1,)), "head 1: layer -1 of soft has 1 heads, counted from 0"),
+    ],
+)
+def test_layer_or_head_out_of_range_is_rejected(config, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        attention_map([LOW, TOP], config, "soft")
+
+
+def test_words_that_attend_to_the_sink_have_no_link() -> None:
+    rows = np.array([[[0.4, 0.0, 0.6]], [[0.2, 0.5, 0.3]], [[1.0, 0, 0]]], dtype=np.float32)
+    words = WordIndices([0, 1, -1], [0, 1])
+    assert attention_links([rows], [rows], AlignmentConfig(), words) == parse_links("1-1")
+
+
+SELECTED = np.array([[[1, 1, 0, 1]], [[0, 0, 1, 0]], [[1, 1, 1, 1]]], dtype=np.float32)
+LIKELY = np.array([[[0.6, 0.7, 0.49, 0.9]], [[0.1, 0.2, 0.3, 0.2]], [[1, 1, 1, 1]]], dtype=np.float32)
+
+
+def test_link_goes_to_the_most_probable_selected_token() -> None:
+    words = WordIndices(range(4), [0, 1])
+    assert attention_links([SELECTED], [LIKELY], AlignmentConfig(), words) == parse_links("3-0 2-1")
+
+
+def test_unselected_tokens_are_never_linked() -> None:
+    # The two unselected subword tokens of a word are together more probable than the selected token.
+    selected, probable = (
+        np.array([[row], [row]], dtype=np.float32) for row in ([0, 0, 1], [0.45, 0.45, 0.6])
+    )
+    words = WordIndices([0, 0, 1], [0])
+    assert attention_links([selected], [probable], AlignmentConfig(), words) == parse_links("1-0")
+
+
+def test_selected_set_is_scored_as_links() -> None:
+    """2 of 4 links are possible, and both sure links are found: AER = 1 - (2 + 2) / (4 + 2)."""
+    found = selection_links([SELECTED], AlignmentConfig(), WordIndices(range(4), [0, 1]))
+    assert found == parse_links("0-0 1-0 3-0 2-1")
+    score = alignment_score([found], [parse_gold_links("1-0 2-1")])
+    assert (score.precision, score.recall, score.aer) == (0.5, 1.0, pytest.approx(1 / 3))
+
+
+def test_fractional_weights_are_not_a_selection() -> None:
+    assert selection_links([TOP], AlignmentConfig(), WORDS) is None
+
+
+def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None:
+    model = build(seed=2, attention={"kind": "hard", "score_scale": 8.0})
+    search = GenerationConfig(beam_size=1, suppress_unk=True)
+    pairs, num_multiple, num_not_leftmost = [PAIRS[0], PAIRS[-1]], 0, 0
+    scored = list(score_lines(model, TEXT, pairs, search))
+    for (source, _), line, score in zip(
+        pairs, force_decode_lines(model, TEXT, pairs, GenerationBatchConfig()), scored, strict=True
+    ):
+        assert line is not None and score.hypothesis is not None
+        priors, posteriors = line.weights[0][:, 0], line.posteriors[0][:, 0]
+        assert set(np.unique(priors)) <= {0.0, 1.0}
+        np.testing.assert_array_equal(priors[posteriors > 0.5], 1.0)
+        best = {(int(row.argmax()), t) for t, row in enumerate(posteriors[:-1])}
+        assert line.links(AlignmentConfig()) == score.links == best
+        num_multiple += int((priors.sum(1) > 1).sum())
+        num_not_leftmost += sum(int(priors[t].argmax()) != s for s, t in best)
+        figures = line.attention_statistics(AlignmentConfig())
+        assert figures.selected == {(s, t) for t, s in np.argwhere(priors[:-1] > 0).tolist()}
+        assert figures.links == best and figures.support.max() == len(source.split())
+    assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
+    for result in Translator(model, TEXT, search).translate(enumerate_lines(source for source, _ in pairs)):
+        one = result.translations[0]
+        assert set(np.unique(one.hypothesis.attention[0])) <= {0.0, 1.0}
+        assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.weights)}
+
+
+def test_selections_are_scored_only_if_all_lines_have_one(build) -> None:
+    gold = [parse_gold_links("0-0 1-1 2-2"), parse_gold_links("0-0")]
+    pairs = [PAIRS[0], PAIRS[-1]]
+    for kind, has_selection in (("hard", True), ("soft", False)):
+        lines = force_decode_lines(
+            build(seed=3, attention={"kind": kind}), TEXT, pairs, GenerationBatchConfig()
+        )
+        found = [line.attention_statistics(AlignmentConfig()) for line in lines if line is not None]
+        links, sets = score_links(found, gold)
+        assert links == alignment_score([one.links for one in found], gold)
+        assert (sets is not None) == has_selection
+        # A skipped line has no links and no selection.
+        assert (score_links([found[0], None], gold)[1] is not None) == has_selection
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog) -> None:
+    """A source word with fertility 3 permits at most 3 target tokens and the step of the end symbol."""
+    config = ConstantFertilityConfig(value=3.0, sink=False)
+    text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
+    model = build(seed=3, attention={"kind": "constrained"})
+    if kind == "transformer":
+        side = replace(TransformerConfig().encoder, num_layers=1)
+        model_config = TransformerConfig(
+            d_model=8, num_heads=2, encoder=side, decoder=side, attention=ConstrainedAttentionConfig()
+        )
+        model = build_model(model_config, len(text.source.vocabulary), len(text.target.vocabulary)).eval()
+    pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
+    within, beyond, also_within, far_beyond = score_lines(model, text, pairs, GenerationConfig())
+    for line, fertility in ((within, 3), (also_within, 6)):
+        assert line.hypothesis is not None and not line.error
+        words = line.hypothesis.attention[0][:fertility].mean(axis=1).sum(0)
+        np.testing.assert_array_less(words, 3 + 1e-4)
+    for line in (beyond, far_beyond):
+        assert line.hypothesis is None
+        assert "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.error
+    assert "'G'" in beyond.error and beyond.error in caplog.text
+    assert [line is None for line in force_decode_lines(model, text, pairs, GenerationBatchConfig())] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    # The model itself raises an error, too, when it is called directly.
+    batch = text.batch([[5], [5]], [[6, 6, 6, EOS], [6, 6, 6, 6, EOS]], [0, 1])
+    with torch.inference_mode(), pytest.raises(InfeasibleBoundsError, match="sentence 2 "):
+        model(batch)
+
+
+def test_sink_removes_the_fertility_limit(build) -> None:
+    config = ConstantFertilityConfig(value=1.0, sink=True)
+    text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
+    model = build(seed=3, attention={"kind": "constrained"})
+    (line,) = score_lines(model, text, [("d", "D E F G")], GenerationConfig())
+    assert line.hypothesis is not None
+    assert line.hypothesis.attention[0][:, 0, 0].sum() <= 1 + 1e-5
+    attended = line.hypothesis.attention[0][:4, 0].argmax(axis=1)
+    assert line.links == {(0, t) for t, column in enumerate(attended) if column == 0}

@@ -1,0 +1,149 @@
+"""Tests of minimum Bayes risk decoding: the definition, ties, duplicates, and use in the translator."""
+
+import math
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from regard.config import from_dict
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.errors import UsageError
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.lines import enumerate_lines
+from regard.generation.mbr import MbrConfig, expected_utilities, rank_candidates
+from regard.generation.translator import Translator
+
+CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]
+METRICS = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}
+
+
+def config(**options) -> MbrConfig:
+    return from_dict(MbrConfig, options)
+
+
+def search(**options) -> GenerationConfig:
+    return from_dict(
+        GenerationConfig, {"beam_size": 4, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
+
+
+def pair() -> TextProcessor:
+    sides = [
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
+        for words in ("a b c d e f g", "A B C D E F G")
+    ]
+    return TextProcessor(*sides)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+@pytest.mark.parametrize("sampled", [True, False])
+def test_ranking_equals_the_definition(name, sampled):
+    log_probs = [-1.0, -2.0, -2.5, -4.0, -3.0]
+    weights = [0.2] * 5 if sampled else [math.exp(p) / sum(map(math.exp, log_probs)) for p in log_probs]
+    expected = [
+        sum(
+            w * METRICS[name].sentence_score(candidate, [other]).score
+            for w, other in zip(weights, CANDIDATES, strict=True)
+        )
+        for candidate in CANDIDATES
+    ]
+    found = rank_candidates(CANDIDATES, log_probs, config(utility=name), sampled)
+    assert [index for index, _ in found] == sorted(range(5), key=lambda i: -expected[i])
+    assert [utility for _, utility in found] == pytest.approx(sorted(expected, reverse=True))
+
+
+def test_candidate_weights_are_configurable():
+    logs = [math.log(0.6), math.log(0.2)]
+    assert config(weighting="uniform").reference_weights(logs, sampled=False) == pytest.approx([0.5, 0.5])
+    assert config(weighting="probability").reference_weights(logs, sampled=True) == pytest.approx(
+        [0.75, 0.25]
+    )
+    assert config().reference_weights([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx(
+        [0.75, 0.25]
+    )
+
+
+def test_duplicate_samples_count_twice_but_are_returned_once():
+    texts = ["x y", "a b c d", "x y", "a b c e"]
+    found = rank_candidates(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
+    assert sorted(index for index, _ in found) == [0, 1, 3]
+    expected = np.mean(
+        [100.0, BLEU(effective_order=True).sentence_score("x y", ["a b c d"]).score, 100.0, 0.0]
+    )
+    assert dict(found)[0] == pytest.approx(expected)
+
+
+def test_ties_are_broken_by_candidate_order():
+    assert [index for index, _ in rank_candidates(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [
+        0,
+        1,
+        2,
+    ]
+    assert rank_candidates(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
+    assert rank_candidates([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
+
+
+def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
+    texts = ["the cat sat", "the cat the cat the cat", "a cat sat"]
+    found = expected_utilities(texts, np.full(3, 1 / 3), "rep")
+    assert found.argmin() == 1 and found[0] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingConfig()])
+def test_translator_returns_the_best_candidates(build, sampling):
+    model, text = build(), pair()
+    lines = ["a b c", "", "d e", "g f e d c"]
+    wide = list(
+        Translator(model, text, search(beam_size=8, num_return=8), sampling).translate(enumerate_lines(lines))
+    )
+    chosen = Translator(
+        model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8)
+    )
+    for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
+        texts = [one.text for one in candidates.translations]
+        if not texts:
+            assert found.translations == ()
+            continue
+        log_probs = [one.hypothesis.log_probability for one in candidates.translations]
+        expected = rank_candidates(texts, log_probs, config(), sampling is not None)[:2]
+        assert [one.text for one in found.translations] == [texts[index] for index, _ in expected]
+        assert [one.score for one in found.translations] == pytest.approx([u for _, u in expected])
+        assert found.translations[0].hypothesis.log_probability in log_probs
+
+
+def test_samples_weighted_by_probability_are_counted_once(build):
+    model, text = build(), pair()
+    sampler = Translator(
+        model,
+        text,
+        search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1),
+        SamplingConfig(),
+    )
+    (candidates,) = sampler.translate(enumerate_lines(["a b"]))
+    distinct = {one.hypothesis.tokens: one for one in candidates.translations}
+    assert len(distinct) < len(candidates.translations)
+    probabilities = np.exp([one.hypothesis.log_probability for one in distinct.values()])
+    weights = probabilities / probabilities.sum()
+    expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
+    setting = config(num_candidates=40, weighting="probability")
+    chosen = Translator(
+        model,
+        text,
+        search(beam_size=40, num_return=1, max_length_ratio=0.0, max_length_offset=1),
+        SamplingConfig(),
+        mbr=setting,
+    )
+    (found,) = chosen.translate(enumerate_lines(["a b"]))
+    assert found.translations[0].score == pytest.approx(expected.max())
+
+
+def test_default_candidates_are_32_samples_or_the_whole_beam():
+    assert config().candidate_search(search(), sampled=True).num_return == 32
+    assert config().candidate_search(search(), sampled=False).num_return == 4
+    assert config(num_candidates=3).candidate_search(search(num_return=2), sampled=False).num_return == 3
+    with pytest.raises(UsageError, match="9 candidates"):
+        config(num_candidates=9).candidate_search(search(), sampled=False)

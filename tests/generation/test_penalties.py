@@ -1,0 +1,180 @@
+"""Tests of the coverage penalty: its formula, the source tokens it counts, and its effect on search."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS, SINK, UNK
+from regard.errors import ConfigError
+from regard.generation.beam import beam_search, beam_searches
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.ensemble import Ensemble
+from regard.generation.forced import force_decode
+from regard.generation.penalties import CoveragePenalty, HypothesisScorer
+from regard.generation.sampling import sample
+
+
+def config(
+    weight: float = 0.7, epsilon: float = 0.1, rescore_only: bool = True, **options
+) -> GenerationConfig:
+    penalty = {"weight": weight, "epsilon": epsilon, "rescore_only": rescore_only}
+    limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
+    return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
+
+
+def penalty(hypothesis, words: int, weight: float = 0.7, epsilon: float = 0.1) -> float:
+    """Return the coverage penalty of Wu et al. (2016), Eq. 14, for `words` source tokens.
+
+    Coverage below `epsilon` counts as `epsilon`.
+    """
+    received = hypothesis.attention[-1].mean(axis=1).sum(axis=0)[:words]
+    return weight * sum(math.log(max(epsilon, min(1.0, float(a)))) for a in received)
+
+
+def tokens_and_scores(results):
+    return [[(h.tokens, h.score) for h in hypotheses] for hypotheses in results]
+
+
+def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
+    heads = torch.tensor([[[0.1, 0.5, 2.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0, 0.0]]])
+    words = torch.tensor([[True, True, True, False, False]])
+    first = torch.zeros(1, 1, 5)  # another layer, which the penalty ignores
+    found = CoveragePenalty(2.0, 0.2)((first, heads), words)
+    assert float(found) == pytest.approx(2 * (math.log(0.2) + math.log(0.5) + math.log(1.0)))
+
+
+def test_zero_weight_adds_no_penalty():
+    assert HypothesisScorer.from_config(GenerationConfig()) == HypothesisScorer(1.0)
+    assert HypothesisScorer.from_config(config(weight=0.0)).attention_terms == ()
+    assert HypothesisScorer.from_config(config(0.3, 0.2)) == HypothesisScorer(
+        0.6, (CoveragePenalty(0.3, 0.2),)
+    )
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=4, rescore_only=rescore_only)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
+        pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
+        for hypothesis, forced in zip(
+            found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True
+        ):
+            lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
+            expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
+            assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+            assert forced.score == pytest.approx(expected, abs=1e-5)
+        assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
+    vocab_size, longest = 8, 3
+    model = build(seed=1, vocab_size=vocab_size)
+    source = [[5, 7, 6]]
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    pairs = collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations)))
+    size = {
+        "beam_size": len(allowed) ** longest,
+        "num_return": 20,
+        "max_length_ratio": 0.0,
+        "max_length_offset": longest,
+    }
+    search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
+    best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[
+        :20
+    ]
+    without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
+    assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
+    (found,) = beam_search(model, batch(source), search)
+    assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
+    assert [h.tokens for h in found] == [h.tokens for h in best]
+
+
+def test_sink_is_not_penalized(build, batch, sentences):
+    model = build(attention={"normalizer": "sparsemax"})
+    with_sink = [[*sentence, SINK] for sentence in sentences]
+    for sentence, found in zip(
+        sentences, beam_search(model, batch(with_sink), config(beam_size=3, num_return=3)), strict=True
+    ):
+        for hypothesis in found:
+            lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
+            expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
+            assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=2, rescore_only=rescore_only)
+    together = beam_search(model, batch(sentences, extra=3), search)
+    for sentence, found in zip(sentences, together, strict=True):
+        (alone,) = beam_search(model, batch([sentence]), search)
+        assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
+
+
+def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
+    pair = [
+        beam_search(model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}))
+        for stop in ("heuristic", "exact")
+    ]
+    for (heuristic,), (exact,) in zip(*pair, strict=True):
+        assert exact.score >= heuristic.score - 1e-6
+
+
+def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
+    options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
+    configs = [config(beta, length_penalty=alpha, beam_size=4, num_return=2) for alpha, beta in options]
+    together = beam_searches(
+        model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs]
+    )
+    for found, one in zip(together, configs, strict=True):
+        assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
+    assert len({str(tokens_and_scores(found)) for found in together}) > 1
+
+
+def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, sentences):
+    with pytest.raises(ConfigError, match="unfinished"):
+        beam_searches(model, batch(sentences), config(rescore_only=False), [HypothesisScorer()])
+
+
+def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):
+    model = build(seed=4, attention={"score_function": "bilinear"})  # its hypotheses differ more in coverage
+    found = [
+        beam_search(model, batch(sentences), config(3.0, beam_size=3, rescore_only=rescore_only))
+        for rescore_only in (True, False)
+    ]
+    assert tokens_and_scores(found[0]) != tokens_and_scores(found[1])
+
+
+def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
+    model = Ensemble([build(seed=1), build(seed=2)])
+    found = beam_search(model, batch(sentences), config(beam_size=3))
+    for sentence, (hypothesis,) in zip(sentences, found, strict=True):
+        assert hypothesis.attention[-1].shape[1] == 2
+        lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
+        expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
+        assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+
+
+def test_samples_are_scored_by_the_formula(build, batch, sentences):
+    samples = sample(build(), batch(sentences), config(num_return=2), SamplingConfig(), range(len(sentences)))
+    for sentence, found in zip(sentences, samples, strict=True):
+        for hypothesis in found:
+            lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
+            expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
+            assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+
+
+def test_larger_weight_selects_better_coverage(build, batch, sentences):
+    model, size = build(seed=2), {"beam_size": 6, "num_return": 6}
+    means = []
+    for weight in (0.0, 5.0):
+        best = [found[0] for found in beam_search(model, batch(sentences), config(weight, **size))]
+        pairs = zip(best, sentences, strict=True)
+        means.append(np.mean([penalty(h, len(sentence), 1.0) for h, sentence in pairs]))
+    assert means[1] > means[0]

@@ -1,0 +1,114 @@
+"""Tests of sampling: deterministic settings equal greedy search; frequencies match probabilities."""
+
+import math
+
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.forced import force_decode
+from regard.generation.sampling import sample
+
+
+def search(**options) -> GenerationConfig:
+    return from_dict(
+        GenerationConfig, {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
+
+
+def sampling(**options) -> SamplingConfig:
+    return from_dict(SamplingConfig, options)
+
+
+def tokens(results):
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+
+
+@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
+def test_deterministic_settings_equal_greedy_search(model, batch, sentences, options):
+    greedy = beam_search(model, batch(sentences), search())
+    samples = sample(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
+    assert tokens(samples) == tokens(greedy)
+
+
+def test_samples_do_not_depend_on_batch_or_padding(model, batch, sentences):
+    settings, lines = search(), list(range(1, len(sentences) + 1))
+    together = sample(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
+    for sentence, line, found in zip(sentences, lines, together, strict=True):
+        alone = sample(model, batch([sentence]), settings, sampling(seed=7), [line])
+        assert tokens(alone) == tokens([found])
+
+
+def test_samples_depend_on_seed_and_line_number(build, batch):
+    model, source = build(), batch([[5, 6, 7, 8]] * 8)
+    first = tokens(sample(model, source, search(), sampling(seed=1), range(8)))
+    assert first == tokens(sample(model, source, search(), sampling(seed=1), range(8)))
+    assert first != tokens(sample(model, source, search(), sampling(seed=2), range(8)))
+    assert len({row[0] for row in first}) > 2
+
+
+def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentences):
+    samples = sample(
+        model,
+        batch(sentences),
+        search(beam_size=3, num_return=3),
+        sampling(temperature=2.0, top_k=6),
+        range(len(sentences)),
+    )
+    for sentence, found in zip(sentences, samples, strict=True):
+        pairs = collate([sentence] * 3, [[*h.tokens, EOS] for h in found], range(3))
+        for ours, theirs in zip(found, force_decode(model, pairs), strict=True):
+            assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-5)
+            torch.testing.assert_close(
+                torch.from_numpy(ours.attention[0]), torch.from_numpy(theirs.attention[0]), atol=1e-5, rtol=0
+            )
+
+
+@pytest.mark.parametrize(("options", "kept"), [({}, 1.0), ({"top_k": 3}, None), ({"temperature": 0.5}, None)])
+def test_token_frequencies_match_their_probabilities(build, batch, options, kept):
+    model = build(seed=6)
+    num_samples = 4000
+    settings = search(max_length_ratio=0.0, max_length_offset=1)
+    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
+    memories, state = model.begin(batch([[5, 6]]))
+    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
+    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
+    log_probs = log_probs / options.get("temperature", 1.0)
+    if "top_k" in options:
+        log_probs[log_probs < log_probs.topk(options["top_k"]).values[-1]] = -torch.inf
+    expected = torch.softmax(log_probs, dim=0)
+    counts = torch.bincount(
+        torch.tensor([h.tokens[0] if h.tokens else EOS for (h,) in found]), minlength=len(expected)
+    )
+    # Counts are binomial: a deviation of 4.5 standard deviations has a probability below 1e-5.
+    for count, probability in zip(counts.tolist(), expected.tolist(), strict=True):
+        deviation = math.sqrt(num_samples * probability * (1 - probability))
+        assert abs(count - num_samples * probability) <= 4.5 * deviation + 1e-9
+
+
+def test_top_p_samples_only_from_the_nucleus(build, batch):
+    model = build(seed=6)
+    num_samples, p = 300, 0.5
+    settings = search(max_length_ratio=0.0, max_length_offset=1)
+    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
+    memories, state = model.begin(batch([[5, 6]]))
+    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
+    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
+    ordered, ids = torch.softmax(log_probs, dim=0).sort(descending=True)
+    nucleus = set(ids[: int((ordered.cumsum(0) < p).sum()) + 1].tolist())
+    assert {h.tokens[0] if h.tokens else EOS for (h,) in found} == nucleus
+
+
+def test_samples_respect_lengths_prefixes_and_blocking(model, batch, sentences):
+    settings = search(beam_size=2, num_return=2, min_length=3, no_repeat_ngram_size=1, max_length_offset=1)
+    prefixes = [[5]] * len(sentences)
+    samples = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
+    for sentence, found in zip(sentences, samples, strict=True):
+        for h in found:
+            assert h.tokens[0] == 5
+            assert len(set(h.tokens)) == len(h.tokens)
+            assert 3 <= len(h.tokens) <= max(3, len(sentence) + 1)

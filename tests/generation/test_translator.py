@@ -1,0 +1,242 @@
+"""Tests of the translator from lines to translations: order, memory, rejected lines, unknown words, links."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
+from regard.errors import DataError
+from regard.generation.blocks import length_sorted_batches
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.lines import InputLine, enumerate_lines
+from regard.generation.replace_unk import replace_unk_tokens
+from regard.generation.scoring import score_lines
+from regard.generation.translator import Translator
+from regard.models.registry import build_model
+from regard.models.transformer.config import TransformerConfig
+
+
+def side(words: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
+
+
+TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
+LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
+
+
+def search(**options) -> GenerationConfig:
+    return from_dict(
+        GenerationConfig, {"beam_size": 3, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
+    )
+
+
+def lines(texts=LINES):
+    return enumerate_lines(texts)
+
+
+def test_results_do_not_depend_on_blocks_and_batches(build):
+    model = build()
+    expected = [r.text for r in Translator(model, TEXT, search(min_length=1)).translate(lines())]
+    assert len(expected) == len(LINES)
+    assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
+    for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
+        options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
+        results = list(Translator(model, TEXT, options).translate(lines()))
+        assert [r.text for r in results] == expected
+        assert [r.line.text for r in results] == LINES
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+def test_parallel_batches_are_deterministic(build, threads):
+    options = search(min_length=1, batch_size=2)
+    translator, texts = Translator(build(), TEXT, options), LINES * 4
+    before, found = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(2):
+            results = list(translator.translate(lines(texts)))
+            scores = [[one.score for one in result.translations] for result in results]
+            found.append(([result.text for result in results], scores))
+        assert translator.translate_with_settings(list(lines(texts)), [options]) == [found[0][0]]
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_at_most_two_blocks_of_lines_are_read(build):
+    read: list[int] = []
+
+    def endless():
+        for i in itertools.count():
+            read.append(i)
+            yield "a b"
+
+    results = Translator(build(), TEXT, search(buffer_lines=5)).translate(lines(endless()))
+    for _ in range(7):
+        next(results)
+    assert len(read) <= 10
+
+
+def test_empty_lines_translate_to_empty_lines(build):
+    results = list(Translator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
+    assert [r.text == "" for r in results] == [True, True, False]
+    assert results[0].translations == ()
+
+
+def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
+    texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
+    with caplog.at_level(logging.WARNING):
+        results = list(
+            Translator(build(), TEXT, search(min_length=1, max_source_length=50)).translate(lines(texts))
+        )
+    assert [r.text == "" for r in results] == [False, True, True, False]
+    assert results[0].text == results[3].text
+    assert ["line 2" in m for m in caplog.messages] == [True, False]
+    assert "line 3" in caplog.messages[1]
+
+
+def test_all_learned_positions_are_usable():
+    """The end symbol needs a position in the target but not in the source."""
+    settings = {
+        "d_model": 8,
+        "num_heads": 2,
+        "feed_forward": {"ffn_size": 8},
+        "position_encoding": {"kind": "learned", "max_length": 5},
+    }
+    sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
+    model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
+    translator = Translator(model, TEXT, search(min_length=1))
+    results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
+    assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
+    assert 0 < len(results[0].translations[0].tokens) <= 4
+    pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
+    scored = list(score_lines(model, TEXT, pairs, search()))
+    assert [one.hypothesis is None for one in scored] == [False, True, True]
+
+
+def test_term_longer_than_the_limit_is_skipped(build):
+    options = search(min_length=1, max_source_length=6)
+    line = InputLine(1, "a b", terms="A B A B A B A B\tE")
+    (result,) = Translator(build(), TEXT, options).translate([line])
+    assert result.error is None and "E" in result.text.split()
+    assert result.missing_terms == ("'A B A B A B A B'",)
+
+
+def test_forbidden_term_does_not_change_the_translation(build):
+    options = search(min_length=1, no_repeat_ngram_size=1)
+    translator = Translator(build(), TEXT, options)
+    with_term, without = translator.translate(
+        [InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")]
+    )
+    assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == "A A\tE"
+    assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
+
+
+def test_results_have_tokens_scores_attention_and_links(build):
+    options = search(num_return=2)
+    for sampling in (None, SamplingConfig()):
+        for result in Translator(build(), TEXT, options, sampling).translate(lines()):
+            for translation in result.translations:
+                steps, words = len(translation.tokens), len(result.source_tokens)
+                assert translation.hypothesis.attention[0].shape == (steps + 1, 1, words)
+                assert translation.weights.shape == (steps, words)
+                best = translation.weights.argmax(axis=1)
+                assert translation.links == {(int(i), t) for t, i in enumerate(best)}
+                assert translation.text == " ".join(translation.tokens)
+
+
+def test_links_sum_attention_over_subword_tokens():
+    from regard.generation.hypothesis import Hypothesis
+    from regard.generation.lines import Translation
+
+    weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
+    hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))
+    # Source tokens 0 and 1 form the first word, token 2 the second.
+    # The first target word has 0.6 on the first source word.
+    one = Translation("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
+    assert one.links == {(0, 0), (1, 1)}
+    # Both target tokens form one word: 0.6 + 0.1 against 0.4 + 0.9.
+    assert Translation("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
+
+
+def test_unknown_token_is_replaced_by_the_attended_source_word():
+    links = frozenset({(2, 0), (0, 1), (2, 2)})
+    replaced = replace_unk_tokens(
+        [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
+    )
+    assert replaced == ["A", "x", "z", "<unk>"]
+
+
+def test_replacement_changes_the_text_but_not_the_tokens(build):
+    model = build()
+    model.output_bias.data[UNK] = 50.0
+    options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_offset=2)
+    (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
+    best = result.translations[0]
+    assert best.tokens == ("<unk>", "<unk>")
+    assert set(best.text.split()) <= {"x", "y", "z"}
+    assert best.text.split() == [
+        result.source_tokens[i] for i, _ in sorted(best.links, key=lambda link: link[1])
+    ]
+
+
+def test_prefix_text_is_unchanged(build):
+    given = enumerate_lines(["a b", "", "c"], ["A new", "B", ""])
+    results = list(Translator(build(), TEXT, search(alignment={"replace_unk": True})).translate(given))
+    assert results[0].text.startswith("A new")
+    assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
+    assert results[1].text == ""
+
+
+@pytest.mark.parametrize(
+    ("texts", "prefixes", "message"), [(["a", "b"], ["A"], "line 2"), (["a"], ["A", "B"], "1")]
+)
+def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
+    with pytest.raises(DataError, match=message):
+        list(enumerate_lines(texts, prefixes))
+
+
+def test_samples_depend_on_the_line_number_not_on_the_block(build):
+    model, sampling = build(), SamplingConfig()
+    whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
+    parts = Translator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
+    assert [r.text for r in whole] == [r.text for r in parts]
+    assert len({r.text for r in whole}) > 1
+
+
+def test_batches_contain_every_line_once_within_their_limits():
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(0, 40, 200).tolist()
+    config = from_dict(GenerationBatchConfig, {"batch_size": 7, "max_batch_tokens": 60})
+    made = list(length_sorted_batches(lengths, config))
+    assert sorted(i for batch in made for i in batch) == [i for i, n in enumerate(lengths) if n]
+    for batch in made:
+        assert len(batch) <= 7
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= 60
+
+
+def test_scoring_returns_the_scores_of_search(build, caplog):
+    model = build()
+    results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
+    pairs = [(r.line.text, r.text) for r in results]
+    with caplog.at_level(logging.WARNING):
+        scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, buffer_lines=3)))
+    assert [s.number for s in scored] == [r.line.number for r in results]
+    for one, result in zip(scored, results, strict=True):
+        if not result.translations:
+            assert one.hypothesis is None
+            continue
+        assert one.hypothesis is not None
+        assert one.hypothesis.score == pytest.approx(result.translations[0].score, abs=1e-5)
+        assert one.tokens == result.translations[0].tokens
+    assert len(caplog.messages) == 2
+
+
+def test_lines_are_numbered_from_one():
+    assert list(enumerate_lines(["a", "b"])) == [InputLine(1, "a"), InputLine(2, "b")]
