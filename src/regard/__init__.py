@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
-    from regard.data.tokenizers.registry import register_tokenizer
+    from regard.data.tokenizers.base import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
     from regard.metrics.registry import register_metric
@@ -76,7 +76,7 @@ _HOMES = {
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.data.tokenizers.registry",
+    "register_tokenizer": "regard.data.tokenizers.base",
     "train": "regard.api.training",
 }
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizer_factory import load_tokenizer
+from regard.data.tokenizers.base import load_tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.sentencepiece import (
     SentencePieceConfig,

@@ -12,8 +12,8 @@ from typing import Any, Self, get_args, overload
 import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
 from regard.alignment.symmetrize import Method
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
 from regard.api.arguments import as_texts
 from regard.config import from_dict
 from regard.data.files import write_atomic

@@ -17,7 +17,6 @@ import numpy as np
 
 from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, collate
-from regard.data.checksums import checked_file, compute_checksums, verify_checksums
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
@@ -28,10 +27,8 @@ from regard.data.fertility import (
 )
 from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
-from regard.data.reading import InvalidJsonError, read_json
-from regard.data.tokenizer_factory import load_tokenizer
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import TokenizerConfig
+from regard.data.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
+from regard.data.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
@@ -97,6 +94,7 @@ class TextSide:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; `PAD`, `BOS`, `EOS` and `SINK` are dropped, `UNK` becomes `<unk>`."""
+        # The text contains `<unk>`, so that an omission is visible.
         words = [number for number in ids if number not in (PAD, BOS, EOS, SINK)]
         return self.tokenizer.decode(self.vocabulary.to_tokens(words))
 
@@ -105,6 +103,7 @@ class TextSide:
         if self.tokens_are_words:
             return list(range(len(tokens)))
         if tokens and tokens[0] in self.source_prefixes:
+            # The prefix is word 0, and the words of the sentence follow.
             return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
         return self.tokenizer.word_ids(tokens)
 
@@ -155,6 +154,7 @@ class TextProcessor:
     def __post_init__(self) -> None:
         """Count each target token as a word if the source tokenizer requires it."""
         if self.source.tokenizer.tokens_are_words and not self.target.tokens_are_words:
+            # The dataclass is frozen.
             object.__setattr__(self, "target", dataclasses.replace(self.target, tokens_are_words=True))
 
     @property

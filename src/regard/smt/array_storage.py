@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.checksums import checked_file
+from regard.data.reading import checked_file
 from regard.errors import DataError
 
 __all__ = ["read_arrays", "write_arrays"]

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from regard.alignment.bayes_sampler import BayesConfig
-from regard.alignment.registry import AlignerConfig
+from regard.alignment.word_aligner import AlignerConfig
 from regard.config import configclass, option
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.stack_search import MAX_DISTORTION_LIMIT

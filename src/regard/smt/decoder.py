@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.alignment.threads import run_parallel
+from regard.alignment.base import run_parallel
 from regard.smt.language_model import NgramLanguageModel
 from regard.smt.nbest import best_paths, path_features
 from regard.smt.phrase_table import PhraseTable

@@ -14,9 +14,15 @@ import numpy as np
 from pydantic import Field
 
 from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_file,
+    compute_checksums,
+    read_json,
+    verify_checksums,
+)
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from regard.data.checks import check_array, check_offsets, check_range
+from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
 
 __all__ = ["ABSENT", "Level", "Trie", "build_phrase_trie", "find_child", "grow_level"]

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
-from regard.data.reading import read_json
+from regard.data.reading import Checksums, checked_file, compute_checksums, read_json, verify_checksums
 from regard.errors import CheckpointError, DataError
 from regard.smt.array_storage import read_arrays, write_arrays
 from regard.smt.mert import NBestLists

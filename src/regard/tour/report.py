@@ -7,11 +7,11 @@ from typing import Any
 
 from regard import __version__
 from regard.alignment import Corpus, WordAligner
-from regard.alignment.registry import DEFAULT_ALIGNER
+from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.files import file_digest, write_atomic
+from regard.data.files import write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import DataError
 from regard.reporting.page import Report, render
 from regard.reporting.scores import Scores, compute_scores, score_word_links
