@@ -6,6 +6,7 @@
 """
 
 import dataclasses
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -173,6 +174,19 @@ class TextProcessor:
         """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 checksum of everything that determines the tokens of a line and their ids."""
+        total = hashlib.sha256()
+        for side in (self.source, self.target):
+            settings = [to_dict(side.tokenizer.config), side.source_prefixes, to_dict(side.text_format)]
+            # The files of a pre-trained tokenizer are part of `learned`; their path has no effect.
+            settings[0].pop("path", None)
+            for part in (json.dumps(settings).encode(), side.tokenizer.learned, side.vocabulary.to_bytes()):
+                # With the length, no two different sequences of parts are equal.
+                total.update(len(part).to_bytes(8, "little") + part)
+        return total.hexdigest()
+
     def vocabulary_difference(self, other: "TextProcessor", name: str) -> str | None:
         """Return which vocabulary differs from that of another model, or None if both are equal.
 
@@ -185,6 +199,20 @@ class TextProcessor:
             if own != its:
                 counts = f"{len(own)} tokens, not {len(its)}"
                 return f"its {side} vocabulary ({counts}) differs from that of {name}"
+        return None
+
+    def difference(self, other: "TextProcessor", name: str) -> str | None:
+        """Return which vocabulary or tokenizer differs from that of another model, or None if all are equal.
+
+        Models with equal vocabularies may have learned other merges, and then split words into other tokens.
+        For the arguments, see `vocabulary_difference`.
+        """
+        if (found := self.vocabulary_difference(other, name)) is not None:
+            return found
+        for side in ("target", "source"):
+            own, its = (getattr(text, side).tokenizer for text in (self, other))
+            if (own.config, own.learned) != (its.config, its.learned):
+                return f"its {side} tokenizer differs from that of {name}"
         return None
 
     def without_conversion(self) -> "TextProcessor":
