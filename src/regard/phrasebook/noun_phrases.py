@@ -164,6 +164,23 @@ def intensifier(repeated: bool) -> Phrase:
     return concatenate(very, word_phrase(",", ","), word_phrase("sehr", "very")) if repeated else very
 
 
+def _possible_choice(choice: Choice, noun: Noun, case: int, plural: bool, owner: str) -> tuple[Choice, bool]:
+    """Return the determiner, replaced if the noun cannot have it, and whether it means husband or wife."""
+    # Determiners of count nouns: no `ein Wasser`, `zwei Milch` or `viele Reis`.
+    if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
+        choice = NONE
+    # A bare genitive is ungrammatical (`wegen Lehrers`), and `ein` and `jeder` have no plural.
+    if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
+        choice = DEFINITE_ARTICLE
+    married = noun.lemma in _MARRIED and choice in (OWN, NAME)
+    if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
+        choice, married = DEFINITE_ARTICLE, False
+    # `mein Herr` and `meine Dame` are forms of address.
+    if choice == OWN and noun.lemma in ("Herr", "Dame"):
+        choice = DEFINITE_ARTICLE
+    return choice, married
+
+
 class NounPhrases:
     """Generates noun phrases."""
 
@@ -235,19 +252,8 @@ class NounPhrases:
     ) -> NounPhrase:
         """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
-        # Determiners of count nouns: no `ein Wasser`, `zwei Milch` or `viele Reis`.
-        if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
-            choice = NONE
-        # A bare genitive is ungrammatical (`wegen Lehrers`), and `ein` and `jeder` have no plural.
-        if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
-            choice = DEFINITE_ARTICLE
+        choice, married = _possible_choice(choice, noun, case, plural, owner)
         column = de.PLURAL if plural else noun.gender
-        married = noun.lemma in _MARRIED and choice in (OWN, NAME)
-        if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
-            choice, married = DEFINITE_ARTICLE, False
-        # `mein Herr` and `meine Dame` are forms of address.
-        if choice == OWN and noun.lemma in ("Herr", "Dame"):
-            choice = DEFINITE_ARTICLE
         declension = de.STRONG
         parts: list[Phrase] = []
         definite, negator = False, None
