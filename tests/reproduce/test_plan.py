@@ -9,8 +9,8 @@ from regard.config import read_config, to_dict
 from regard.data.directories import recipes_dir
 from regard.errors import ConfigError, DataError, UsageError
 from regard.reproduce.experiment_text import ExperimentText, write_text
-from regard.reproduce.plan import TableJob, merge_options, plan
-from regard.reproduce.registry import TABLES
+from regard.reproduce.plan import PlanOptions, TableJob, merge_options, plan
+from regard.reproduce.tables import TABLES
 from regard.run_config import RunConfig
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
@@ -27,7 +27,8 @@ def _text(directory: Path) -> ExperimentText:
 
 
 def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
-    return plan(TABLES[table], directory, _text(directory), size, seeds, metrics=["bleu"], **more)
+    options = PlanOptions(size, seeds, ["bleu"], **more)
+    return plan(TABLES[table], directory, _text(directory), options)
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
@@ -181,16 +182,16 @@ def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Pa
         (data / f"{split}.en").write_text("a house\n" * 2)
     (data / "gold-test.talp").write_text("0-0 1-1\n0-0 3p1\n")
     text = write_text(data, tmp_path / "en", "en")
-    assert plan(TABLES["shankar2019-table3"], tmp_path, text, "small", (1,), metrics=["aer"])
+    assert plan(TABLES["shankar2019-table3"], tmp_path, text, PlanOptions(metrics=["aer"]))
     reversed_text = write_text(data, tmp_path / "de", "de")
     with pytest.raises(DataError, match=r"gold-test\.talp:2: link 3-1 .* source sentence.* --target"):
-        plan(TABLES["shankar2019-table3"], tmp_path, reversed_text, "small", (1,), metrics=["aer"])
+        plan(TABLES["shankar2019-table3"], tmp_path, reversed_text, PlanOptions(metrics=["aer"]))
 
 
 def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
     text = dataclasses.replace(_text(tmp_path), test_checksums={"test": "1" * 64, "gold": "2" * 64})
     first, third = (
-        {job.output_dir: job for job in plan(TABLES[name], tmp_path, text, "small", (1,), metrics=["aer"])}
+        {job.output_dir: job for job in plan(TABLES[name], tmp_path, text, PlanOptions(metrics=["aer"]))}
         for name in ("shankar2019-table1", "shankar2019-table3")
     )
     assert third.keys() <= first.keys()

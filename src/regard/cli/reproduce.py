@@ -110,8 +110,8 @@ def reproduce(
 
     from regard.cli.output import open_output, write_json
     from regard.reproduce.experiment_text import find_tables, write_text
-    from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
+    from regard.reproduce.plan import SIZES, PlanOptions, plan
+    from regard.reproduce.results import collect_results
     from regard.reproduce.runner import run_jobs, threads_per_job
     from regard.reproduce.scores import unavailable_reason
 
@@ -138,10 +138,7 @@ def reproduce(
     for name, why in missing.items():
         if why is not None:
             typer.echo(f"{name} is omitted: {why}", err=True)
-    planned = plan(
-        chosen,
-        directory,
-        text,
+    options = PlanOptions(
         size,
         seed_list,
         metrics=[name for name, why in missing.items() if why is None],
@@ -150,23 +147,24 @@ def reproduce(
         device=device,
         num_threads=threads_per_job(num_jobs),
     )
+    planned = plan(chosen, directory, text, options)
     if not no_train:
         try:
             run_jobs(planned, text, num_jobs, lambda line: typer.echo(line, err=True))
         except KeyboardInterrupt:
             typer.echo("The state is saved. Run the same command again to resume.", err=True)
             raise typer.Exit(130) from None
-    results = collect_results(chosen, planned, text.pair)
+    results = collect_results(chosen, planned, text, options)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
-            _show(chosen, results)
+            _show(chosen, results.results)
         else:
-            file.write(results_to_markdown(chosen, results, text, size, settings or []))
-    write_json(json_file, results_to_dict(chosen, results, text, size, settings or []))
+            file.write(results.to_markdown())
+    write_json(json_file, results.to_dict())
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.registry import TABLES
+    from regard.reproduce.tables import TABLES
 
     if name not in TABLES:
         raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
