@@ -1,4 +1,4 @@
-"""Export of a Transformer with softmax attention to CTranslate2, a C++ inference engine.
+"""Export of trained models to CTranslate2, a C++ inference engine: Transformers with softmax attention.
 
 The exported model has the probabilities of the original, up to rounding and quantization. Sinusoidal position
 encodings are exported as a table, because CTranslate2's own start at position 1 and have other wavelengths.
@@ -45,14 +45,8 @@ POSITIONS_KEY = "positions"
 """The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
 CHECKSUM_FILE = "sealed.json"
 QUANTIZATIONS = (
-    "float32",
-    "float16",
-    "bfloat16",
-    "int8",
-    "int8_float32",
-    "int8_float16",
-    "int8_bfloat16",
-    "int16",
+    *("float32", "float16", "bfloat16"),
+    *("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
 )
 LAYER_NORM_EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
 
@@ -223,14 +217,8 @@ def _specification(loaded: LoadedModel) -> Any:
     for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
         _write_layer(into, layer)
-        _write_linears(
-            into.attention,
-            [
-                layer.cross_attention.query_proj,
-                layer.cross_attention.key_value_proj,
-                layer.cross_attention.out_proj,
-            ],
-        )
+        cross = layer.cross_attention
+        _write_linears(into.attention, [cross.query_proj, cross.key_value_proj, cross.out_proj])
         _write_norm(into.attention.layer_norm, layer.around_source.norm)
     spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
     spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
