@@ -97,7 +97,7 @@ def extract_phrases(
     count = _extract(table, max_length, np.empty((7, 0), np.int32), np.empty(0, np.int64), False)
     columns, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
     _extract(table, max_length, columns, masks, True)
-    return PhraseOccurrences(*columns[:5], masks, *columns[5:])
+    return PhraseOccurrences(*columns[:5], links=masks, backward=columns[5], forward=columns[6])
 
 
 class _LinkArrays(NamedTuple):
