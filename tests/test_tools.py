@@ -57,3 +57,13 @@ def test_comments_are_counted_per_line_and_directory(checker: ModuleType, tmp_pa
     (tmp_path / "two.py").write_text("x = 1\n" * 6)
     rows = [row.split() for row in checker.comment_table([]).splitlines()]
     assert rows == [[".", "0", "6", "0.0"], ["a", "3", "4", "750.0"], ["total", "3", "10", "300.0"]]
+
+
+def test_names_that_two_modules_define_are_found(checker: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "_private").mkdir()
+    (tmp_path / "one.py").write_text("A, B = 1, 2\nC: int = 3\nD = 4\n_E = 5\ndef f(): ...\n")
+    (tmp_path / "two.py").write_text("A = 1\nC = 3\n_E = 5\nclass f: ...\nwith open('x') as D: ...\n")
+    (tmp_path / "_private" / "three.py").write_text("B = 1\n")
+    assert checker.public_names_defined_twice(tmp_path) == {
+        name: ["one.py", "two.py"] for name in ("A", "C", "f")
+    }

@@ -206,8 +206,13 @@ def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 names = [node.name]
-            elif isinstance(node, ast.Assign):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                # `A, B = 0, 1` defines several names.
+                found = (one for target in targets for one in ast.walk(target))
+                names = [
+                    one.id for one in found if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+                ]
             else:
                 names = []
             for name in names:

@@ -110,13 +110,13 @@ def reproduce(
 
     from regard.cli.output import open_output, write_json
     from regard.reproduce.experiment_text import find_tables, write_text
-    from regard.reproduce.plan import SIZES, PlanOptions, plan
+    from regard.reproduce.plan import MODEL_SIZES, PlanOptions, plan
     from regard.reproduce.results import collect_results
     from regard.reproduce.runner import run_jobs, threads_per_job
     from regard.reproduce.scores import unavailable_reason
 
-    if size not in SIZES:
-        raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
+    if size not in MODEL_SIZES:
+        raise UsageError(f"--size {size!r}: expected {' or '.join(MODEL_SIZES)}")
     tables = chosen.text_kind == "tables"
     parts = [data_dir.resolve().name, *([] if tables or target_language == "en" else [target_language])]
     if not tables and columns != "1,2,3":
@@ -164,11 +164,11 @@ def reproduce(
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.tables import TABLES
+    from regard.reproduce.tables import PAPER_TABLES
 
-    if name not in TABLES:
-        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
-    return TABLES[name]
+    if name not in PAPER_TABLES:
+        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(PAPER_TABLES)}")
+    return PAPER_TABLES[name]
 
 
 def _seeds(text: str) -> list[int]:

@@ -30,10 +30,10 @@ from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["DEFAULT_COLUMNS", "SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
+__all__ = ["DEFAULT_COLUMNS", "TEXT_SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
-SPLITS = ("train", "valid", "test", "gold")
-SIDES = ("source", "target")
+TEXT_SPLITS = ("train", "valid", "test", "gold")
+_SIDES = ("source", "target")
 FILE_PREFIXES = {
     "train": ("train",),
     "valid": ("val", "dev"),
@@ -90,7 +90,7 @@ class ExperimentText:
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """Return the lines of one side of a split."""
-        return [pair[SIDES.index(side)] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
+        return [pair[_SIDES.index(side)] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
 def write_text(
@@ -138,7 +138,7 @@ def write_text(
             f"{source}-{target}",
             target,
             {split: _write(directory, split, own, languages, not raw) for split, own in pairs.items()},
-            {split: {side: str(output_dir / f"{split}.{side}") for side in SIDES} for split in pairs},
+            {split: {side: str(output_dir / f"{split}.{side}") for side in _SIDES} for split in pairs},
             "; ".join(["not preprocessed" if raw else kind, *notes]),
             checksum,
             tests,
@@ -203,7 +203,9 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
     tests = {"test": file_digest(paths["test"])}
     if (known := _existing_text(output_dir, checksum, tests)) is not None:
         return known
-    corpora = {split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in SPLITS[:3]}
+    corpora = {
+        split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in TEXT_SPLITS[:3]
+    }
     name, pairs = prefix.name, {split: len(lines) for split, lines in held_out.items()}
     for split in corpora.keys() - held_out.keys():
         pairs[split] = sum(1 for _ in read_pairs(from_dict(CorpusConfig, corpora[split])))
@@ -305,7 +307,7 @@ def _find_files(data: Path, target: str) -> tuple[dict[str, tuple[Path, Path]], 
             f"{data}: expected training files of two languages, one of them .{target}; found: {shown}"
         )
     files: dict[str, tuple[Path, Path]] = {}
-    for split in SPLITS:
+    for split in TEXT_SPLITS:
         sides = [found.get((split, language), []) for language in (sources[0], target)]
         needed = split in ("train", "valid") or any((split, other) in found for other in languages)
         for language, paths in zip((sources[0], target), sides, strict=True):
@@ -348,7 +350,7 @@ def _write(
     # Test sets keep pairs with an empty side, because their sentences must stay in line with gold links.
     if split == "train":
         cleaned = [pair for pair in cleaned if all(pair)]
-    for side, name in enumerate(SIDES):
+    for side, name in enumerate(_SIDES):
         text = "".join(f"{pair[side]}\n" for pair in cleaned)
         write_atomic(directory / f"{split}.{name}", text.encode())
     return len(cleaned)

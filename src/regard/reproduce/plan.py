@@ -32,9 +32,9 @@ from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.tables import Row, Table
 from regard.run_config import RunConfig
 
-__all__ = ["GOLD_LINKS_HINT", "SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
+__all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
 
-SIZES = ("small", "paper")
+MODEL_SIZES = ("small", "paper")
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 GOLD_LINKS_HINT = ". A link is SOURCE-TARGET; check --target-language."
 
@@ -140,7 +140,7 @@ class PlanOptions:
     """The options of a reproduction that apply to all rows of its table.
 
     Attributes:
-        size: The size of the models, one of `SIZES`.
+        size: The size of the models, one of `MODEL_SIZES`.
         seeds: The seeds.
         metrics: The metrics to compute.
         rows: The recipes of the rows to run. Default: all rows.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LENGTH_BINS", "TABLES", "Row", "Table", "TableMetric"]
+__all__ = ["LENGTH_BINS", "PAPER_TABLES", "Row", "Table", "TableMetric"]
 
 
 LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
@@ -376,5 +376,7 @@ _SUTSKEVER2014 = Table(
     ),
 )
 
-TABLES = {table.name: table for table in (*_MALAVIYA2018, *_SHANKAR2019, *_INDURTHI2019, _SUTSKEVER2014)}
+PAPER_TABLES = {
+    table.name: table for table in (*_MALAVIYA2018, *_SHANKAR2019, *_INDURTHI2019, _SUTSKEVER2014)
+}
 """The tables by name."""

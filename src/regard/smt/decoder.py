@@ -15,6 +15,7 @@ from regard.alignment.threads import run_parallel
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.features import (
     BACKWARD,
+    COPIES,
     DISTORTION,
     FORWARD,
     LANGUAGE,
@@ -22,7 +23,6 @@ from regard.smt.features import (
     NUM_FEATURES,
     PHRASES,
     TABLE,
-    UNKNOWN,
     WORDS,
     PhraseTableArrays,
     ScoringArrays,
@@ -273,7 +273,7 @@ def _path_features(path: np.ndarray, options: TranslationOptions, scoring: Scori
         i, j = options.bounds[option, 0], options.bounds[option, 1]
         features[DISTORTION] -= abs(i - last)
         if entry < 0:
-            features[UNKNOWN] += 1
+            features[COPIES] += 1
         else:
             for kind in range(4):
                 features[TABLE + kind] += phrases.scores[entry, kind]

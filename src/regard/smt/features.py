@@ -25,7 +25,7 @@ __all__ = [
 
 LN10 = np.log(10.0)
 
-LANGUAGE, WORDS, PHRASES, UNKNOWN, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12
+LANGUAGE, WORDS, PHRASES, COPIES, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12
 """The indices of the features: log p of the language model in nats; minus the number of words; minus the
 number of phrases; the number of copied unknown words; minus the distance of reordering jumps in source words;
 the four scores of the phrase table; log p of the backward orientations; log p of the forward orientations."""
@@ -51,7 +51,7 @@ def tuned_features(lexicalized: bool) -> np.ndarray:
         lexicalized: Whether the orientations are included.
     """
     last = NUM_FEATURES if lexicalized else BACKWARD
-    return np.array([feature for feature in range(last) if feature != UNKNOWN])
+    return np.array([feature for feature in range(last) if feature != COPIES])
 
 
 class PhraseTableArrays(NamedTuple):

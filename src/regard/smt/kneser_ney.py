@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN, NgramLanguageModel
+from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN_WORD, NgramLanguageModel
 from regard.smt.trie import Trie, TrieBuilder, grow_level
 
 __all__ = ["FALLBACK_DISCOUNTS", "compute_discounts", "estimate_language_model"]
@@ -71,7 +71,7 @@ def estimate_language_model(
     tokens = np.frombuffer(flat, dtype=np.int32).copy() if flat else np.empty(0, dtype=np.int32)
     # Sentence boundaries are recognized by position. Words with the same spelling become unknown words.
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
-    tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN
+    tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN_WORD
     tokens[tokens == -1] = END
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")

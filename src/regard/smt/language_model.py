@@ -31,7 +31,7 @@ __all__ = [
     "BEGIN",
     "END",
     "SPECIAL_WORDS",
-    "UNKNOWN",
+    "UNKNOWN_WORD",
     "LanguageModelArrays",
     "NgramLanguageModel",
     "Perplexity",
@@ -39,7 +39,7 @@ __all__ = [
     "score_word",
 ]
 
-UNKNOWN, BEGIN, END = 0, 1, 2
+UNKNOWN_WORD, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 
@@ -142,8 +142,8 @@ class NgramLanguageModel:
         """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
         numbers = self.word_ids
         # A text that contains the spelling of a boundary must not end or start a sentence.
-        found = (numbers.get(word, UNKNOWN) for word in words)
-        return [UNKNOWN if number in (BEGIN, END) else number for number in found]
+        found = (numbers.get(word, UNKNOWN_WORD) for word in words)
+        return [UNKNOWN_WORD if number in (BEGIN, END) else number for number in found]
 
     def score(self, words: Iterable[str]) -> list[float]:
         """Return the log10 probability of each word and of the end of a sentence, given its history."""
@@ -157,7 +157,7 @@ class NgramLanguageModel:
         for sentence in sentences:
             ids = np.array([*self.ids(sentence), END], dtype=np.int64)
             scores = _score_all(self.arrays, self.start_state, ids)
-            is_unknown = ids == UNKNOWN
+            is_unknown = ids == UNKNOWN_WORD
             total += float(scores.sum())
             unknown_total += float(scores[is_unknown].sum())
             unknown += int(is_unknown.sum())

@@ -13,18 +13,17 @@ from numba import njit
 
 from regard.smt.features import (
     BACKWARD,
+    COPIES,
     FORWARD,
     LANGUAGE,
     LN10,
     PHRASES,
     TABLE,
-    UNKNOWN,
     WORDS,
     ScoringArrays,
     orientation_score,
 )
-from regard.smt.language_model import UNKNOWN as UNKNOWN_WORD
-from regard.smt.language_model import score_word
+from regard.smt.language_model import UNKNOWN_WORD, score_word
 from regard.smt.trie import find_child
 
 __all__ = ["TranslationOptions", "collect_options", "future_costs"]
@@ -162,7 +161,7 @@ def _score_entry(entry, scoring):
     """Return the weighted score of a phrase pair, and its language model score without context."""
     phrases, weights, model = scoring.phrases, scoring.weights, scoring.language_model
     if entry < 0:
-        score = -weights[WORDS] - weights[PHRASES] + weights[UNKNOWN]
+        score = -weights[WORDS] - weights[PHRASES] + weights[COPIES]
         return score, weights[LANGUAGE] * LN10 * model.log_probs[1 + UNKNOWN_WORD]
     first, last = _target(phrases, entry)
     score = -weights[WORDS] * (last - first) - weights[PHRASES]
