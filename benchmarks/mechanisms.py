@@ -49,8 +49,7 @@ from regard.models.rnn.model import LstmModel
 from regard.models.transformer.model import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision
-from regard.training.distributed import SINGLE_PROCESS
+from regard.training.device import SINGLE_PROCESS, Precision
 from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import TrainingProgress

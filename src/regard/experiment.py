@@ -32,17 +32,14 @@ from regard.models.precision import SearchPrecision, parse_precision, set_precis
 from regard.models.registry import MODELS, build_for_text
 from regard.run_config import CONFIG_FILE, RunConfig, load_config, write_config
 from regard.training.checkpoint import state_files
-from regard.training.device import pick_device, set_num_threads
-from regard.training.distributed import ProcessGroup, init_process_group
+from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
+from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
-from regard.training.length_check import check_max_lengths
-from regard.training.losses.base import LossTerm
-from regard.training.losses.registry import build_loss
+from regard.training.losses.base import LossTerm, build_loss
 from regard.training.resume import check_model_files, config_differences, file_checksums
 from regard.training.run_context import Callback, RunContext
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
-from regard.training.translation_metric import TranslationMetric
 from regard.training.weights import (
     EXPORTED_FILE,
     MODEL_FILE,
@@ -189,7 +186,7 @@ def _build_trainer(
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
-    check_max_lengths(model, prepared)
+    _check_max_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
     return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
 
@@ -316,3 +313,28 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         raise ConfigError(
             f"training.init_from = {init_from!r}: {difference}: both models must have the same vocabularies"
         )
+
+
+def _check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
+    """Check that no sentence is longer than the number of learned positions of the model.
+
+    Raises:
+        ConfigError: if a sentence is too long; the message gives its file and line.
+    """
+    if model.max_length is None:
+        return
+    for split in ("train", "valid"):
+        examples = prepared.split(split)
+        num_sinks = len(prepared.text.sink_tokens)
+        for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
+            row = int(lengths.argmax())
+            tokens = int(lengths[row]) + (num_sinks if side == "source" else 0)
+            if tokens > model.max_length:
+                limit = model.max_length - (num_sinks if side == "source" else 1)
+                remedy = f"set data.max_length = {limit}" if split == "train" else "shorten the sentence"
+                raise ConfigError(
+                    f"{examples.location(row)} has {tokens} {side} tokens"
+                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
+                    f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
+                    f"{remedy}"
+                )

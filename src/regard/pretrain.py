@@ -28,8 +28,7 @@ from regard.models.base import TranslationModel
 from regard.models.hf.language import HfLanguageModel
 from regard.models.hf.learned import build_language_model, train_tokenizer
 from regard.training.config import TrainingConfig
-from regard.training.device import pick_device, set_num_threads
-from regard.training.distributed import init_process_group
+from regard.training.device import init_process_group, pick_device, set_num_threads
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import MODEL_FILE, copy_weights, load_weights

@@ -26,7 +26,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.registry import plugins_of
 from regard.training.config import TrainingConfig
-from regard.training.losses.registry import build_loss
+from regard.training.losses.base import build_loss
 from regard.version import __version__
 
 __all__ = [

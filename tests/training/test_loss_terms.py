@@ -14,8 +14,8 @@ from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
+from regard.training.losses.base import LOSSES, resumable_loss_options
 from regard.training.losses.guided_alignment import GuidedAlignment
-from regard.training.losses.registry import LOSSES, resumable_loss_options
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import Callback
 

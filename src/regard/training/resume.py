@@ -15,7 +15,7 @@ from regard.data.checksums import checked_file
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
 from regard.errors import CheckpointError, DataError
-from regard.training.losses.registry import resumable_loss_options
+from regard.training.losses.base import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
 from regard.types import Tensor

@@ -13,14 +13,11 @@ from regard.attention.base import Attention
 from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import autocast, release_unused_memory
-from regard.training.distributed import ProcessGroup
+from regard.training.device import ProcessGroup, autocast, release_unused_memory
 from regard.training.evaluate import TrainingExamples, add_error_location
-from regard.training.fine_tuning import LR_FACTOR_KEY, UnfreezingSchedule
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
-from regard.training.losses.objectives import Loss, get_objective
-from regard.training.losses.rewards import add_advantage
-from regard.training.optimizer import clip_gradients
+from regard.training.losses.objectives import Loss, add_advantage, get_objective
+from regard.training.optimizer import LR_FACTOR_KEY, UnfreezingSchedule, clip_gradients
 from regard.training.run_context import StepStatistics
 
 __all__ = ["TrainStep", "noise_seed"]

@@ -22,15 +22,12 @@ from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import TrainingExamples, perplexity, validate
-from regard.training.fine_tuning import parameter_groups
 from regard.training.losses.base import LossTerm
 from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.metrics_logger import MetricsLogger
-from regard.training.optimizer import build_optimizer, freeze_parameters
-from regard.training.progress import MetricSums, TrainingProgress
-from regard.training.progress_display import ProgressDisplay
-from regard.training.run_context import Callback, RunContext, StepStatistics
-from regard.training.signals import SignalHandler
+from regard.training.optimizer import build_optimizer, freeze_parameters, parameter_groups
+from regard.training.progress import MetricSums, ProgressDisplay, TrainingProgress
+from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
 from regard.training.train_step import TrainStep
 from regard.training.weights import init_from, load_weights
 

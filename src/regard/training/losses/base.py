@@ -1,4 +1,4 @@
-"""The contract of loss terms, which a run minimizes in addition to the model's own objective.
+"""The contract and the registry of loss terms, which a run adds to the model's own objective.
 
 A run has a list of terms (`training.losses`). Before training, each term prepares its part of the data
 (`LossTerm.prepare`) and checks the model (`check_model`). In each step, every term may add rows to the batch
@@ -8,17 +8,28 @@ list (`add`).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.registry import PartConfig, Registry
 from regard.types import Float, Int, Tensor
 
-__all__ = ["LossTerm", "TermBatch", "join_rows", "split_outcome"]
+__all__ = [
+    "LOSSES",
+    "LossConfig",
+    "LossTerm",
+    "TermBatch",
+    "build_loss",
+    "join_rows",
+    "register_loss",
+    "resumable_loss_options",
+    "split_outcome",
+]
 
 
 @dataclass(frozen=True)
@@ -165,3 +176,37 @@ def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = 
         else:
             found[field.name] = value[rows, :num_steps]
     return dataclasses.replace(outcome, **found)
+
+
+LOSSES: Registry[type[LossTerm]] = Registry("loss term", default="", packages=["regard.training.losses"])
+register_loss = LOSSES.register
+
+LossConfig = Annotated[PartConfig, LOSSES]
+
+
+def build_loss(config: LossConfig) -> LossTerm:
+    """Build the term that a config describes.
+
+    Raises:
+        PluginError: if the kind is not registered.
+    """
+    return LOSSES.part_of(config)(config)
+
+
+def resumable_loss_options(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the options of a run's loss terms that may change when it is resumed.
+
+    Args:
+        config: The config of the run as plain dictionaries.
+
+    Returns:
+        Keys of the form `training.losses[0].links`.
+    """
+    losses = config.get("training", {}).get("losses", ())
+    parts = ((number, LOSSES.get(loss["kind"])) for number, loss in enumerate(losses))
+    return frozenset(
+        f"training.losses[{number}].{name}"
+        for number, part in parts
+        if part is not None
+        for name in part.resumable_options
+    )

@@ -38,8 +38,7 @@ from regard.data.files import file_digest
 from regard.data.guided_alignment import LinkUnit, SplitLinks
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, TermBatch
-from regard.training.losses.registry import register_loss
+from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.training.serialization import read_array, write_array
 from regard.types import Float, Int, Tensor
 
