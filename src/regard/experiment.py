@@ -26,11 +26,17 @@ from regard.data.pretokenization import ProgressCallback
 from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.hf_directory import load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.run_config import CONFIG_FILE, RunConfig, load_config, write_config
+from regard.run_config import (
+    CONFIG_FILE,
+    RunConfig,
+    load_config,
+    load_hf_text,
+    warn_ignored_settings,
+    write_config,
+)
 from regard.training.checkpoint import state_files
 from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
 from regard.training.evaluate import TranslationMetric
