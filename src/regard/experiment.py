@@ -29,20 +29,20 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.run_config import (
-    CONFIG_FILE,
-    RunConfig,
-    load_config,
-    load_hf_text,
-    warn_ignored_settings,
-    write_config,
-)
+from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
 from regard.training.checkpoint import state_files
 from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
 from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
 from regard.training.losses.base import LossTerm, build_loss
-from regard.training.resume import check_model_files, config_differences, file_checksums
+from regard.training.resume import (
+    CONFIG_FILE,
+    check_model_files,
+    config_differences,
+    file_checksums,
+    read_stated_config,
+    resumed_config,
+)
 from regard.training.run_context import Callback, RunContext
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
@@ -124,7 +124,7 @@ def run_training(
         prepared = _prepare_run(config, output_dir, processes, losses, progress_context)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
-            checksums = file_checksums(output_dir, to_dict(config))
+            checksums = file_checksums(output_dir, read_stated_config(output_dir))
             train_run = partial(
                 system.train_run,
                 config.model,
@@ -186,7 +186,7 @@ def _build_trainer(
         config.seed,
         processes,
         identity={"training data": prepared.fingerprint},
-        file_checksums=file_checksums(output_dir, to_dict(config)),
+        file_checksums=file_checksums(output_dir, read_stated_config(output_dir)),
         translation_metric=TranslationMetric(config.generation, config.training, prepared, processes.device),
     )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
@@ -221,11 +221,11 @@ def load_model(
     model_dir, chosen = Path(model_dir), parse_precision(precision)
     place = pick_device(device)
     config = load_config(model_dir)
-    data = to_dict(config)
     system = MODELS.part_of(config.model)
     if not (foreign := is_hf_directory(model_dir)) and system.is_neural:
-        check_model_files(weights_file(model_dir), model_dir, data)
+        check_model_files(weights_file(model_dir), model_dir)
     if overrides := list(overrides):
+        data = to_dict(config)
         for setting in overrides:
             apply_override(data, setting)
         config = from_dict(RunConfig, data, origin=str(model_dir))
@@ -264,17 +264,19 @@ def find_model_dir(file: Path) -> Path:
 
 def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path) -> None:
     """Create the model directory. The config is written last, so its presence marks a complete directory."""
+    stated = to_dict(config)
     try:
         model_dir.mkdir(parents=True, exist_ok=True)
         if _has_checkpoint(model_dir):
             # Stop before training if the files that translation needs are corrupt.
             load_text_processing(model_dir)
             if (model_dir / MODEL_FILE).is_file():
-                check_model_files(model_dir / MODEL_FILE, model_dir, to_dict(config), ignore_unreadable=True)
+                check_model_files(model_dir / MODEL_FILE, model_dir, ignore_unreadable=True)
+            stated = resumed_config(read_stated_config(model_dir), stated)
         else:
             save_text_processing(prepared.text, model_dir)
             MODELS.part_of(config.model).copy_configs(config.model, model_dir)
-        write_config(config, model_dir)
+        write_config(stated, model_dir)
     except OSError as error:
         raise CheckpointError(f"{model_dir}: directory cannot be created: {error.strerror}") from None
     except DataError as error:

@@ -36,10 +36,10 @@ from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.registry import plugins_of
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import build_loss
+from regard.training.resume import CONFIG_FILE
 from regard.version import __version__
 
 __all__ = [
-    "CONFIG_FILE",
     "END_MARKER",
     "RunConfig",
     "listed_plugins",
@@ -52,7 +52,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-CONFIG_FILE = "config.toml"
 MAX_GENERATED_LENGTH = 100_000
 """Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 VERSION_MARKER = "# Written by regard "
@@ -219,8 +218,12 @@ def _written_by(path: Path) -> str:
     )
 
 
-def write_config(config: RunConfig, model_dir: Path) -> None:
+def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None:
     """Write the config into a model directory, after a line with the version of regard.
+
+    Args:
+        config: The config, or the options to state in the file.
+        model_dir: The model directory.
 
     Raises:
         DataError: if the file cannot be written.

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.config import to_dict
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError
 from regard.models.registry import register_model
@@ -17,7 +16,7 @@ from regard.smt.model import PHRASE_DIR, load_phrases, read_file_checksums, read
 from regard.smt.training import train_phrases
 from regard.smt.translator import PhraseTranslator
 from regard.training.progress import TrainingProgress
-from regard.training.resume import compare_checksums, file_checksums
+from regard.training.resume import compare_checksums, file_checksums, read_stated_config
 from regard.training.trainer import TrainingResult
 
 __all__ = ["PhraseSystem"]
@@ -93,10 +92,8 @@ class PhraseSystem(TrainableSystem):
         Raises:
             CheckpointError: if the directory is damaged.
         """
-        recorded = read_file_checksums(model_dir)
-        compare_checksums(
-            recorded, model_dir / PHRASE_DIR, model_dir, file_checksums(model_dir, to_dict(run))
-        )
+        checksums = file_checksums(model_dir, read_stated_config(model_dir))
+        compare_checksums(read_file_checksums(model_dir), model_dir / PHRASE_DIR, model_dir, checksums)
         model = load_phrases(model_dir, run.model)
         search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
         return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))

@@ -203,7 +203,7 @@ def resumable_loss_options(config: Mapping[str, Any]) -> frozenset[str]:
         Keys of the form `training.losses[0].links`.
     """
     losses = config.get("training", {}).get("losses", ())
-    parts = ((number, LOSSES.get(loss["kind"])) for number, loss in enumerate(losses))
+    parts = ((number, LOSSES.get(loss.get("kind", ""))) for number, loss in enumerate(losses))
     return frozenset(
         f"training.losses[{number}].{name}"
         for number, part in parts
