@@ -187,7 +187,9 @@ def _build_trainer(
         processes,
         identity={"training data": prepared.fingerprint},
         file_checksums=file_checksums(output_dir, read_stated_config(output_dir)),
-        translation_metric=TranslationMetric(config.generation, config.training, prepared, processes.device),
+        translation_metric=TranslationMetric(
+            config.generation, config.training, prepared, processes.device, config.data.valid.source_prefix
+        ),
     )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)

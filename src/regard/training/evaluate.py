@@ -147,6 +147,7 @@ class TranslationMetric:
         search: The search options; the beam size is replaced by 1.
         training: The training options, which give the precision and the metric.
         prepared: The prepared text.
+        source_prefix: The prefix of the validation corpus, as in training; None if it has none.
         device: The device of the model.
     """
 
@@ -154,6 +155,7 @@ class TranslationMetric:
     training: TrainingConfig
     prepared: PreparedData
     device: torch.device
+    source_prefix: str | None = None
 
     def __call__(self, model: TranslationModel) -> float:
         """Translate the validation split and return the score."""
@@ -161,6 +163,8 @@ class TranslationMetric:
         from regard.generation.translator import Translator
 
         sources, references = self.prepared.split("valid").raw_lines()
+        if self.source_prefix is not None:
+            sources = [f"{self.source_prefix} {line}" for line in sources]
         search = dataclasses.replace(self.search, beam_size=1, num_return=1)
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):
