@@ -19,6 +19,7 @@ from regard.attention.normalizers import NORMALIZERS
 from regard.attention.registry import ATTENTION
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
+from regard.data.tokenizers.base import Tokenizer
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.functional import softmax
 from regard.metrics.counts import SentenceCounts
@@ -28,6 +29,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
+from regard.training.losses import LossTerm
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
 FILE = '''
@@ -290,6 +292,39 @@ def test_registration_errors_name_the_part_and_the_remedy() -> None:
         regard.register_normalizer("a b")(lambda scores, mask: scores)
 
 
+@configclass
+class IncompleteConfig:
+    kind: Literal["incomplete"] = "incomplete"
+
+
+def _subclass(base: type, **members: object) -> type:
+    return type("Incomplete", (base,), {"__module__": __name__, **members})
+
+
+@pytest.mark.parametrize(
+    ("register", "part", "message"),
+    [
+        (regard.register_attention, ScoredAttention, "does not define `normalize`"),
+        (regard.register_loss, LossTerm, "does not define `add`"),
+        (regard.register_tokenizer, Tokenizer, "does not define `decode` and `pretokenize`"),
+        (regard.register_attention, LossTerm, r"is not a subclass of regard\.attention\.base\.Attention"),
+        (regard.register_model, torch.nn.Linear, r"is not a subclass of regard\.models\.system"),
+    ],
+)
+def test_a_part_that_does_not_implement_its_contract_is_refused(register, part, message) -> None:
+    with pytest.raises(PluginError, match=rf"'incomplete': {re.escape(__name__)}\.Incomplete {message}"):
+        register("incomplete", IncompleteConfig)(_subclass(part))
+
+
+def test_a_function_that_is_not_a_normalizer_or_a_metric_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"normalizer 'plain': .* is not a function of scores and `mask`"):
+        regard.register_normalizer("plain")(lambda scores: scores)
+    with pytest.raises(PluginError, match="is not a function of a MetricInput"):
+        regard.register_metric("plain")(type("Plain", (), {"__call__": None})())
+    with pytest.raises(PluginError, match=r"'plain': .* is not a subclass of .*AttentionScorer"):
+        regard.register_score_function("plain")(ScoredAttention)
+
+
 def test_a_cell_that_is_run_again_replaces_its_own_part() -> None:
     for _ in range(2):
 
@@ -300,6 +335,9 @@ def test_a_cell_that_is_run_again_replaces_its_own_part() -> None:
         @regard.register_attention("cell", Config)
         class Cell(ScoredAttention):
             def __init__(self, config: Config, query_size: int, memory_size: int) -> None: ...
+
+            def normalize(self, scores, mask):
+                return scores
 
     assert ATTENTION.get("cell") is Cell
 

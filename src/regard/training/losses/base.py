@@ -8,6 +8,7 @@ list (`add`).
 """
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -16,7 +17,7 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.registry import PartConfig, Registry
+from regard.registry import PartConfig, Registry, subclass_of
 from regard.types import Float, Int, Tensor
 
 __all__ = [
@@ -48,7 +49,7 @@ class TermBatch:
     outcome: ForwardOutput | None = None
 
 
-class LossTerm:
+class LossTerm(ABC):
     """Base class of all loss terms. A term is built once per run from its config.
 
     Attributes:
@@ -72,7 +73,7 @@ class LossTerm:
         """
         return None
 
-    def prepare(self, prepared: PreparedData, config: DataConfig) -> None:
+    def prepare(self, prepared: PreparedData, config: DataConfig) -> None:  # noqa: B027  optional
         """Prepare the term's part of the data, such as word links, or open the part that exists.
 
         Each process calls this method once. The first process calls it alone, before the model directory is
@@ -90,7 +91,7 @@ class LossTerm:
         """Return values that must not change when the run is resumed, by name, such as a checksum."""
         return {}
 
-    def check_model(self, model: TranslationModel) -> None:
+    def check_model(self, model: TranslationModel) -> None:  # noqa: B027  optional
         """Check that the term can train a model.
 
         Raises:
@@ -110,6 +111,7 @@ class LossTerm:
         """
         return TermBatch()
 
+    @abstractmethod
     def add(
         self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
     ) -> Float[Tensor, ""]:
@@ -124,7 +126,6 @@ class LossTerm:
         Raises:
             ConfigError: if the model does not support the term.
         """
-        raise NotImplementedError
 
 
 def join_rows(batch: Batch, parts: Sequence[TermBatch]) -> Batch:
@@ -178,7 +179,9 @@ def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = 
     return dataclasses.replace(outcome, **found)
 
 
-LOSSES: Registry[type[LossTerm]] = Registry("loss term", default="", packages=["regard.training.losses"])
+LOSSES: Registry[type[LossTerm]] = Registry(
+    "loss term", default="", packages=["regard.training.losses"], contract=subclass_of(LossTerm)
+)
 register_loss = LOSSES.register
 
 LossConfig = Annotated[PartConfig, LOSSES]
