@@ -52,6 +52,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+MAIN_MODULE = "__main__"
 MAX_GENERATED_LENGTH = 100_000
 """Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 VERSION_MARKER = "# Written by regard "
@@ -111,8 +112,19 @@ class RunConfig:
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
 
     def with_plugins(self) -> "RunConfig":
-        """Return the config with all plugins that the run needs, as a model directory records them."""
-        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(plugins_of(self)))]
+        """Return the config with all plugins that the run needs, as a model directory records them.
+
+        A part that the main script or a notebook defines cannot be loaded elsewhere; a warning says how.
+        """
+        own = plugins_of(self)
+        if MAIN_MODULE in own:
+            own = own - {MAIN_MODULE}
+            _log.warning(
+                "the run uses a part that a script or notebook defines, so that only there the model can be "
+                "loaded; to load it elsewhere, move the part to a file and give it as a plugin: "
+                "--plugin parts.py, in Python plugins=['parts.py']"
+            )
+        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(own))]
         return dataclasses.replace(self, plugins=tuple(dict.fromkeys(needed)))
 
     def __post_init__(self) -> None:
