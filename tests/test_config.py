@@ -101,6 +101,30 @@ def test_invalid_override_is_rejected(tmp_path, override) -> None:
         read_config(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
 
 
+@pytest.mark.parametrize(
+    ("override", "paths"),
+    [
+        ("corpora.0.path=z", ["z", "b"]),
+        ("corpora.-1.path=z", ["a", "z"]),
+        ("corpora.1={path = 'z'}", ["a", "z"]),
+    ],
+)
+def test_override_changes_one_element_of_a_list(tmp_path, override, paths) -> None:
+    text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
+    assert [one.path for one in read_config(Garden, write(tmp_path, text), [override]).corpora] == paths
+
+
+@pytest.mark.parametrize("index", ["2", "-3", "last", "9999999999"])
+def test_an_index_out_of_range_is_one_message(tmp_path, index) -> None:
+    text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
+    with pytest.raises(ConfigError) as error:
+        read_config(Garden, write(tmp_path, text), [f"corpora.{index}.path=z"])
+    assert str(error.value) == (
+        f"override 'corpora.{index}.path=z': corpora is a list without the element {index!r}; "
+        "its elements are corpora.0 to corpora.1"
+    )
+
+
 def test_default_kind_may_be_omitted(tmp_path) -> None:
     assert read_config(Garden, write(tmp_path, ""), ["tree.height=5"]).tree == Oak(height=5.0)
     wrong = write(tmp_path, "")

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import json
 import os
+import re
 import stat
 import tomllib
 import typing
@@ -174,8 +175,7 @@ def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -
     Args:
         cls: The configuration class.
         path: The TOML file.
-        overrides: Overrides of the form `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML,
-            it is taken as a string.
+        overrides: Overrides of the form `a.b.c=value`; see `apply_override`.
 
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
@@ -259,10 +259,12 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
     Args:
         data: The data, changed in place.
-        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string.
+        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string. An
+            element of a list is selected by its index, as in `training.losses.0.weight=2`; -1 is the last.
 
     Raises:
-        ConfigError: if the override does not have this form, or a part of the key is not a table.
+        ConfigError: if the override does not have this form, a part of the key is not a table, or a list has
+            no such element.
     """
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
@@ -272,14 +274,25 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     except ValueError:
         value = text
     *path, last = key.strip().split(".")
-    table: Any = data
-    for part in path:
-        table = table.setdefault(part, {}) if isinstance(table, dict) else None
-        if isinstance(table, list) and table:
-            raise ConfigError(f"override {override!r}: {part} is a list; give the whole list as TOML")
-    if not isinstance(table, dict):
-        raise ConfigError(f"override {override!r}: {'.'.join(path)} is not a table")
-    table[last] = value
+    place: Any = data
+    for depth, part in enumerate(path):
+        inner = _override_key(override, place, path[:depth], part)
+        place = place.setdefault(inner, {}) if isinstance(place, dict) else place[inner]
+    place[_override_key(override, place, path, last)] = value
+
+
+def _override_key(override: str, place: Any, path: list[str], part: str) -> str | int:
+    """Return the key of a table or the index of a list that a part of an override selects."""
+    if isinstance(place, dict):
+        return part
+    name = ".".join(path)
+    if not isinstance(place, list):
+        raise ConfigError(f"override {override!r}: {name} is not a table")
+    length = len(place)
+    if re.fullmatch(r"-?[0-9]{1,9}", part) and -length <= int(part) < length:
+        return int(part)
+    known = f"its elements are {name}.0 to {name}.{length - 1}" if length else "it is empty"
+    raise ConfigError(f"override {override!r}: {name} is a list without the element {part!r}; {known}")
 
 
 @dataclasses.dataclass(frozen=True)
