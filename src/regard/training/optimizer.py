@@ -41,14 +41,35 @@ __all__ = [
 LossNormalization = Literal["tokens", "sentences"]
 
 
+def _learning_rate_option(default: float) -> Any:
+    return option(
+        default=default, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
+    )
+
+
+def _max_grad_norm_option() -> Any:
+    return option(
+        default=5.0,
+        help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
+        ge=0,
+        le=1e38,
+    )
+
+
+def _normalization_option(default: LossNormalization) -> Any:
+    return option(
+        default=default,
+        help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
+        "rate and of the maximum gradient norm.",
+    )
+
+
 @configclass
 class AdamConfig:
     """Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
     kind: Literal["adam"] = option(default="adam", help="Adam (Kingma & Ba, 2015).")
-    learning_rate: float = option(
-        default=1e-3, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
-    )
+    learning_rate: float = _learning_rate_option(1e-3)
     beta1: float = option(default=0.9, help="Decay rate of the gradient average.", ge=0, lt=1)
     beta2: float = option(default=0.999, help="Decay rate of the squared-gradient average.", ge=0, lt=1)
     epsilon: float = option(
@@ -57,17 +78,8 @@ class AdamConfig:
     weight_decay: float = option(
         default=0.0, help="Decoupled weight decay, multiplied by the learning rate.", ge=0, le=1e6
     )
-    max_grad_norm: float = option(
-        default=5.0,
-        help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
-        ge=0,
-        le=1e38,
-    )
-    loss_normalization: LossNormalization = option(
-        default="tokens",
-        help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
-        "rate and of the maximum gradient norm.",
-    )
+    max_grad_norm: float = _max_grad_norm_option()
+    loss_normalization: LossNormalization = _normalization_option("tokens")
 
 
 @configclass
@@ -75,22 +87,11 @@ class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
     kind: Literal["sgd"] = option(default="sgd", help="Stochastic gradient descent.")
-    learning_rate: float = option(
-        default=1.0, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
-    )
+    learning_rate: float = _learning_rate_option(1.0)
     momentum: float = option(default=0.0, help="Momentum factor, in [0, 1).", ge=0, lt=1)
     weight_decay: float = option(default=0.0, help="Weight of the L2 penalty.", ge=0, le=1e6)
-    max_grad_norm: float = option(
-        default=5.0,
-        help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
-        ge=0,
-        le=1e38,
-    )
-    loss_normalization: LossNormalization = option(
-        default="sentences",
-        help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
-        "rate and of the maximum gradient norm.",
-    )
+    max_grad_norm: float = _max_grad_norm_option()
+    loss_normalization: LossNormalization = _normalization_option("sentences")
 
 
 OptimizerConfig = Annotated[AdamConfig | SgdConfig, TaggedUnion("adam")]
