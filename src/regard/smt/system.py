@@ -68,7 +68,9 @@ class PhraseSystem(TrainableSystem):
             )
             bleu = load_phrases(model_dir, config).bleu
             _clear(model_dir)
-            return TrainingResult("an earlier run had finished", None, TrainingProgress(best_score=bleu))
+            return TrainingResult(
+                "an earlier run had finished", None, TrainingProgress(best_score=bleu), "bleu"
+            )
         kept = model_dir / "training" / f"{STATE_PREFIX}{fingerprint[:16]}"
         made = train_phrases(
             config,
@@ -81,9 +83,8 @@ class PhraseSystem(TrainableSystem):
             file_checksums=file_checksums,
         )
         _clear(model_dir)
-        return TrainingResult(
-            "tuning", None, TrainingProgress(seconds=time.monotonic() - begun, best_score=made.bleu)
-        )
+        progress = TrainingProgress(seconds=time.monotonic() - begun, best_score=made.bleu)
+        return TrainingResult("tuning", None, progress, "bleu")
 
     @classmethod
     def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> PhraseTranslator:

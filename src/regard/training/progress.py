@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from regard.errors import CheckpointError
 from regard.metrics.registry import METRICS
 from regard.training.config import StopConfig
+from regard.training.evaluate import perplexity
+from regard.training.run_context import StepStatistics
 
 __all__ = ["MetricSums", "ProgressDisplay", "TrainingProgress"]
 
@@ -115,6 +117,42 @@ class TrainingProgress:
         else:
             self.validations_since_best += 1
         return better
+
+    def count(self, statistics: StepStatistics) -> None:
+        """Add an optimizer step to the counters."""
+        sums = self.sums
+        self.step += 1
+        self.tokens += statistics.tokens
+        self.flops += statistics.flops
+        self.seconds += statistics.seconds
+        sums.seconds += statistics.seconds
+        if not statistics.applied:
+            self.skipped_steps += 1
+            self.consecutive_skipped_steps += 1
+            return
+        self.consecutive_skipped_steps = 0
+        sums.steps += 1
+        sums.tokens += statistics.tokens
+        sums.loss += statistics.loss
+        sums.nll += statistics.nll
+        sums.grad_norm += statistics.grad_norm
+
+    def take_means(self, learning_rate: float) -> dict[str, Any] | None:
+        """Return the means for the metrics log, and start new sums; None if no step was applied."""
+        sums, self.sums = self.sums, MetricSums()
+        if not sums.tokens:
+            return None
+        entry = {
+            "loss": sums.loss / sums.tokens,
+            "perplexity": perplexity(sums.nll / sums.tokens),
+            "grad_norm": sums.grad_norm / sums.steps,
+            "learning_rate": learning_rate,
+            "tokens": self.tokens,
+            "tokens_per_second": round(sums.tokens / max(1e-9, sums.seconds), 1),
+            "seconds": round(self.seconds, 3),
+            "flops": self.flops,
+        }
+        return {**entry, "skipped": self.skipped_steps} if self.skipped_steps else entry
 
     def limit_reached(self, stop: StopConfig, patience: int | None) -> str | None:
         """Return a description of the limit that the run has reached, or None if training continues."""
