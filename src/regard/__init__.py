@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
-    from regard.training.losses.registry import register_loss
+    from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
 
 __all__ = [
@@ -77,7 +77,7 @@ _HOMES = {
     "load_plugins": "regard.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
-    "register_loss": "regard.training.losses.registry",
+    "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.registry",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",

@@ -249,7 +249,7 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
     import torch
     import torch.distributed as dist
 
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group
 
     def sum_over_processes(array: "np.ndarray") -> "np.ndarray":
         tensor = torch.from_numpy(array.copy())

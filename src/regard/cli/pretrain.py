@@ -37,7 +37,7 @@ def pretrain_command(
 
     from regard.pretrain import pretrain as run
     from regard.pretrain import read_pretrain_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
     directory = output_dir or Path(settings.output_dir or config.stem)

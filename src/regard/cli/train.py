@@ -52,7 +52,7 @@ def train_command(
     from regard.experiment import run_training as run
     from regard.metrics.registry import METRICS
     from regard.run_config import read_run_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     changes = list(overrides or [])
     if init_from is not None:

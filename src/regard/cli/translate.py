@@ -272,8 +272,7 @@ def translate(
     from regard.generation.distributed import translate_distributed
     from regard.generation.lines import enumerate_lines
     from regard.generation.mbr import MbrConfig
-    from regard.training.device import pick_device, set_num_threads
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group, pick_device, set_num_threads
 
     set_num_threads(num_threads)
     sampling = from_dict(SamplingConfig, sampled, origin="sampling options") if sample else None
