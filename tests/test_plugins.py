@@ -28,6 +28,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
+from warm_python import warm_python
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
 FILE = '''
@@ -95,10 +96,12 @@ def directory(tmp_path_factory) -> Path:
 def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
     """Run the command line, with `path` on the import path, and return its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    interpreter = warm_python()
     if path is not None:
+        interpreter = sys.executable  # because the prepared process has already imported the installed plugins
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", "regard", *arguments],
+        [interpreter, "-m", "regard", *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
