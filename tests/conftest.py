@@ -29,9 +29,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
-if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
-    from jaxtyping import install_import_hook
+import shape_checks  # noqa: E402
 
+if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     packages = (
         "functional",
         "layers",
@@ -43,7 +43,7 @@ if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
         "plotting",
         "reporting",
     )
-    install_import_hook([f"regard.{package}" for package in packages], "beartype.beartype")
+    shape_checks.install([f"regard.{package}" for package in packages])
 
 import torch  # noqa: E402
 

@@ -98,7 +98,8 @@ def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     interpreter = warm_python()
     if path is not None:
-        interpreter = sys.executable  # because the prepared process has already imported the installed plugins
+        # The prepared process has already imported the installed plugins.
+        interpreter = sys.executable
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
         [interpreter, "-m", "regard", *arguments],
