@@ -364,7 +364,18 @@ def test_example_package_passes_its_own_tests() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), *sys.path])}
     tests = EXAMPLE.parent / "tests"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n0",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tests),
+            str(tests),
+        ],
         env=environment,
         capture_output=True,
         text=True,
