@@ -21,9 +21,8 @@ from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
 from regard.generation.lines import InputLine
-from regard.generation.mbr import MbrConfig
 from regard.generation.pairs import PretokenizedPair
 from regard.plugins import load_plugins
 

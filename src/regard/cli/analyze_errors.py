@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.analysis_input import AnalysisInput
 from regard.cli.linker import Linker
-from regard.cli.progress import print_message, track
+from regard.cli.output import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.progress import print_message
+from regard.cli.output import print_message
 
 if TYPE_CHECKING:
     from regard.alignment import Corpus, WordAligner

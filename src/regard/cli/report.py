@@ -19,7 +19,7 @@ from regard.cli.common_options import (
     PrecisionOption,
 )
 from regard.cli.linker import Linker
-from regard.cli.progress import print_message, track
+from regard.cli.output import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -16,10 +16,15 @@ from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.blocks import length_error, read_blocks
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig, search_settings
+from regard.generation.config import (
+    GenerationConfig,
+    LengthLimits,
+    MbrConfig,
+    SamplingConfig,
+    search_settings,
+)
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, Translation, log_warnings
-from regard.generation.mbr import MbrConfig
 from regard.generation.pairs import PretokenizedPair
 from regard.generation.scoring import LineScore
 

@@ -17,13 +17,13 @@ from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
 from regard.generation.blocks import length_error, length_sorted_batches
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig
+from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
 from regard.generation.constrained import TermConstraints
 from regard.generation.forced import compute_posteriors
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, Translation
 from regard.generation.linking import WordIndices, attention_links
-from regard.generation.mbr import MbrConfig, rank_candidates
+from regard.generation.mbr import rank_candidates
 from regard.generation.pairs import PretokenizedPair
 from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
