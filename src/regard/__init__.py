@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.version import __version__
 
 if TYPE_CHECKING:
+    from regard import analyze
     from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import evaluate
     from regard.api.model import load
@@ -37,6 +38,7 @@ __all__ = [
     "Translator",
     "__version__",
     "align",
+    "analyze",
     "configclass",
     "configure_threads",
     "evaluate",
@@ -83,6 +85,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use (PEP 562)."""
+    if name == "analyze":
+        return import_module("regard.analyze")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -137,11 +137,12 @@ def panel_figure(
     """Return a figure of panels side by side below a common legend.
 
     Args:
-        names: Names of the systems.
+        names: Names of the systems. Empty for a figure without a legend.
         panels: Function that plots each panel.
     """
     figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
     for ax, plot in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         plot(ax)
-    add_legend(figure, names)
+    if names:
+        add_legend(figure, names)
     return figure

@@ -29,7 +29,7 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format, or two models have the same name.
     """
     from regard.metrics.attention import AttentionStatistics
-    from regard.plotting.attention_statistics import coverage_chart, entropy_chart
+    from regard.plotting.analyses import coverage_chart, entropy_chart
 
     command = "regard analyze attention --json"
     if not inputs.files:
@@ -69,7 +69,7 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
-    from regard.plotting.length import length_chart
+    from regard.plotting.analyses import length_chart
 
     if not inputs.files:
         raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
