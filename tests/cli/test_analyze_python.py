@@ -166,7 +166,7 @@ def test_wrong_texts_and_models_are_reported(models, aligner):
         regard.analyze.length([3], ["a"], ["A"])
     with pytest.raises(UsageError, match="at least one model"):
         regard.analyze.length([], ["a"], ["A"])
-    with pytest.raises(UsageError, match="device: .* is loaded already"):
+    with pytest.raises(UsageError, match=r"device: .* is loaded already"):
         regard.analyze.errors(regard.load(models[0]), ["a"], ["A"], device="cpu")
     with pytest.raises(UsageError, match="no such model directory or file"):
         regard.analyze.errors("nowhere", ["a"], ["A"])

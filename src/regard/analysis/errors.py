@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import TextLinks
@@ -22,10 +21,12 @@ from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import LineResult, Translation, enumerate_lines
 from regard.metrics.coverage import (
+    ReceivedAttention,
     count_drops,
     count_repetitions,
     dropped_words,
     immediate_repetitions,
+    received_attention,
     repeated_ngrams,
     repetition_sigma,
 )
@@ -37,54 +38,15 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 __all__ = [
-    "NEGLECT_THRESHOLD",
     "ErrorAnalysis",
-    "ReceivedAttention",
     "SentenceErrors",
     "analyze_errors",
     "corpus_scores",
-    "received_attention",
     "sentence_from_result",
     "sort_by_errors",
 ]
 
-NEGLECT_THRESHOLD = 0.3
-"""A source word with less attention than this over the whole translation counts as neglected."""
-# Without fertilities, attention above this multiple of the sentence's mean counts as excessive.
-_EXCESS_FACTOR = 2.0
-_ROUNDING = 0.01
 _DIGITS = 6
-
-
-@dataclass(frozen=True)
-class ReceivedAttention:
-    """The attention that the words of a source sentence received over all time steps of a translation.
-
-    Attributes:
-        attention: Attention of each word; one time step distributes a total of 1.
-        sink: Attention of the sink; None for a model without a sink.
-        fertility: Upper bound of the attention of each word; None for models without fertilities.
-    """
-
-    attention: tuple[float, ...]
-    sink: float | None = None
-    fertility: tuple[float, ...] | None = None
-
-    @cached_property
-    def neglected(self) -> frozenset[int]:
-        """The words with less attention than `NEGLECT_THRESHOLD`, rounded to two decimals as displayed."""
-        return frozenset(
-            i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD
-        )
-
-    @cached_property
-    def excessive(self) -> frozenset[int]:
-        """The words with more attention than their fertility; without fertilities, than twice the mean."""
-        mean = sum(self.attention) / max(len(self.attention), 1)
-        shares = self.fertility or (_EXCESS_FACTOR * mean,) * len(self.attention)
-        pairs = zip(self.attention, shares, strict=True)
-        # The tolerance ignores rounding errors of sums that reach their bound exactly.
-        return frozenset(i for i, (received, share) in enumerate(pairs) if received > share + _ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -321,30 +283,6 @@ def _add_links(sentences: Sequence[SentenceErrors], links: TextLinks) -> list[Se
         wanted = [links.reference_links(one.line, one.source, one.reference) for one in sentences]
     pairs = zip(wanted, produced, strict=True)
     return [replace(one, links=pair) for one, pair in zip(sentences, pairs, strict=True)]
-
-
-def received_attention(
-    weights: Float[np.ndarray, "T S"],
-    source_words: Sequence[int],
-    fertilities: Float[np.ndarray, "N"] | None = None,
-) -> ReceivedAttention:
-    """Return the attention that each source word received: the weights of its tokens, summed over time steps.
-
-    Args:
-        weights: Attention of each target token to each source token.
-        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
-        fertilities: Fertility of each of the N source tokens without the sink; a word has their sum.
-    """
-    totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
-    own = np.asarray(source_words, dtype=np.int64)
-    words = own[own >= 0]
-    attention = np.bincount(words, totals[own >= 0])
-    fertility = None if fertilities is None else np.bincount(words, fertilities.astype(np.float64))
-    return ReceivedAttention(
-        attention=tuple(attention.tolist()),
-        sink=float(totals[own < 0].sum()) if (own < 0).any() else None,
-        fertility=None if fertility is None else tuple(fertility.tolist()),
-    )
 
 
 def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:

@@ -13,11 +13,12 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.analysis.attention import AttentionAnalysis
-from regard.analysis.errors import NEGLECT_THRESHOLD, ErrorAnalysis, ReceivedAttention, SentenceErrors
+from regard.analysis.errors import ErrorAnalysis, SentenceErrors
 from regard.analysis.length import LengthAnalysis
 from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import BucketScore, LengthScores
+from regard.metrics.coverage import NEGLECT_THRESHOLD, ReceivedAttention
 from regard.plotting.colormap import clip_label, printable
 
 __all__ = ["format_errors", "show_attention", "show_errors", "show_length"]
