@@ -7,8 +7,7 @@ import pytest
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.plotting.difference import difference_heatmap
-from regard.plotting.heatmap import heatmap_svg
+from regard.plotting.heatmap import difference_heatmap, heatmap_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("new", "old")

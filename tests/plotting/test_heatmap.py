@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from regard.data.links import parse_gold_links
 from regard.errors import DataError
-from regard.plotting.colormap import Colormap
 from regard.plotting.heatmap import attention_heatmap, heatmap_svg
+from regard.plotting.style import Colormap
 
 SVG = "{http://www.w3.org/2000/svg}"
 

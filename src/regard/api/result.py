@@ -13,9 +13,8 @@ from regard.generation.linking import WordIndices, attention_links, attention_ma
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.maps import AttentionMap, map_difference
 from regard.plotting.attention import heatmap_figure, plot_heatmap
-from regard.plotting.difference import difference_heatmap
 from regard.plotting.figure import Figure
-from regard.plotting.heatmap import HeatMap, attention_heatmap
+from regard.plotting.heatmap import HeatMap, attention_heatmap, difference_heatmap
 
 if TYPE_CHECKING:
     import matplotlib.axes

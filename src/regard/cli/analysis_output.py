@@ -19,7 +19,7 @@ from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import BucketScore, LengthScores
 from regard.metrics.coverage import NEGLECT_THRESHOLD, ReceivedAttention
-from regard.plotting.colormap import clip_label, printable
+from regard.plotting.style import clip_label, printable
 
 __all__ = ["format_errors", "show_attention", "show_errors", "show_length"]
 

@@ -12,15 +12,13 @@ from regard.plotting.analyses import (
     plot_length,
 )
 from regard.plotting.attention import plot_attention, plot_heatmap
-from regard.plotting.difference import difference_heatmap
+from regard.plotting.charts import plot_training
 from regard.plotting.figure import Figure
-from regard.plotting.heatmap import attention_heatmap
-from regard.plotting.history import plot_history
+from regard.plotting.heatmap import attention_heatmap, difference_heatmap
 from regard.plotting.landscape import plot_curves, plot_regions, plot_surface
-from regard.plotting.self_attention import plot_self_attention
 from regard.plotting.simplex import plot_bars, plot_triangle
 from regard.plotting.terminal import TerminalMap, terminal_map
-from regard.plotting.training import plot_training
+from regard.plotting.word_attention import plot_history, plot_self_attention
 
 __all__ = [
     "Figure",

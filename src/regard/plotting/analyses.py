@@ -23,8 +23,8 @@ from regard.plotting.charts import (
     set_numeric_axis,
     set_value_axis,
 )
-from regard.plotting.colormap import INK, MUTED
 from regard.plotting.figure import Figure
+from regard.plotting.style import INK, MUTED
 
 if TYPE_CHECKING:
     import matplotlib.axes

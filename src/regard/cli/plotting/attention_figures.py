@@ -76,7 +76,7 @@ def plot_histories(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format.
     """
     from regard.plotting.figure import Figure
-    from regard.plotting.history import history_figure
+    from regard.plotting.word_attention import history_figure
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
@@ -150,7 +150,7 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
     from regard.api.model import load
     from regard.plotting.attention import heatmap_figure
     from regard.plotting.heatmap import attention_heatmap
-    from regard.plotting.self_attention import self_attention_figure
+    from regard.plotting.word_attention import self_attention_figure
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")

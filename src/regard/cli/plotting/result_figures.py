@@ -204,7 +204,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.plotting.training import training_chart
+    from regard.plotting.charts import training_chart
     from regard.reporting.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
@@ -240,7 +240,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
 
 def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
     """Return the curves of a run by kind, as pairs of optimizer step and value; loss is log perplexity."""
-    from regard.plotting.training import CURVES
+    from regard.plotting.charts import CURVES
 
     logs = {
         name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
