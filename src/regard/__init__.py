@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.data.tokenizers.registry import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
-    from regard.metrics.registry import register_metric
+    from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
@@ -74,7 +74,7 @@ _HOMES = {
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
     "register_loss": "regard.training.losses.registry",
-    "register_metric": "regard.metrics.registry",
+    "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",

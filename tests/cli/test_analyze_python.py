@@ -1,4 +1,4 @@
-"""Tests of `regard.analyze`: it returns what the commands write, and refuses what they refuse."""
+"""Tests of `regard.analyze`: its results and errors equal those of the commands."""
 
 import dataclasses
 import json

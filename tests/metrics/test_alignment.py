@@ -17,7 +17,7 @@ from regard.metrics.alignment import (
     links_from_selection,
     links_from_weights,
 )
-from regard.metrics.significance import bootstrap
+from regard.metrics.base import bootstrap
 
 
 def test_aer_of_a_worked_example():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.errors import DataError
-from regard.metrics.maps import SINK_LABEL, AttentionMap, map_difference, match_columns
+from regard.metrics.alignment import SINK_LABEL, AttentionMap, map_difference, match_columns
 
 SOURCE, TARGET = ("der", "Hund"), ("the", "dog")
 SOFT = AttentionMap(SOURCE, TARGET, np.array([[0.75, 0.25], [0.5, 0.5]]))

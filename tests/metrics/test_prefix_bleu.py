@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 
 END, UNKNOWN = 3, 1
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
 from regard.metrics import accuracy, bootstrap, edits, paired_bootstrap
-from regard.metrics.transduction import count_transduction
+from regard.metrics.translation import count_transduction
 
 words = st.text(st.sampled_from("abßä"), max_size=7)
 

@@ -16,8 +16,8 @@ from regard.data.links import GoldLinks, check_links
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.config import AlignmentConfig
+from regard.metrics.alignment import AttentionMap, match_columns
 from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
-from regard.metrics.maps import AttentionMap, match_columns
 from regard.plotting.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
 from regard.plotting.attention import maps_and_differences
 from regard.plotting.figure import Figure

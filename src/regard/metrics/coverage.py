@@ -24,8 +24,15 @@ from jaxtyping import Float
 
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
-from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
-from regard.metrics.registry import DEFAULT_REPETITION, MetricInput, register_metric
+from regard.metrics.base import (
+    DEFAULT_REPETITION,
+    CorpusScore,
+    MetricInput,
+    SentenceCounts,
+    check_references,
+    percentage,
+    register_metric,
+)
 from regard.metrics.translation import split_words
 
 __all__ = [
@@ -38,7 +45,6 @@ __all__ = [
     "drop",
     "dropped_words",
     "immediate_repetitions",
-    "percentage",
     "received_attention",
     "rep",
     "repeated_ngrams",
@@ -217,13 +223,6 @@ def _doubles(words: Sequence[str]) -> Counter[str]:
 
 def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
     return frozenset(source for source, _ in links)
-
-
-def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
-    part, whole = summed.T
-    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
-    return 100 * part / np.maximum(whole, 1)
 
 
 # Attention that source words received

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.links import GoldLinks
-from regard.metrics.maps import AttentionMap, map_difference, match_columns
+from regard.metrics.alignment import AttentionMap, map_difference, match_columns
 from regard.plotting.figure import Figure
 from regard.plotting.heatmap import (
     CELL,

@@ -356,7 +356,7 @@ def difference_heatmap(
     captions: Sequence[str] | None = None,
     gold: GoldLinks | None = None,
 ) -> HeatMap:
-    """Return the difference of maps (`regard.metrics.maps.map_difference`) as a heat map.
+    """Return the difference of maps (`regard.metrics.alignment.map_difference`) as a heat map.
 
     Args:
         differences: One difference, or several over the same words; values between -1 and 1.

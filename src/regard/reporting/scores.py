@@ -11,11 +11,10 @@ from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
+from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
-from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
-from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
 

@@ -13,7 +13,7 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.metrics.maps import AttentionMap
+    from regard.metrics.alignment import AttentionMap
 
 __all__ = ["plot_differences", "plot_encoder_attention", "plot_histories", "plot_translations"]
 
@@ -108,7 +108,7 @@ def plot_differences(inputs: FigureInput) -> PlottedFigure:
     """
     import numpy as np
 
-    from regard.metrics.maps import map_difference
+    from regard.metrics.alignment import map_difference
     from regard.plotting.attention import maps_and_differences
 
     if not inputs.files:
