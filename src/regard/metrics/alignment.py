@@ -1,14 +1,15 @@
 """Word links and attention maps between words: scores of links, and differences of maps.
 
-Precision, recall and alignment error rate (AER) of word links are those of Och & Ney (2003). With the links
-A, the sure gold links S and the possible gold links P (S is a subset of P), and counts summed over the corpus:
+Precision, recall and alignment error rate (AER) of word links are those of Och & Ney (2003). With the
+links A, the sure gold links S and the possible gold links P (S is a subset of P), and counts summed over the
+corpus:
 
     precision = |A & P| / |A|,  recall = |A & S| / |S|,  AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
 
 Attention maps of two systems can be subtracted if they have the same words. Such maps come from forced
 decoding of the same translation, or from systems that produced the same translation. Their columns may differ
-by the sink of one system. Columns are matched by word, and a missing sink counts as 0, so a soft attention map
-can be subtracted from a constrained one (the comparison of Malaviya et al., 2018, Figure 2).
+by the sink of one system. Columns are matched by word, and a missing sink counts as 0, so a soft attention
+map can be subtracted from a constrained one (the comparison of Malaviya et al., 2018, Figure 2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
