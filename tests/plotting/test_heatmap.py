@@ -1,4 +1,4 @@
-"""An SVG map is well-formed for any words, white only at exact zeros, and shows every weight or difference."""
+"""SVG maps are well-formed for any words, white only at exact zeros, and show every weight or difference."""
 
 import xml.etree.ElementTree as ET
 
