@@ -25,7 +25,7 @@ from regard.api.loading import as_paths, load_systems, name_models
 from regard.api.model import Model
 from regard.data.corpus import read_lines
 
-__all__ = ["attention", "errors", "length"]
+__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
 
 ModelArgument = Model | Path | str
 ModelsArgument = ModelArgument | Sequence[ModelArgument]
@@ -46,7 +46,7 @@ def errors(
     """Translate a text and find dropped and repeated words (Malaviya et al. (2018), Section 5).
 
     Args:
-        model: A model. Several directories form an ensemble.
+        model: A model, or a file with translations. Several directories form an ensemble.
         sources: The source lines.
         references: Their reference translations.
         aligner: A word aligner or its directory, needed to find dropped words.

@@ -109,7 +109,7 @@ class TextLinks:
             text: The text.
 
         Raises:
-            UsageError: if there are reference links but no aligner.
+            UsageError: if there are reference links but no aligner, or they are not pairs.
             DataError: if the links are malformed, or their number differs from the number of lines.
         """
         if reference_links is None:
@@ -123,7 +123,12 @@ class TextLinks:
             lines = enumerate(read_lines(reference_links), 1)
             links = [parse_links(line, f"{path}:{number}") for number, line in lines]
         else:
-            links = [frozenset((int(i), int(j)) for i, j in each) for each in reference_links]
+            try:
+                links = [frozenset((int(i), int(j)) for i, j in each) for each in reference_links]
+            except (TypeError, ValueError):
+                raise UsageError(
+                    "reference_links: expected pairs (source word, reference word) for each line"
+                ) from None
         text.check_lines(len(links), path or "reference_links", "links", reference=True)
         return cls(linker, links, path)
 
@@ -161,7 +166,7 @@ def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText)
     else:
         name = "gold_links"
         gold = [
-            parse_gold_links(one, f"{name}:{number}") if isinstance(one, str) else one
+            one if isinstance(one, GoldLinks) else parse_gold_links(one, f"{name}:{number}")
             for number, one in enumerate(given, 1)
         ]
     text.check_lines(len(gold), name, "gold links")

@@ -121,8 +121,7 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> "dict[str, M
     from regard.api.model import Model
 
     given = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
-    if not given:
-        raise UsageError("models: expected at least one model")
+    _check_any(given)
     loaded = [one if isinstance(one, Model) else as_paths([one]) for one in given]
     paths = [one.directories if isinstance(one, Model) else one for one in loaded]
     defaults = ["+".join(path.resolve().name for path in own) for own in paths]
@@ -136,12 +135,18 @@ def as_paths(given: Sequence[Any]) -> list[Path]:
     """Return directories or files as paths.
 
     Raises:
-        UsageError: if one is neither a string nor a path.
+        UsageError: if there is none, or one is neither a string nor a path.
     """
+    _check_any(given)
     for path in given:
         if not isinstance(path, Path | str):
             raise UsageError(f"models: expected model directories or a loaded model, got {path!r}")
     return [Path(path) for path in given]
+
+
+def _check_any(models: Sequence[Any]) -> None:
+    if not models:
+        raise UsageError("models: expected at least one model")
 
 
 def load_systems(
