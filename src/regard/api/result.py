@@ -10,12 +10,10 @@ from jaxtyping import Float, Int
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.linking import WordIndices, attention_links, attention_map
-from regard.metrics.alignment import merge_subwords
-from regard.metrics.maps import AttentionMap, map_difference
+from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
 from regard.plotting.attention import heatmap_figure, plot_heatmap
-from regard.plotting.difference import difference_heatmap
 from regard.plotting.figure import Figure
-from regard.plotting.heatmap import HeatMap, attention_heatmap
+from regard.plotting.heatmap import HeatMap, attention_heatmap, difference_heatmap
 
 if TYPE_CHECKING:
     import matplotlib.axes
