@@ -11,6 +11,7 @@ from test_translate import LINES, run, save_model, translate
 
 import regard
 from regard.config import dump_toml, from_dict, to_dict
+from regard.data.links import format_links
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import UsageError
@@ -100,7 +101,7 @@ def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, op
     found = entries(guided, tmp_path / "all.jsonl", "--links-output", links, *options)
     written = links.read_text().splitlines()
     for entry, link in zip(found, written, strict=True):
-        layers = [np.array(layer) for layer in entry["posterior"]]
+        layers = [np.array(layer) for layer in entry["posterior_attention"]]
         assert link == (best(expected(layers)) if layers else "")
     kept = [(line, entry) for line, entry in zip(LINES, found, strict=True) if line]
     for name, lines in (
@@ -114,7 +115,7 @@ def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, op
 
 def test_selections_give_different_links(guided, tmp_path) -> None:
     all_entries = [entries(guided, tmp_path / "all.jsonl", *options) for options, _ in SELECTIONS]
-    distinct = {json.dumps([entry.get("links") for entry in found]) for found in all_entries}
+    distinct = {json.dumps([entry["alignment"] for entry in found]) for found in all_entries}
     assert len(distinct) == len(SELECTIONS)
 
 
@@ -168,13 +169,13 @@ def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) 
 
 
 def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
-    found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["target"]]
+    found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["tokens"]]
     num_different = 0
     for entry in found:
-        (prior,), (after,) = (np.array(entry[name]) for name in ("prior", "posterior"))
-        assert prior.shape == after.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
-        assert entry["links"] == best(after[:-1, 0])
-        num_different += entry["links"] != best(prior[:-1, 0])
+        (prior,), (after,) = (np.array(entry[name]) for name in ("attention", "posterior_attention"))
+        assert prior.shape == after.shape == (len(entry["tokens"]) + 1, 1, len(entry["source_tokens"]))
+        assert format_links(entry["alignment"]) == best(after[:-1, 0])
+        num_different += format_links(entry["alignment"]) != best(prior[:-1, 0])
     assert num_different  # otherwise the prior would pass, too
 
 

@@ -70,7 +70,7 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     command(
         "translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n"
     )
-    assert [word for word in json.loads(attention.read_text())["source"]] == words
+    assert [word for word in json.loads(attention.read_text())["source_tokens"]] == words
     assert list(regard.load(directory, tokenized=True).translate(PLAIN).source_tokens) == words
     pairs = [{"source": PLAIN, "target": "A."}]
     scored = post(directory, "/score", {"pairs": pairs, "tokenized": True})["pairs"][0]

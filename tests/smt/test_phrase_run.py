@@ -148,10 +148,10 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
     assert shown[6] == "Unbekanntes"  # an unknown word is copied
     assert links.read_text().splitlines()[5:] == ["", "0-0"]
     for entry in map(json.loads, maps.read_text().splitlines()):
-        if not entry["posterior"]:
+        if not entry["posterior_attention"]:
             continue
-        (layer,) = np.array(entry["posterior"])
-        assert layer.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
+        (layer,) = np.array(entry["posterior_attention"])
+        assert layer.shape == (len(entry["tokens"]) + 1, 1, len(entry["source_tokens"]))
         sums = layer.sum(axis=2)
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 

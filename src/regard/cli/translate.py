@@ -68,9 +68,10 @@ def translate(
     attention_output: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for the attention weights, with one JSON object per translation. `prior` is "
-            "the attention before a target token is observed, and `posterior` is the attention given the "
-            "token. Both are nested by layer, time step (including the end symbol), head and source token."
+            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
+            "attention before a target token is observed, and `posterior_attention` is the attention given "
+            "the token. Both are nested by layer, time step (including the end symbol), head and source "
+            "token."
         ),
     ] = None,
     layer: LayerOption = None,
@@ -79,7 +80,7 @@ def translate(
     tokens_output: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for the tokens, with one JSON object per translation, for "
+            help="Output file for the tokens, with one JSON object per line, for "
             "`regard score --tokens-from`."
         ),
     ] = None,
@@ -337,6 +338,7 @@ def translate(
                 tokens_output,
                 show_attention,
                 svg,
+                translator.text,
             )
             for result in _with_progress(
                 results, quiet=interactive or (output is None and sys.stdout.isatty())

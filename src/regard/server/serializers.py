@@ -9,7 +9,7 @@ import numpy as np
 from regard.data.text import TextProcessor, TextSide
 from regard.data.vocabulary import UNK
 from regard.data.whitespace import ASCII_WHITESPACE
-from regard.generation.lines import LineResult, Translation
+from regard.generation.lines import LineResult, TextHypothesis
 from regard.generation.linking import select_heads
 from regard.generation.scoring import LineScore
 from regard.metrics.alignment import merge_subwords
@@ -49,7 +49,7 @@ def serialize_sentence(job: SentenceJob, result: LineResult, text: TextProcessor
     }
 
 
-def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextProcessor) -> dict[str, Any]:
+def _translation(one: TextHypothesis, ids: list[int], job: SentenceJob, text: TextProcessor) -> dict[str, Any]:
     # The maps of a model without attention are all zeros.
     seen = any(layer.any() for layer in one.hypothesis.attention)
     answer: dict[str, Any] = {
