@@ -19,8 +19,7 @@ from regard.generation.config import AlignmentConfig
 from regard.models import build_model
 from regard.reporting.word_maps import quantize
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
-from regard.server.engine import load_engines
-from regard.server.jobs import SearchSettings, SentenceJob
+from regard.server.engine import SearchSettings, SentenceJob, load_engines
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 
@@ -133,17 +132,17 @@ def test_python_and_server_return_the_same_attention(guided, options, expected) 
     again = regard.load(guided, **options_by_name).score(LINE, result.text)
     np.testing.assert_allclose(again.attention_map, weights, atol=1e-6)
     (engine,) = load_engines([guided], "cpu", output_attention=options_by_name)
-    (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE, attention=True)])
-    np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
+    (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE)])
+    np.testing.assert_allclose(answer["word_attention_map"], weights, atol=1e-4)
 
 
 def test_plot_uses_the_configured_attention_by_default(guided) -> None:
     result = regard.load(guided).translate(LINE)
     assert result.plot().svg == result.plot(layer=0, head=1).svg != result.plot(layer=-1).svg
     assert result.plot(layer=0).svg == result.plot(layer=0, head="mean").svg
-    with pytest.raises(UsageError, match="layer=2: there are 2"):
+    with pytest.raises(UsageError, match="layer 2: the translation attends to the source in 2"):
         result.plot(layer=2)
-    with pytest.raises(UsageError, match="head=-3: there are 2"):
+    with pytest.raises(UsageError, match="head -3: layer 0 of the translation has 2"):
         result.plot(head=-3)
 
 

@@ -21,7 +21,6 @@ WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | Non
 """Fertilities of words by spelling, or one for each word of a text (None keeps the model's own)."""
 
 
-
 def as_list(given: Any, name: str) -> list[Any]:
     """Return the items of an iterable as a list.
 
@@ -98,9 +97,7 @@ def input_lines(
     shared = single or fertilities is None or isinstance(fertilities, Mapping)
     all_fertilities = _broadcast(fertilities, shared, len(texts), "fertilities")
     prefixes = _broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
-    all_terms = _broadcast(
-        terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms"
-    )
+    all_terms = _broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
     return [
         InputLine(
             number,

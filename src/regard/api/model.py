@@ -212,9 +212,7 @@ class Model:
     ) -> Translation: ...
 
     @overload
-    def score(
-        self, source: Iterable[str], target: Iterable[str | Translation], **search: Any
-    ) -> Scores: ...
+    def score(self, source: Iterable[str], target: Iterable[str | Translation], **search: Any) -> Scores: ...
 
     def score(
         self,
@@ -285,9 +283,9 @@ def _scored_pair(source: str, target: Any) -> tuple[str, str] | PretokenizedPair
     """Return a pair to score, with the tokens of a translation if one is given."""
     if not isinstance(target, Translation):
         return source, check_texts([target], "target")[0]
-    # The sink belongs to the model that made the translation, which may be another one.
+    # A sink belongs to the model that made the translation, which may be another one.
     ids = target.source_word_ids
-    tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word != -1)
+    tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
     # A source that differs from that of the translation is tokenized again.
     own = tokens if source == target.source else None
     return PretokenizedPair(source, target.text, own, target.tokens)

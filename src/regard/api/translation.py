@@ -303,9 +303,15 @@ class Translation(Result):
             "received_attention": rounded_numbers(self.received_attention) if words else None,
             "attention_map": rounded_numbers(self.attention_map) if words and attention != "words" else None,
             "attention": [exact_numbers(layer) for layer in self.attention] if layers else None,
-            "posterior_attention": [exact_numbers(layer) for layer in self.posterior_attention] if layers else None,
-            "encoder_attention": [exact_numbers(layer) for layer in self.encoder_attention] if layers else None,
-            "decoder_attention": [exact_numbers(layer) for layer in self.decoder_attention] if layers else None,
+            "posterior_attention": [exact_numbers(layer) for layer in self.posterior_attention]
+            if layers
+            else None,
+            "encoder_attention": [exact_numbers(layer) for layer in self.encoder_attention]
+            if layers
+            else None,
+            "decoder_attention": [exact_numbers(layer) for layer in self.decoder_attention]
+            if layers
+            else None,
         }
 
     def to_dict(self, attention: AttentionDetail = "words") -> dict[str, Any]:

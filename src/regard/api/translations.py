@@ -21,9 +21,7 @@ from regard.results import Result, finite
 __all__ = ["Scores", "Translation", "Translations", "scored_translation", "searched_translation"]
 
 _MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
-SelfAttention = Callable[
-    [LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
-]
+SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
 """Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
 
 
@@ -158,7 +156,10 @@ def searched_translation(
 
 
 def scored_translation(
-    text: TextProcessor, pair: tuple[str, str] | PretokenizedPair, found: LineScore, alignment: AlignmentConfig
+    text: TextProcessor,
+    pair: tuple[str, str] | PretokenizedPair,
+    found: LineScore,
+    alignment: AlignmentConfig,
 ) -> Translation:
     """Return a given translation with its scores.
 

@@ -229,7 +229,9 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
             own = from_dict(
-                AlignmentConfig, entry.extra_field("alignment_config") or {}, origin=f"{path}: alignment_config"
+                AlignmentConfig,
+                entry.extra_field("alignment_config") or {},
+                origin=f"{path}: alignment_config",
             )
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
