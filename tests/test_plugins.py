@@ -21,8 +21,7 @@ from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.functional import softmax
-from regard.metrics.counts import SentenceCounts
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS, SentenceCounts
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits

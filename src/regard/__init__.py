@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.version import __version__
 
 if TYPE_CHECKING:
+    from regard import analyze
     from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import evaluate
     from regard.api.model import load
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from regard.data.tokenizers.registry import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
-    from regard.metrics.registry import register_metric
+    from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
@@ -37,6 +38,7 @@ __all__ = [
     "Translator",
     "__version__",
     "align",
+    "analyze",
     "configclass",
     "configure_threads",
     "evaluate",
@@ -72,7 +74,7 @@ _HOMES = {
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
     "register_loss": "regard.training.losses.registry",
-    "register_metric": "regard.metrics.registry",
+    "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
@@ -83,6 +85,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use (PEP 562)."""
+    if name == "analyze":
+        return import_module("regard.analyze")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -204,16 +204,15 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 
 
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
+    from regard.analysis.inputs import System
     from regard.api.loading import load_translator
     from regard.reporting.systems import collect_system
     from regard.reporting.word_maps import MapKind
 
-    def no_progress(items, name, total):
-        return items
-
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
-    system = collect_system("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
+    guided_system = System("guided", (str(guided),), translator)
+    system = collect_system(guided_system, [(LINE, "A B")], all_layers=True)
     shown = system.sentences[0].own_maps
     assert shown is not None
     kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
@@ -239,7 +238,7 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
+    assert found["alignment"] == {"layer": 1, "heads": [], "shift": False}
 
 
 def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:

@@ -81,13 +81,16 @@ def chunk(reader, number):
     return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
 
 
-def test_content_security_policy_allows_only_the_page_script(page, reader):
+def test_content_security_policy_allows_only_the_script_and_styles_of_the_page(page, reader):
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     digest = base64.b64encode(hashlib.sha256(reader.scripts["code"].encode()).digest()).decode()
     assert allowed["script-src"] == f"'sha256-{digest}'" and allowed["default-src"] == "'none'"
-    # There are no event handlers in attributes either.
-    assert not re.search(r"<[^>]*\son[a-z]+=", page.split('<script type="application/json"')[0])
+    (styles,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
+    assert allowed["style-src"] == f"'sha256-{digest}'" and "unsafe" not in policy
+    # There are no event handlers or styles in attributes either.
+    assert not re.search(r"<[^>]*\s(on[a-z]+|style)=", page.split('<script type="application/json"')[0])
 
 
 def test_page_fetches_nothing(page, reader):

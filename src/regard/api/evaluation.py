@@ -16,8 +16,14 @@ from regard.api.arguments import as_list, as_texts
 from regard.data.links import Links, check_links
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
-from regard.metrics.registry import DEFAULT_REPETITION, METRICS, MetricInput
-from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
+from regard.metrics.base import (
+    DEFAULT_REPETITION,
+    METRICS,
+    Estimate,
+    MetricInput,
+    bootstrap,
+    paired_bootstrap,
+)
 from regard.metrics.translation import check_tokenizer
 
 __all__ = ["Evaluation", "MetricScore", "SystemComparison", "evaluate", "score_systems"]

@@ -15,12 +15,10 @@ from regard.config import from_dict
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.linking import WordIndices, attention_links, attention_map, select_heads
-from regard.metrics.alignment import merge_subwords
-from regard.metrics.maps import AttentionMap, map_difference
+from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
 from regard.plotting.attention import heatmap_figure, plot_heatmap
-from regard.plotting.difference import difference_heatmap
 from regard.plotting.figure import Figure
-from regard.plotting.heatmap import HeatMap, attention_heatmap
+from regard.plotting.heatmap import HeatMap, attention_heatmap, difference_heatmap
 from regard.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
 
 if TYPE_CHECKING:

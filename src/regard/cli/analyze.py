@@ -20,7 +20,7 @@ from regard.cli.common_options import (
     SourceOption,
 )
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "split_names"]
 
 analyze = typer.Typer(
     name="analyze",
@@ -65,6 +65,11 @@ NamesOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Return the display names of `--names`, which are separated by commas."""
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 @analyze.command(cls=Command)
@@ -117,23 +122,37 @@ def errors(
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_errors import ErrorOptions, analyze_errors
+    from regard import analyze as analyses
+    from regard.cli.analysis_output import show_errors
+    from regard.cli.output import open_output, write_json
+    from regard.cli.progress import print_message, track
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
-    search = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-        "layer": layer,
-        "head": head,
-        "shift": shift,
-    }
-    analyze_errors(
-        inputs, ErrorOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
-    )
+    with open_output(output) as file:
+        result = analyses.errors(
+            models,
+            source,
+            reference,
+            aligner=aligner,
+            reference_links=reference_links,
+            lowercase=lowercase,
+            progress=track,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            coverage_penalty=coverage_penalty,
+            layer=layer,
+            head=head,
+            shift=shift,
+            batch_size=batch_size,
+            precision=precision,
+            device=device,
+            num_threads=num_threads,
+        )
+        show_errors(file, result, num_sentences)
+        write_json(json_file, result.to_dict())
+    for note in result.notes:
+        print_message(note)
 
 
 @analyze.command(cls=Command)
@@ -187,16 +206,41 @@ def attention(
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_attention import AttentionOptions, analyze_attention
+    from regard import analyze as analyses
+    from regard.analysis.attention import AttentionOptions
+    from regard.cli.analysis_output import show_attention
+    from regard.cli.output import open_output, render_figures, write_images, write_json
+    from regard.cli.progress import print_message, track
+    from regard.plotting.style import require_matplotlib
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
-    chosen = {"layer": layer, "head": head, "shift": shift}
-    analyze_attention(
-        inputs, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
-    )
+    if figures_dir is not None:
+        require_matplotlib()
+    lines = line or (() if figures_dir is None else "auto")
+    with open_output(output) as file:
+        result = analyses.attention(
+            models,
+            source,
+            reference,
+            options=AttentionOptions(gold_links, lines, prior, bin_width),
+            names=split_names(names),
+            progress=track,
+            layer=layer,
+            head=head,
+            shift=shift,
+            batch_size=batch_size,
+            precision=precision,
+            device=device,
+            num_threads=num_threads,
+        )
+        show_attention(file, result)
+        write_json(json_file, result.to_dict())
+    if figures_dir is not None:
+        for one in result.maps:
+            if one.error is not None:
+                print_message(f"line {one.line} is not plotted: {one.error}")
+        write_images(figures_dir, render_figures(result.figures()))
 
 
 @analyze.command(cls=Command)
@@ -246,18 +290,36 @@ def length(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_length import LengthOptions, analyze_length
+    from regard import analyze as analyses
+    from regard.analysis.length import LengthOptions
+    from regard.cli.analysis_output import show_length
+    from regard.cli.output import open_output, render_figures, write_images, write_json
+    from regard.cli.progress import print_message, track
+    from regard.plotting.style import require_matplotlib
     from regard.training.device import set_num_threads
 
     set_num_threads(num_threads)
-    inputs = AnalysisInput(systems, source, reference, output, json_file, batch_size, precision, device)
-    search = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-    }
-    analyze_length(
-        inputs,
-        LengthOptions(aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads),
-    )
+    if figures_dir is not None:
+        require_matplotlib()
+    with open_output(output) as file:
+        result = analyses.length(
+            systems,
+            source,
+            reference,
+            options=LengthOptions(aligner, bucket_width, tokenize, lowercase),
+            names=split_names(names),
+            progress=track,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            coverage_penalty=coverage_penalty,
+            batch_size=batch_size,
+            precision=precision,
+            device=device,
+            num_threads=num_threads,
+        )
+        show_length(file, result)
+        write_json(json_file, result.to_dict())
+    if figures_dir is not None:
+        write_images(figures_dir, render_figures({"length": result.plot()}))
+    for note in result.notes:
+        print_message(note)

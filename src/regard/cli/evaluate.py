@@ -173,7 +173,7 @@ def evaluate_command(
 
 
 def _metrics(text: str) -> list[str]:
-    from regard.metrics.registry import METRICS
+    from regard.metrics.base import METRICS
 
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names or not all(METRICS.get(name) for name in names):
@@ -264,7 +264,7 @@ def _alignment(
     """Return precision, recall and AER of a file with links."""
     from regard.data.links import check_links, parse_gold_links, parse_links
     from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
-    from regard.metrics.significance import bootstrap
+    from regard.metrics.base import bootstrap
 
     truth: list[GoldLinks] = [parse_gold_links(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
     lines = _read_parallel(links, gold, len(truth))
@@ -367,7 +367,7 @@ def _show(results: dict[str, Any]) -> None:
 
 def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
-    from regard.metrics.registry import METRICS
+    from regard.metrics.base import METRICS
 
     rows = []
     for name in results.get("intervals", {}):

@@ -18,12 +18,11 @@ from regard.cli.common_options import (
     NumThreadsOption,
     PrecisionOption,
 )
-from regard.cli.linker import Linker
 from regard.cli.progress import print_message, track
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.cli.analysis_input import AnalysisInput
+    from regard.api.model import Model
     from regard.data.corpus import CorpusConfig
     from regard.data.links import GoldLinks
     from regard.reporting.systems import SystemResults
@@ -132,7 +131,8 @@ def report(
     """
     if attention_maps not in ("links", "all"):
         raise UsageError(f"--attention-maps {attention_maps!r}: expected links or all")
-    from regard.cli.analysis_input import AnalysisInput
+    from regard.api.loading import name_models
+    from regard.cli.analyze import split_names
     from regard.cli.output import open_output
     from regard.metrics.translation import check_tokenizer
     from regard.reporting.page import Report, render
@@ -148,9 +148,12 @@ def report(
         )
     text = _TestSet.read(test, models[0], gold_links, max_lines)
     source, reference = text.files
-    inputs = AnalysisInput(models, source, reference, output, None, batch_size, precision, device)
-    display_names = inputs.display_names(names)
-    search = {
+    named = name_models(models, split_names(names))
+    settings = {
+        "batch_size": batch_size,
+        "precision": precision,
+        "device": device,
+        "num_threads": num_threads,
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
@@ -159,19 +162,19 @@ def report(
         "shift": shift,
     }
     with open_output(output) as file:
-        systems = _collect(
-            inputs, display_names, text, search, attention_maps == "all", lowercase, num_threads
-        )
+        systems = _collect(named, text, settings, attention_maps == "all", lowercase)
         if gold_links is not None:
             _check_gold(systems, text, gold_links)
         if aligner is not None:
+            from regard.analysis.linking import Linker
             from regard.reporting.systems import add_word_links
 
             linker = Linker.load(aligner, lowercase, num_threads)
-            linker.warn_if_unknown_words(_words(systems[0]))
+            for note in linker.unknown_word_notes(_words(systems[0])):
+                print_message(note)
             systems = [add_word_links(system, linker.align) for system in systems]
         scores = compute_scores(systems, text.pairs, tokenize, lowercase, meteor, text.gold)
-        name = title or f"{', '.join(display_names)}: {source.name}"
+        name = title or f"{', '.join(named)}: {source.name}"
         page = Report(
             name,
             str(source),
@@ -253,26 +256,21 @@ def _config_corpus(model: Path) -> "CorpusConfig":
 
 
 def _collect(
-    inputs: "AnalysisInput",
-    names: Sequence[str],
+    named: "dict[str, Model | list[Path]]",
     text: _TestSet,
-    search: dict[str, Any],
+    settings: dict[str, Any],
     all_layers: bool,
     lowercase: bool,
-    threads: int | None,
 ) -> "list[SystemResults]":
     """Return the results of each system on the text, in the order of the command line."""
+    from regard.api.loading import load_systems
     from regard.reporting.systems import collect_system
-    from regard.reporting.training_curves import read_curves
 
-    found: dict[int, SystemResults] = {}
-    for index, translator in inputs.load_systems(text.num_lines, search, threads):
-        name, path = names[index], inputs.models[index]
-        curves = read_curves(path) if path.is_dir() else None
-        found[index] = collect_system(
-            name, path, translator, text.pairs, track, all_layers, lowercase, curves
-        )
-    return [found[index] for index in range(len(names))]
+    found = {
+        system.name: collect_system(system, text.pairs, track, all_layers, lowercase)
+        for system in load_systems(named, settings, text.num_lines, str(text.files[0]))
+    }
+    return [found[name] for name in named]
 
 
 def _check_gold(systems: "Sequence[SystemResults]", text: _TestSet, gold: Path) -> None:

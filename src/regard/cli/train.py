@@ -50,7 +50,7 @@ def train_command(
     from regard.cli.output import write_json
     from regard.cli.progress import preparation_progress
     from regard.experiment import run_training as run
-    from regard.metrics.registry import METRICS
+    from regard.metrics.base import METRICS
     from regard.run_config import read_run_config
     from regard.training.distributed import process_rank
 

@@ -73,15 +73,16 @@ def render(report: Report) -> str:
         "figures": _sentence_statistics(report),
         "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
-    scripts = "\n".join(map(_asset, _SCRIPTS))
+    styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_asset("report.html.j2")).render(
         title=report.title,
-        styles="\n".join(map(_asset, _STYLES)),
+        styles=styles,
+        style_hash=_digest(styles),
         scripts=scripts,
-        allowed=_digest(scripts),
+        script_hash=_digest(scripts),
         data=script_json(data),
         chunks=packer.chunks(),
     )
@@ -100,9 +101,9 @@ def script_json(data: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _digest(script: str) -> str:
-    """Return the hash of a script for the content security policy, which blocks all other scripts."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode('ascii')}"
+def _digest(text: str) -> str:
+    """Return the hash of a script or a style sheet, as the content security policy allows no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
 
 
 def _asset(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from regard import __version__
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.registry import DEFAULT_ALIGNER
+from regard.analysis.inputs import Progress, System
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import file_digest, write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
@@ -15,8 +16,7 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
 from regard.reporting.page import Report, render
 from regard.reporting.scores import Scores, compute_scores, score_word_links
-from regard.reporting.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_system
-from regard.reporting.training_curves import read_curves
+from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
 from regard.tour.runner import Costs, Tour
 from regard.tour.systems import TourSystem
 
@@ -95,10 +95,8 @@ def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
 def _system(
     tour: Tour, system: TourSystem, pairs: Sequence[tuple[str, str]], progress: Progress
 ) -> SystemResults:
-    directory = tour.model_dir(system)
-    return collect_system(
-        system.label, directory, tour.translator(system), pairs, progress, curves=read_curves(directory)
-    )
+    loaded = System(system.label, (str(tour.model_dir(system)),), tour.translator(system))
+    return collect_system(loaded, pairs, progress)
 
 
 def _make_aligner(aligner: WordAligner) -> LinkFunction:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS
 
 __all__ = ["ProgressDisplay"]
 

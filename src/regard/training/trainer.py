@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import ConfigError, DataError, TrainingDivergedError
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig

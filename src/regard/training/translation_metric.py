@@ -7,7 +7,7 @@ import torch
 
 from regard.data.dataset import PreparedData
 from regard.generation.config import GenerationConfig
-from regard.metrics.registry import METRICS, MetricInput
+from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast

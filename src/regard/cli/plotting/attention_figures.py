@@ -13,7 +13,7 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.metrics.maps import AttentionMap
+    from regard.metrics.alignment import AttentionMap
 
 __all__ = ["plot_differences", "plot_encoder_attention", "plot_histories", "plot_translations"]
 
@@ -44,9 +44,9 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
+    from regard.analysis.errors import SentenceErrors
     from regard.plotting.attention import combined_figure
     from regard.plotting.heatmap import HeatMap, attention_heatmap
-    from regard.reporting.errors import SentenceErrors
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -76,7 +76,7 @@ def plot_histories(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format.
     """
     from regard.plotting.figure import Figure
-    from regard.plotting.history import history_figure
+    from regard.plotting.word_attention import history_figure
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
@@ -108,7 +108,7 @@ def plot_differences(inputs: FigureInput) -> PlottedFigure:
     """
     import numpy as np
 
-    from regard.metrics.maps import map_difference
+    from regard.metrics.alignment import map_difference
     from regard.plotting.attention import maps_and_differences
 
     if not inputs.files:
@@ -150,7 +150,7 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
     from regard.api.model import load
     from regard.plotting.attention import heatmap_figure
     from regard.plotting.heatmap import attention_heatmap
-    from regard.plotting.self_attention import self_attention_figure
+    from regard.plotting.word_attention import self_attention_figure
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
@@ -273,16 +273,13 @@ def _resolve_position(option: str, wanted: int | None, count: int, default: int,
 
 def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Return the attention map of a model under forced decoding of a translation, by words."""
-    from regard.api.loading import load_models
-    from regard.generation.analysis import force_decode_lines
-    from regard.generation.config import search_settings
-    from regard.metrics.maps import AttentionMap
+    from regard.analysis.attention import forced_map
+    from regard.analysis.inputs import System
+    from regard.api.loading import load_translator
 
-    model, text, base = load_models([directory], inputs.device, "float32")
-    search = search_settings(base, inputs.selection.settings)
-    (line,) = force_decode_lines(model, text, [pair], search)
-    if line is None:
+    translator = load_translator([directory], inputs.device, options=inputs.selection.settings)
+    translator.require("score", "figure difference")
+    found = forced_map(System(name, (str(directory),), translator), pair, inputs.selection.prior)
+    if found is None:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty or too long for {name}")
-    weights = line.attention_map(search.alignment, inputs.selection.prior, name)
-    words = line.source, line.target, line.source_words, line.target_words
-    return AttentionMap.of_tokens(weights, *words)
+    return found

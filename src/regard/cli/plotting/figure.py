@@ -91,20 +91,10 @@ class FigureInput:
             UsageError: If the number of names differs from the number of files, or a name is empty or occurs
                 twice.
         """
-        if self.names is not None:
-            names = [name.strip() for name in self.names.split(",")]
-            if len(names) != len(self.files):
-                raise UsageError(
-                    f"--names has {len(names)} names but there are {len(self.files)} systems: "
-                    "give one name per system"
-                )
-        else:
-            names = display_names(self.files)
-        if len(set(names)) < len(names) or not all(names):
-            raise UsageError(
-                f"the names of the systems must be different and not empty, not {', '.join(names)}: "
-                "choose them with --names"
-            )
+        from regard.analysis.inputs import check_names
+
+        chosen = None if self.names is None else [name.strip() for name in self.names.split(",")]
+        names = check_names(chosen, display_names(self.files), "systems")
         return dict(zip(names, self.files, strict=True))
 
     def read_line(self) -> tuple[str, str | None]:

@@ -1,6 +1,7 @@
 """Figures from the result files of other commands and from training records."""
 
 import math
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
     from regard.reporting.training_curves import Curves, Points
+
+    # The scores by system and metric, the labels of the buckets, and their numbers of sentences if known.
+    _Lengths = tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]
 
 __all__ = ["plot_scores_by_length", "plot_statistics", "plot_training_curves"]
 
@@ -29,7 +33,7 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format, or two models have the same name.
     """
     from regard.metrics.attention import AttentionStatistics
-    from regard.plotting.attention_statistics import coverage_chart, entropy_chart
+    from regard.plotting.analyses import coverage_chart, entropy_chart
 
     command = "regard analyze attention --json"
     if not inputs.files:
@@ -37,12 +41,9 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
     records: dict[str, Any] = {}
     models: dict[str, AttentionStatistics] = {}
     for path in inputs.files:
-        for name, own in read_results(path, command, AttentionResults).models.items():
-            if name in models:
-                raise DataError(
-                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
-                    "models different names."
-                )
+        found = read_results(path, command, AttentionResults).models
+        _check_new_names(found, models, path, "models")
+        for name, own in found.items():
             record = own.model_dump(exclude={"lines"}, exclude_none=True)
             try:
                 models[name] = AttentionStatistics.from_record(record)
@@ -69,42 +70,17 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
-    from regard.plotting.length import length_chart
+    from regard.plotting.analyses import length_chart
 
     if not inputs.files:
         raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
-    systems: dict[str, dict[str, LengthScores]] = {}
-    groups: tuple[list[str], list[int] | None] | None = None
-    for path in inputs.files:
-        found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
-        own, labels, counts = (
-            _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
-        )
-        if not own:
-            raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
-        if groups is not None and groups[0] != labels:
-            raise DataError(
-                f"{path}: its length buckets are {', '.join(labels)}, but those of the other files are "
-                f"{', '.join(groups[0])}: all files must have the same buckets"
-            )
-        for name, scores in own.items():
-            if name in systems:
-                raise DataError(
-                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
-                    "systems different names."
-                )
-            systems[name] = scores
-        # The axis shows the numbers of sentences only if they are the same in all files.
-        same = groups is None or groups[1] == counts
-        groups = (labels, counts if same else None)
-    assert groups is not None
+    systems, labels, counts = _read_lengths(inputs.files)
     common = [
         metric for metric in next(iter(systems.values())) if all(metric in one for one in systems.values())
     ]
     if not common:
         raise DataError("the files have no metric in common, so the systems cannot be compared")
     systems = {name: {metric: scores[metric] for metric in common} for name, scores in systems.items()}
-    labels, counts = groups
     rows = [["system", "metric", *labels, "all"]]
     for name, scores in systems.items():
         for one in scores.values():
@@ -122,9 +98,46 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
     return PlottedFigure({"length": length_chart(systems, labels, counts)}, rows, values)
 
 
-def _from_analysis(
-    found: LengthResults,
-) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
+def _read_lengths(files: list[Path]) -> "_Lengths":
+    """Return the systems of all files, their length buckets, and the numbers of sentences if they are equal.
+
+    Raises:
+        DataError: If a file has the wrong format or other length buckets than the file before it, or two
+            systems have the same name.
+    """
+    systems: dict[str, dict[str, LengthScores]] = {}
+    groups: tuple[list[str], list[int] | None] | None = None
+    for path in files:
+        found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
+        own, labels, counts = (
+            _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
+        )
+        if not own:
+            raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
+        if groups is not None and groups[0] != labels:
+            raise DataError(
+                f"{path}: its length buckets are {', '.join(labels)}, but those of the other files are "
+                f"{', '.join(groups[0])}: all files must have the same buckets"
+            )
+        _check_new_names(own, systems, path, "systems")
+        systems |= own
+        # The axis shows the numbers of sentences only if they are the same in all files.
+        groups = (labels, counts if groups is None or groups[1] == counts else None)
+    assert groups is not None
+    return systems, *groups
+
+
+def _check_new_names(own: Iterable[str], others: Container[str], path: Path, kind: str) -> None:
+    """Check that the names in a file do not occur in the files before it."""
+    for name in own:
+        if name in others:
+            raise DataError(
+                f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
+                f"{kind} different names."
+            )
+
+
+def _from_analysis(found: LengthResults) -> "_Lengths":
     """Return the systems, the length buckets and their numbers of sentences from an analysis."""
     import numpy as np
 
@@ -154,9 +167,7 @@ def _score(found: ScoreEntry) -> Any:
     return BucketScore(found.value, found.interval)
 
 
-def _from_paper_table(
-    found: PaperTableResults,
-) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
+def _from_paper_table(found: PaperTableResults) -> "_Lengths":
     """Return the same from the table of a paper whose columns are length buckets.
 
     Buckets without sentences are missing in the file.
@@ -193,7 +204,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.plotting.training import training_chart
+    from regard.plotting.charts import training_chart
     from regard.reporting.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
@@ -229,7 +240,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
 
 def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
     """Return the curves of a run by kind, as pairs of optimizer step and value; loss is log perplexity."""
-    from regard.plotting.training import CURVES
+    from regard.plotting.charts import CURVES
 
     logs = {
         name: tuple((step, math.log(max(value, 1.0))) for step, value in points)

@@ -3,13 +3,16 @@
 The files may come from other machines or may have been edited, so all values are validated.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
+
+from regard.results import SCHEMA_VERSION
 
 __all__ = ["AttentionResults", "LengthResults", "PaperTableResults", "ScoreEntry", "TranslationEntry"]
 
 Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
+Version = Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 
 
@@ -55,6 +58,8 @@ class _AttentionStatistics(BaseModel):
 class AttentionResults(BaseModel):
     """The format of `regard analyze attention --json`."""
 
+    name: Literal["attention_analysis"] = Field(alias="schema")
+    schema_version: Version
     models: dict[str, _AttentionStatistics] = Field(min_length=1)
 
 
@@ -95,6 +100,8 @@ class _System(BaseModel):
 class LengthResults(BaseModel):
     """The format of `regard analyze length --json`."""
 
+    name: Literal["length_analysis"] = Field(alias="schema")
+    schema_version: Version
     buckets: list[_Bucket] = Field(min_length=1)
     systems: dict[str, _System] = Field(min_length=1)
 

@@ -3,7 +3,7 @@
     r_t = R(y'_1..t) - R(y'_1..t-1),   G_t = sum of r_t' for t' >= t                            (Eq. 8)
 
 y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
-`regard.metrics.prefix_bleu`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
+`regard.metrics.utility.prefix_bleu`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
 baseline b_t is the mean G_t of the other sentences of the batch, or the output of a baseline network. That
 network is trained on the squared error, which is added to the loss with the weight `BASELINE_LOSS_WEIGHT`.
 """
@@ -16,7 +16,7 @@ from regard.attention.base import Reward
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import leave_one_out
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.types import Float, Int, Tensor
 

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regard.reporting.error_markup import format_errors
-from regard.reporting.errors import (
-    ReceivedAttention,
-    SentenceErrors,
-    corpus_scores,
-    received_attention,
-    sort_by_errors,
-)
+from regard.analysis.errors import SentenceErrors, corpus_scores, sort_by_errors
+from regard.cli.analysis_output import format_errors
+from regard.metrics.coverage import ReceivedAttention, received_attention
 
 TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 
@@ -110,23 +105,23 @@ def test_record_is_json_with_null_for_infinite_bounds():
     made = SentenceErrors(7, ("x", "y"), ("a", "b"), ("a", "a"), received, links).record()
     assert json.loads(json.dumps(made, allow_nan=False)) == {
         "line": 7,
-        "badness": 3.0,
+        "num_errors": 3.0,
         "source": ["x", "y"],
         "reference": ["a", "b"],
         "output": ["a", "a"],
-        "sigma": 2.0,
+        "repetition_score": 2.0,
         "repeated": [1],
         "ngrams": {},
-        "doubles": {"a": 1},
+        "doubled_counts": {"a": 1},
         "dropped": [1],
         "attention": [0.123457, 1.0],
         "sink": 0.5,
         "fertility": [None, 2.0],
-        "links_reference": "0-0 1-1",
-        "links_output": "0-1",
+        "reference_links": "0-0 1-1",
+        "output_links": "0-1",
     }
     bare = sentence("a", "a").record()
-    assert [bare[name] for name in ("dropped", "attention", "sink", "fertility", "links_output")] == [
+    assert [bare[name] for name in ("dropped", "attention", "sink", "fertility", "output_links")] == [
         None
     ] * 5
 

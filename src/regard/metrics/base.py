@@ -1,4 +1,12 @@
-"""Bootstrap resampling: confidence intervals of scores, and significance of differences.
+"""The contract of metrics: counts of each sentence, scores with bootstrap intervals, and the registry.
+
+A metric is a function of a `MetricInput` that returns `SentenceCounts`: counts of each sentence, and the
+function from summed counts to the score. Bootstrap intervals, comparisons and sentence scores need no more:
+
+    @register_metric("length_ratio", label="length ratio")
+    def count_length_ratio(data: MetricInput) -> SentenceCounts:
+        rows = [(len(a.split()), len(b.split())) for a, b in zip(data.outputs, data.references[0])]
+        return SentenceCounts.ratio("length ratio", rows)
 
 Koehn (2004): test sets sampled with replacement from the sentences of the actual test set stand for other
 test sets. Resampling works on counts that are summed over sentences. It therefore applies to any metric that
@@ -11,13 +19,31 @@ runs, the intervals are somewhat too narrow, as bootstrap intervals of small sam
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from regard.data.links import Links
 from regard.errors import DataError
+from regard.registry import NamedRegistry
 
-__all__ = ["Aggregate", "Estimate", "PairedComparison", "bootstrap", "paired_bootstrap"]
+__all__ = [
+    "METRICS",
+    "Aggregate",
+    "CorpusScore",
+    "Estimate",
+    "Metric",
+    "MetricFunction",
+    "MetricInput",
+    "PairedComparison",
+    "SentenceCounts",
+    "bootstrap",
+    "check_references",
+    "paired_bootstrap",
+    "percentage",
+    "register_metric",
+]
 
 Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
 
@@ -172,3 +198,168 @@ def _score(runs: Float[np.ndarray, "r n k"], aggregate: Aggregate) -> float:
 def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:
     low, high = np.quantile(scores, _QUANTILES)
     return Estimate(value, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """Score of a corpus.
+
+    Attributes:
+        name: Label of the metric, such as `chrF2`.
+        score: Value from 0 to 100. Lower is better for TER, REP and DROP, and TER and REP may exceed 100. For
+            edits, the mean number of characters per output, lower is better.
+        signature: Settings and version that make the score comparable.
+    """
+
+    name: str
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class SentenceCounts:
+    """Counts of a metric for each sentence, and the function that computes scores from their sums.
+
+    Attributes:
+        name: Label of the metric.
+        signature: Settings and version of the metric.
+        rows: One row of counts per sentence.
+        aggregate: Function from rows of summed counts to scores.
+    """
+
+    name: str
+    signature: str
+    rows: Float[np.ndarray, "n k"]
+    aggregate: Aggregate
+
+    @classmethod
+    def ratio(
+        cls,
+        name: str,
+        rows: Sequence[tuple[float | int, float | int]],
+        scale: float = 1.0,
+        signature: str = "",
+    ) -> "SentenceCounts":
+        """Return the counts of a metric that is `scale` * sum of a / sum of b.
+
+        Args:
+            name: Label of the metric.
+            rows: (a, b) of each sentence. With b = 1, the score is the mean of a.
+            scale: Factor of the score, such as 100 for percentages.
+            signature: Settings and version of the metric.
+        """
+        counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
+
+        def aggregate(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+            # The score of sentences without any b is a, as if b were 1.
+            return scale * summed[:, 0] / np.where(summed[:, 1] == 0, 1, summed[:, 1])
+
+        return cls(name, signature, counts, aggregate)
+
+    def corpus_score(self) -> CorpusScore:
+        """Return the score of the whole corpus."""
+        summed = self.rows.sum(axis=0, keepdims=True)
+        return CorpusScore(self.name, float(self.aggregate(summed)[0]), self.signature)
+
+    def sentence_scores(self) -> Float[np.ndarray, "n"]:
+        """Return the score of each sentence, computed as if it were the whole corpus."""
+        return self.aggregate(self.rows)
+
+
+def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
+    """Check that there is at least one output and that all sets of references have the same length.
+
+    Args:
+        hypotheses: One output per sentence.
+        references: One or more sets of references.
+
+    Raises:
+        DataError: if the check fails.
+    """
+    if not hypotheses:
+        raise DataError("hypotheses: expected at least one sentence")
+    if not references:
+        raise DataError("references: expected at least one set")
+    for number, reference in enumerate(references, 1):
+        if len(reference) != len(hypotheses):
+            raise DataError(
+                f"reference {number} has {len(reference)} sentences but the hypotheses have "
+                f"{len(hypotheses)}: both must have the same number"
+            )
+
+
+DEFAULT_REPETITION = (2, 1.0, 2.0)
+"""Values of n, lambda1 and lambda2 of REP in Malaviya et al. (2018)."""
+
+
+def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
+    part, whole = summed.T
+    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
+    return 100 * part / np.maximum(whole, 1)
+
+
+@dataclass(frozen=True)
+class MetricInput:
+    """The text that a metric scores, and the options of `regard evaluate`.
+
+    Attributes:
+        outputs: One output per sentence.
+        references: One or more sets of references, each as long as `outputs`.
+        tokenize: Tokenizer of words: a `regard.metrics.translation.BleuTokenizer`.
+        lowercase: Whether to ignore case.
+        repetition: n, lambda1 and lambda2 of REP.
+        links: For DROP: the word links of the source with each reference, and with each output.
+    """
+
+    outputs: Sequence[str]
+    references: Sequence[Sequence[str]]
+    tokenize: str = "13a"
+    lowercase: bool = False
+    repetition: tuple[int, float, float] = DEFAULT_REPETITION
+    links: tuple[Sequence[Links], Sequence[Links]] | None = None
+
+
+MetricFunction = Callable[[MetricInput], SentenceCounts]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A registered metric.
+
+    Attributes:
+        label: Label in tables.
+        count: Returns the counts of each sentence.
+        higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs `MetricInput.links`. Such a metric cannot select the best model.
+    """
+
+    label: str
+    count: MetricFunction
+    higher_is_better: bool = True
+    needs_links: bool = False
+
+
+METRICS: NamedRegistry[Metric] = NamedRegistry("metric", packages=["regard.metrics"])
+
+
+def register_metric(
+    name: str, *, label: str | None = None, higher_is_better: bool = True, needs_links: bool = False
+) -> Callable[[MetricFunction], MetricFunction]:
+    """Return a decorator that registers a function from `MetricInput` to `SentenceCounts` as a metric.
+
+    Args:
+        name: The name, as in `regard evaluate --metrics NAME` and `training.validation.metric`.
+        label: Label in tables. Default: the name.
+        higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs word links.
+
+    Raises:
+        PluginError: if another metric has this name.
+    """
+
+    def decorate(function: MetricFunction) -> MetricFunction:
+        METRICS.add(name, Metric(label or name, function, higher_is_better, needs_links), source=function)
+        return function
+
+    return decorate

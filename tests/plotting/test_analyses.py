@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.text import Annotation
 
 from regard.metrics.by_length import BucketScore, LengthScores, bucket_by_length
-from regard.plotting.length import length_chart
+from regard.plotting.analyses import length_chart
 
 BUCKETS = bucket_by_length([3] * 1200 + [15] * 5 + [70])
 LABELS = [bucket.label for bucket in BUCKETS]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
-from regard.metrics.significance import bootstrap, paired_bootstrap
+from regard.metrics.base import bootstrap, paired_bootstrap
 from regard.metrics.translation import count_statistics
 
 WORDS = "the a cat dog bird house garden sees hears likes old new green small big under over behind".split()
