@@ -19,7 +19,7 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.generation.lines import enumerate_lines
-from regard.generation.tune_penalties import tune_penalties
+from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
@@ -295,7 +295,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
         (lambda model: model.translate("ein Hund", sample=True), "sample"),
         (lambda model: model.translate("ein Hund", mbr="chrf"), "mbr"),
         (
-            lambda model: tune_penalties(model.translator, ["a"], ["a"], [0.0], [0.0]),
+            lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
             "a comparison of penalties",
         ),
     ],

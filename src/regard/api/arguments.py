@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.analysis.inputs import ParallelText
 from regard.data.corpus import read_lines
 from regard.data.text import TextSide
 from regard.errors import UsageError
@@ -13,8 +14,19 @@ from regard.generation.base import BaseTranslator
 from regard.generation.lines import InputLine
 from regard.generation.user_fertilities import parse_user_fertilities
 
-__all__ = ["WordFertilities", "as_list", "as_texts", "check_texts", "input_lines", "read_texts"]
+__all__ = [
+    "Text",
+    "WordFertilities",
+    "as_list",
+    "as_texts",
+    "check_texts",
+    "input_lines",
+    "parallel_text",
+    "read_texts",
+]
 
+Text = Path | str | Iterable[str]
+"""A text: a file with one sentence per line, or the sentences."""
 FertilityBounds = float | tuple[float | None, float | None]
 """Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
 WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | None]
@@ -71,6 +83,20 @@ def read_texts(given: Path | str | Iterable[Any], name: str) -> list[str]:
         UsageError: if the list contains other items than texts.
     """
     return list(read_lines(Path(given))) if isinstance(given, str | Path) else as_texts(given, name)
+
+
+def parallel_text(sources: "Text", references: "Text") -> ParallelText:
+    """Return the text of two files, or of lists of sentences.
+
+    Raises:
+        DataError: if a file cannot be read, a side contains no text, or the numbers of lines differ.
+        UsageError: if a list contains other items than texts.
+    """
+    if isinstance(sources, Path | str) and isinstance(references, Path | str):
+        return ParallelText.read(sources, references)
+    sides = [tuple(read_texts(*each)) for each in ((sources, "sources"), (references, "references"))]
+    paths = [str(one) if isinstance(one, Path | str) else None for one in (sources, references)]
+    return ParallelText(*sides, *paths)
 
 
 def input_lines(
