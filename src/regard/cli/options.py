@@ -16,6 +16,7 @@ __all__ = [
     "ConfigArgument",
     "DeviceOption",
     "DirectoryArgument",
+    "FiguresDirOption",
     "GoldLinksOption",
     "JsonOption",
     "LinkOptions",
@@ -40,9 +41,11 @@ __all__ = [
     "SettingsOption",
     "SourceFileOption",
     "SourceOption",
+    "SystemsArgument",
     "TokenizeOption",
     "TokenizedOption",
     "column_numbers",
+    "split_names",
 ]
 
 GENERATION = "regard.generation.config.GenerationConfig"
@@ -53,6 +56,12 @@ ModelArgument = Annotated[Path, typer.Argument(help="Model directory.", show_def
 ModelsArgument = Annotated[
     list[Path],
     typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
+]
+SystemsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Model directories or files with translations, which are compared.", show_default=False
+    ),
 ]
 ConfigArgument = Annotated[
     Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
@@ -100,6 +109,13 @@ AlignerOption = Annotated[
     Path | None,
     typer.Option(
         help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
+        show_default=False,
+    ),
+]
+FiguresDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
         show_default=False,
     ),
 ]
@@ -255,3 +271,8 @@ def column_numbers(text: str) -> tuple[int, ...]:
             "separated by commas"
         )
     return found
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Return the display names of `--names`, which are separated by commas."""
+    return None if names is None else [name.strip() for name in names.split(",")]

@@ -200,8 +200,8 @@ def read_tokens(
     class Line(BaseModel):
         """The fields of a line that are used. The weights of `--attention-output` are ignored."""
 
-        source: list[Annotated[str, Field(min_length=1)]]
-        target: list[Annotated[str, Field(min_length=1)]]
+        source_tokens: list[Annotated[str, Field(min_length=1)]]
+        tokens: list[Annotated[str, Field(min_length=1)]]
         text: str
 
     lines = read_lines(path)
@@ -224,11 +224,11 @@ def read_tokens(
                 f"{path}:{number}: the tokens belong to {kept.text[:60]!r}, but the translation is "
                 f"{target[:60]!r}: give the output file of the same run of `regard translate`"
             )
-        read = kept.source
+        read = kept.source_tokens
         # The source tokens in the file include the sink, which is added again when the pair is scored.
         if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
             read = read[: -len(text.sink_tokens)]
-        yield PretokenizedPair(source, target, tuple(read), tuple(kept.target))
+        yield PretokenizedPair(source, target, tuple(read), tuple(kept.tokens))
     if next(lines, None) is not None:
         raise DataError(
             f"{path} has more lines than the text, which has {number}: it must have one line per translation"

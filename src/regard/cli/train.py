@@ -122,7 +122,7 @@ def _report(result: "TrainingResult", best: str) -> None:
 
 
 def _metric_label(settings: "RunConfig") -> str:
-    from regard.metrics.registry import METRICS
+    from regard.metrics.base import METRICS
 
     metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
     registered = METRICS.get(metric)

@@ -246,7 +246,7 @@ def translate(
         if translator.resolved_search.suppress_unk is False and not text.interactive:
             results = report_unknown_tokens(results)
         with ExitStack() as files:
-            writer = TranslationWriter(files, output, nbest=search.num_return > 1)
+            writer = TranslationWriter(files, output, search.num_return > 1, translator.text)
             quiet = text.interactive or (output.output is None and sys.stdout.isatty())
             for result in _with_progress(results, quiet):
                 writer.write(result)

@@ -24,7 +24,7 @@ from regard.generation.config import (
     search_settings,
 )
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, Translation, log_warnings
+from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
 from regard.generation.pairs import PretokenizedPair
 from regard.generation.scoring import LineScore
 
@@ -222,7 +222,7 @@ class BaseTranslator(ABC):
 
     def to_translation(
         self, result: LineResult, text: str, tokens: Sequence[str], hypothesis: Hypothesis
-    ) -> Translation:
+    ) -> TextHypothesis:
         """Return a translation of a line.
 
         Args:
@@ -231,7 +231,7 @@ class BaseTranslator(ABC):
             tokens: Tokens of the hypothesis.
             hypothesis: Scores and attention.
         """
-        return Translation(
+        return TextHypothesis(
             text=text,
             tokens=tuple(tokens),
             hypothesis=hypothesis,
@@ -249,7 +249,7 @@ class BaseTranslator(ABC):
         raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
 
     def self_attention(
-        self, result: LineResult, translation: Translation
+        self, result: LineResult, translation: TextHypothesis
     ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
         """Return the self-attention of the encoder, and of the decoder, for a translation of a line.
 

@@ -16,7 +16,7 @@ from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import WordIndices, attention_links, attention_map
 from regard.types import Float
 
-__all__ = ["InputLine", "LineResult", "Translation", "enumerate_lines", "log_warnings"]
+__all__ = ["InputLine", "LineResult", "TextHypothesis", "enumerate_lines", "log_warnings"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class InputLine:
 
 
 @dataclass(frozen=True)
-class Translation:
-    """One translation of a line.
+class TextHypothesis:
+    """A hypothesis of search, converted to text.
 
     Attributes:
         text: The translated text.
@@ -96,7 +96,7 @@ class LineResult:
 
     line: InputLine
     source_tokens: tuple[str, ...] = ()
-    translations: tuple[Translation, ...] = ()
+    translations: tuple[TextHypothesis, ...] = ()
     error: str | None = None
     fertilities: Fertilities | None = None
     missing_terms: tuple[str, ...] = ()

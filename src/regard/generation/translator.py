@@ -21,7 +21,7 @@ from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, 
 from regard.generation.constrained import TermConstraints
 from regard.generation.forced import compute_posteriors
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, Translation
+from regard.generation.lines import InputLine, LineResult, TextHypothesis
 from regard.generation.linking import WordIndices, attention_links
 from regard.generation.mbr import rank_candidates
 from regard.generation.pairs import PretokenizedPair
@@ -224,7 +224,7 @@ class Translator(BaseTranslator):
             generate = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
         return lambda: compute_posteriors(self.model, batch, generate())
 
-    def _select(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
+    def _select(self, found: Sequence[TextHypothesis]) -> tuple[TextHypothesis, ...]:
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return tuple(found)
@@ -240,7 +240,7 @@ class Translator(BaseTranslator):
     def _required_terms(self) -> RequiredTerms:
         return RequiredTerms(self.text.target)
 
-    def _detokenize(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
+    def _detokenize(self, result: LineResult, hypothesis: Hypothesis) -> TextHypothesis:
         """Convert a hypothesis to text."""
         target = self.text.target
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
@@ -267,7 +267,7 @@ class Translator(BaseTranslator):
         return force_decode_lines(self.model, self.text, pairs, self.search)
 
     def self_attention(
-        self, result: LineResult, translation: Translation
+        self, result: LineResult, translation: TextHypothesis
     ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
         """Return the self-attention for a translation, by forced decoding; see `BaseTranslator`."""
         # Search does not keep self-attention.
