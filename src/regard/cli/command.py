@@ -71,12 +71,16 @@ def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
 
 def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """Yield the fields of an option group as parameters of a command."""
-    for parameter in inspect.signature(group).parameters.values():
-        kind, declared = get_args(parameter.annotation)
+    parameters = inspect.signature(group).parameters
+    for field in dataclasses.fields(group):
+        kind, declared = get_args(parameters[field.name].annotation)
         # The declaration may be shared by several groups with different panels.
         info = copy(declared)
         info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
-        yield parameter.replace(annotation=Annotated[kind, info])
+        parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
+        if field.default_factory is not dataclasses.MISSING:
+            parameter = parameter.replace(default=field.default_factory())
+        yield parameter
 
 
 def given(group: Any) -> dict[str, Any]:

@@ -67,14 +67,12 @@ def tour(
     results = load_report(runner, costs) or write_report(runner, costs, track)
     _show(results)
     write_json(json_file, results)
-    console.print(
-        f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
-    )
-    console.print(
+    for line in (
+        f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.",
         f"To try a system: echo 'Der Hund schläft .' | regard translate "
         f"{output_dir}/models/{chosen[-1].name} --show-attention",
-        soft_wrap=True,
-    )
+    ):
+        console.print(line, soft_wrap=True)
 
 
 def _show(results: dict[str, Any]) -> None:
