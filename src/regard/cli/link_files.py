@@ -1,4 +1,4 @@
-"""Files of word links: those of DROP (the share of source words covered by the reference only) and gold links."""
+"""Files of word links: those of DROP, the share of source words that the output omits, and gold links."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The commands of the built-in corpus: `regard quickstart` trains and evaluates on it, `phrasebook` writes it."""
+"""`regard quickstart` and `phrasebook`: train and evaluate on the built-in corpus, or write it to files."""
 
 import time
 from collections.abc import Sequence

@@ -136,8 +136,8 @@ def reproduce(
     """Train the models of a table in a paper, score them, and print the scores next to those of the paper.
 
     Finished models are reused. Run the same command again to resume after an interruption. The log of each
-    run is in the directory `runs`. A setting of --set applies to all runs, or to the rows before a colon, as
-    in row,row:key=value.
+    run is in the directory `runs`. The output is a table in Markdown. A setting of --set applies to all runs,
+    or to the rows before a colon, as in row,row:key=value.
 
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
