@@ -15,7 +15,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import regard.cli
-from regard.cli.command import Command, describe_settings, expand_groups, given, require_flag, setting
+from regard.cli.command import Command, expand_groups, fill_in_settings, given, require_flag, setting
 from regard.cli.main import app
 from regard.errors import UsageError
 
@@ -156,7 +156,7 @@ def test_value_outside_a_fixed_set_is_a_usage_error_with_all_values(arguments, a
 
 def test_every_flag_has_a_help_text_in_the_fixed_form() -> None:
     for name, command in all_commands().items():
-        describe_settings(command.params)
+        fill_in_settings(command.params)
         for parameter in command.params:
             text = getattr(parameter, "help", None) or ""
             assert text[:1].isupper() or text.startswith(("auto ", "text: ")), f"{name} {parameter.name}"
@@ -211,7 +211,7 @@ def test_flags_are_declared_once_and_few() -> None:
     assert options <= MAX_DECLARATIONS
     homes = defaultdict(set)
     for name, command in all_commands().items():
-        describe_settings(command.params)
+        fill_in_settings(command.params)
         flags = [flag for one in command.params for flag in (*one.opts, *one.secondary_opts)]
         assert len(flags) == len(set(flags)), name
         for parameter in command.params:

@@ -28,8 +28,8 @@ from regard.renames import new_flag
 __all__ = [
     "Command",
     "CommandGroup",
-    "describe_settings",
     "expand_groups",
+    "fill_in_settings",
     "given",
     "require_flag",
     "setting",
@@ -122,7 +122,7 @@ def setting(path: str, *names: str, note: str = "", **options: Any) -> Any:
     return typer.Option(*names, help=f"{_SETTING}{path} {note}".strip(), show_default=False, **options)
 
 
-def describe_settings(parameters: Iterable[Any]) -> None:
+def fill_in_settings(parameters: Iterable[Any]) -> None:
     """Set the help text of each flag declared by `setting` to the description of the field of its class."""
     for parameter in parameters:
         text = getattr(parameter, "help", None) or ""
@@ -172,7 +172,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the command, with the descriptions of its settings."""
-        describe_settings(self.params)
+        fill_in_settings(self.params)
         super().format_help(ctx, formatter)
 
 

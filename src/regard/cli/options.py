@@ -21,9 +21,9 @@ __all__ = [
     "JsonOption",
     "LinkOptions",
     "LowercaseOption",
-    "ModelArgument",
+    "ModelDirArgument",
+    "ModelDirsArgument",
     "ModelSettingsOption",
-    "ModelsArgument",
     "NamesOption",
     "NumThreadsOption",
     "OutputDirOption",
@@ -52,8 +52,8 @@ GENERATION = "regard.generation.config.GenerationConfig"
 
 # Arguments
 
-ModelArgument = Annotated[Path, typer.Argument(help="Model directory.", show_default=False)]
-ModelsArgument = Annotated[
+ModelDirArgument = Annotated[Path, typer.Argument(help="Model directory.", show_default=False)]
+ModelDirsArgument = Annotated[
     list[Path],
     typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
 ]

@@ -56,7 +56,7 @@ class ExperimentData:
     columns: ColumnsOption = "1,2,3"
 
     def name(self, table: "Table") -> str:
-        """Return a name of the text, which tells apart the directories of different texts."""
+        """Return a name of the text that differs between texts."""
         if table.text_kind == "tables":
             return self.data_dir.resolve().name
         parts = [self.data_dir.resolve().name]

@@ -20,7 +20,7 @@ from regard.cli.options import (
     CoverageEpsilonOption,
     JsonOption,
     LinkOptions,
-    ModelArgument,
+    ModelDirArgument,
     ModelSettingsOption,
     OutputOption,
     RuntimeOptions,
@@ -78,7 +78,7 @@ class PenaltyOptions:
 
 @expand_groups
 def score(
-    model: ModelArgument,
+    model: ModelDirArgument,
     source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
     target: Annotated[
         Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)

@@ -10,7 +10,7 @@ from regard.cli.options import (
     ConfigArgument,
     DirectoryArgument,
     JsonOption,
-    ModelArgument,
+    ModelDirArgument,
     OutputDirOption,
     OverridesArgument,
     RunDirOption,
@@ -181,7 +181,7 @@ def average(
 
 def export(
     engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
-    model: ModelArgument,
+    model: ModelDirArgument,
     output_dir: OutputDirOption,
     quantization: Annotated[
         str,
