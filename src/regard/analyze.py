@@ -29,13 +29,13 @@ __all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
 
 ModelArgument = Model | Path | str
 ModelsArgument = ModelArgument | Sequence[ModelArgument]
-Text = Path | str | Iterable[str]
+TextArgument = Path | str | Iterable[str]
 
 
 def errors(
     model: ModelArgument | Sequence[Path | str],
-    sources: Text,
-    references: Text,
+    sources: TextArgument,
+    references: TextArgument,
     *,
     aligner: Aligner | Path | str | None = None,
     reference_links: Path | str | Iterable[Any] | None = None,
@@ -73,8 +73,8 @@ def errors(
 
 def attention(
     models: ModelsArgument,
-    sources: Text,
-    references: Text,
+    sources: TextArgument,
+    references: TextArgument,
     *,
     options: AttentionOptions | None = None,
     names: Sequence[str] | None = None,
@@ -105,8 +105,8 @@ def attention(
 
 def length(
     systems: ModelsArgument,
-    sources: Text,
-    references: Text,
+    sources: TextArgument,
+    references: TextArgument,
     *,
     options: LengthOptions | None = None,
     names: Sequence[str] | None = None,
@@ -150,7 +150,7 @@ def _word_aligner(given: Any) -> WordAligner | Path | str:
     return given.model if isinstance(given, Aligner) else given
 
 
-def _text(sources: Text, references: Text) -> ParallelText:
+def _text(sources: TextArgument, references: TextArgument) -> ParallelText:
     """Return the text of two files, or of lists of sentences."""
     if isinstance(sources, Path | str) and isinstance(references, Path | str):
         return ParallelText.read(sources, references)

@@ -72,8 +72,8 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",")]
 
 
-@analyze.command(cls=Command)
-def errors(
+@analyze.command("errors", cls=Command)
+def errors_command(
     models: Annotated[
         list[Path],
         typer.Argument(help="Model directories. Several directories form an ensemble.", show_default=False),
@@ -155,8 +155,8 @@ def errors(
         print_message(note)
 
 
-@analyze.command(cls=Command)
-def attention(
+@analyze.command("attention", cls=Command)
+def attention_command(
     models: Annotated[
         list[Path],
         typer.Argument(help="Model directories. Several models are compared.", show_default=False),
@@ -243,8 +243,8 @@ def attention(
         write_images(figures_dir, render_figures(result.figures()))
 
 
-@analyze.command(cls=Command)
-def length(
+@analyze.command("length", cls=Command)
+def length_command(
     systems: Annotated[
         list[Path],
         typer.Argument(
