@@ -47,7 +47,7 @@ class TranslationWriter:
         """
         from regard.cli.output import open_output
 
-        def opened(path: Path | None) -> Output | None:
+        def opened(path: Path | None) -> "Output | None":
             return None if path is None else files.enter_context(open_output(path))
 
         self.text = files.enter_context(open_output(output))
@@ -81,7 +81,7 @@ class TranslationWriter:
         from regard.api.translations import searched_translation
 
         translation = searched_translation(self.processor, result)
-        outputs: list[tuple[Output | None, AttentionDetail]] = [
+        outputs: "list[tuple[Output | None, AttentionDetail]]" = [
             (self.attention, "layers"),
             (self.tokens, "none"),
         ]
