@@ -18,9 +18,7 @@ def test_hugging_face_model_is_served_with_attention(name: str, model_dir: Model
     line = "die Katze schläft ."
 
     async def work(one):
-        response = await one.post(
-            "/translate", json={"text": line, "split": False, "beam_size": 2}
-        )
+        response = await one.post("/translate", json={"text": line, "split": False, "beam_size": 2})
         assert response.status_code == 200, response.text
         (best,) = response.json()["sentences"]
         pair = {"source": line, "target": "the cat sleeps ."}

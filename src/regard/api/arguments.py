@@ -11,8 +11,7 @@ from regard.data.text import TextSide
 from regard.errors import UsageError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
-from regard.generation.lines import InputLine
-from regard.generation.user_fertilities import parse_user_fertilities
+from regard.generation.lines import InputLine, parse_user_fertilities
 
 __all__ = [
     "Text",

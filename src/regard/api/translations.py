@@ -11,11 +11,11 @@ from regard.api.translation import Translation
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.generation.analysis import tokens_to_words
+from regard.generation.blocks import PretokenizedPair
 from regard.generation.config import AlignmentConfig
+from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
-from regard.generation.pairs import PretokenizedPair
-from regard.generation.scoring import LineScore
 from regard.results import Result, finite
 
 __all__ = ["Scores", "Translation", "Translations", "scored_translation", "searched_translation"]

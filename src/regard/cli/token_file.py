@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from regard.data.reading import InvalidJsonError, parse_json
 from regard.errors import DataError
-from regard.generation.pairs import PretokenizedPair
+from regard.generation.blocks import PretokenizedPair
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor

@@ -270,9 +270,9 @@ def translate(
     from regard.api.loading import load_translator
     from regard.config import from_dict
     from regard.generation.config import SamplingConfig
-    from regard.generation.distributed import translate_distributed
     from regard.generation.lines import enumerate_lines
     from regard.generation.mbr import MbrConfig
+    from regard.generation.parallel import translate_distributed
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 

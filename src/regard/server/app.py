@@ -229,9 +229,7 @@ def _header(result: type[Result]) -> dict[str, Any]:
     return {"schema": result.schema, "schema_version": SCHEMA_VERSION}
 
 
-def _answer(
-    result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+def _answer(result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the sentences of a result, with the name of the model."""
     return _header(result) | {"model": engine.name, "sentences": sentences}
 
