@@ -21,7 +21,7 @@ from regard.results import Result, finite
 __all__ = ["Scores", "Translation", "Translations", "scored_translation", "searched_translation"]
 
 _MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
-SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
+_SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
 """Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
 
 
@@ -116,7 +116,7 @@ class Scores(Translations):
 
 
 def searched_translation(
-    text: TextProcessor, found: LineResult, self_attention: SelfAttention | None = None
+    text: TextProcessor, found: LineResult, self_attention: _SelfAttention | None = None
 ) -> Translation:
     """Return the best translation of a line, with the others of its n-best list as alternatives.
 

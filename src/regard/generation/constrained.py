@@ -159,7 +159,7 @@ class TermConstraints:
 
 @dataclass(frozen=True)
 class RequiredOutput:
-    """What the translations of a batch must contain.
+    """Prefixes and terms that the translations of a batch must contain.
 
     Attributes:
         prefixes: Token ids that each translation must start with.
