@@ -20,22 +20,20 @@ from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
-from regard.api.arguments import as_texts
-from regard.api.loading import as_paths, load_systems, name_models
+from regard.api.arguments import TextSource, parallel_text
+from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
-from regard.data.corpus import read_lines
 
 __all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
 
 ModelArgument = Model | Path | str
 ModelsArgument = ModelArgument | Sequence[ModelArgument]
-TextArgument = Path | str | Iterable[str]
 
 
 def errors(
     model: ModelArgument | Sequence[Path | str],
-    sources: TextArgument,
-    references: TextArgument,
+    sources: TextSource,
+    references: TextSource,
     *,
     aligner: Aligner | Path | str | None = None,
     reference_links: Path | str | Iterable[Any] | None = None,
@@ -63,18 +61,20 @@ def errors(
     linker = None
     if aligner is not None:
         linker = Linker.load(_word_aligner(aligner), lowercase, settings.get("num_threads"))
-    text = _text(sources, references)
+    text = parallel_text(sources, references)
     links = TextLinks.load(linker, reference_links, text)
     single = isinstance(model, Model | Path | str)
     chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
-    (system,) = _load({"the model": chosen}, text, settings)
-    return analyze_errors(system, text, links, lowercase, progress)
+    given = {"the model": chosen}
+    with lock_models(given.values()):
+        (system,) = _load(given, text, settings)
+        return analyze_errors(system, text, links, lowercase, progress)
 
 
 def attention(
     models: ModelsArgument,
-    sources: TextArgument,
-    references: TextArgument,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: AttentionOptions | None = None,
     names: Sequence[str] | None = None,
@@ -99,14 +99,15 @@ def attention(
         DataError: if a file cannot be read, or the texts or gold links do not match.
     """
     given = name_models(models, names)
-    text = _text(sources, references)
-    return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
+    text = parallel_text(sources, references)
+    with lock_models(given.values()):
+        return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
 
 
 def length(
     systems: ModelsArgument,
-    sources: TextArgument,
-    references: TextArgument,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: LengthOptions | None = None,
     names: Sequence[str] | None = None,
@@ -129,12 +130,13 @@ def length(
         DataError: if a file cannot be read, the texts do not match, or all lines are too long for a system.
     """
     given = name_models(systems, names)
-    text = _text(sources, references)
+    text = parallel_text(sources, references)
     options = options or LengthOptions()
     if options.aligner is not None:
         options = replace(options, aligner=_word_aligner(options.aligner))
-    loaded = _load(given, text, settings)
-    return analyze_length(loaded, text, options, settings.get("num_threads"), progress)
+    with lock_models(given.values()):
+        loaded = _load(given, text, settings)
+        return analyze_length(loaded, text, options, settings.get("num_threads"), progress)
 
 
 def _load(
@@ -148,15 +150,3 @@ def _load(
 def _word_aligner(given: Any) -> WordAligner | Path | str:
     """Return a word aligner or its directory."""
     return given.model if isinstance(given, Aligner) else given
-
-
-def _text(sources: TextArgument, references: TextArgument) -> ParallelText:
-    """Return the text of two files, or of lists of sentences."""
-    if isinstance(sources, Path | str) and isinstance(references, Path | str):
-        return ParallelText.read(sources, references)
-    sides = []
-    for given, name in ((sources, "sources"), (references, "references")):
-        is_file = isinstance(given, Path | str)
-        sides.append(tuple(read_lines(given) if is_file else as_texts(given, name)))
-    paths = [str(given) if isinstance(given, Path | str) else None for given in (sources, references)]
-    return ParallelText(*sides, *paths)

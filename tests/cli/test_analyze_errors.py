@@ -76,11 +76,11 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
     assert [" ".join(sentence["output"]) for sentence in by_line] == out.read_text().splitlines()
     for sentence, line in zip(by_line, weights.read_text().splitlines(), strict=True):
         row = json.loads(line)
-        if not row["posterior"]:
+        if not row["posterior_attention"]:
             assert sentence["attention"] is None
             continue
-        steps = [heads[0] for heads in row["posterior"][0][:-1]]
-        totals = [sum(step[position] for step in steps) for position in range(len(row["source"]))]
+        steps = [heads[0] for heads in row["posterior_attention"][0][:-1]]
+        totals = [sum(step[position] for step in steps) for position in range(len(row["source_tokens"]))]
         sink = [] if sentence["sink"] is None else [sentence["sink"]]
         assert [*sentence["attention"], *sink] == pytest.approx(totals, abs=1e-5)
         assert sum(totals) == pytest.approx(len(sentence["output"]), abs=1e-4)

@@ -249,7 +249,7 @@ def attention_file(path, target, line=2):
     """Write a file as `translate --attention-output` does, with all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
-    entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
+    entry = {"line": line, "source_tokens": source, "tokens": target, "posterior_attention": weights}
     return write_file(path, json.dumps(entry, ensure_ascii=False) + "\n")
 
 

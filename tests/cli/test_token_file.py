@@ -146,7 +146,7 @@ def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:
         ),
         (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], "tokens:2: the line was not written by"),
         (
-            lambda lines: [lines[0].replace('"target": [', '"target": ["",'), *lines[1:]],
+            lambda lines: [lines[0].replace('"tokens": [', '"tokens": ["",'), *lines[1:]],
             "tokens:1: the line was not written by",
         ),
         (

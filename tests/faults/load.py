@@ -106,7 +106,7 @@ class Crowd:
             found = json.loads(body.splitlines()[0])
         else:
             (found,) = json.loads(body)["sentences"]
-        if found["source"] != text or not 1 <= len(found["translations"]) <= num_return:
+        if found["source"] != text or not 1 <= 1 + len(found["alternatives"]) <= num_return:
             raise ValueError(f"the answer belongs to another request: {text!r}, {found['source']!r}")
         return status
 

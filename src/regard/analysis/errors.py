@@ -19,7 +19,7 @@ from regard.data.vocabulary import UNK
 from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
-from regard.generation.lines import LineResult, Translation, enumerate_lines
+from regard.generation.lines import LineResult, TextHypothesis, enumerate_lines
 from regard.metrics.coverage import (
     ReceivedAttention,
     count_drops,
@@ -335,7 +335,7 @@ def sentence_from_result(
     )
 
 
-def _output_tokens(best: Translation, translator: BaseTranslator) -> Sequence[str]:
+def _output_tokens(best: TextHypothesis, translator: BaseTranslator) -> Sequence[str]:
     """Return the tokens of the translated text, after the replacement of unknown words."""
     if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
@@ -343,7 +343,7 @@ def _output_tokens(best: Translation, translator: BaseTranslator) -> Sequence[st
 
 
 def _attention_received(
-    best: Translation, tokens: Sequence[str], translator: BaseTranslator
+    best: TextHypothesis, tokens: Sequence[str], translator: BaseTranslator
 ) -> ReceivedAttention | None:
     """Return the attention that the source words received, or None if the system has no attention."""
     if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):

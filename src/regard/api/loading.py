@@ -1,6 +1,7 @@
 """Loading of models and ensembles from their directories."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from regard.generation.config import GenerationConfig
     from regard.models.base import TranslationModel
 
-__all__ = ["as_paths", "load_models", "load_systems", "load_translator", "name_models"]
+__all__ = ["as_paths", "load_models", "load_systems", "load_translator", "lock_models", "name_models"]
 
 
 def load_translator(
@@ -147,6 +148,21 @@ def as_paths(given: Sequence[Any]) -> list[Path]:
 def _check_any(models: Sequence[Any]) -> None:
     if not models:
         raise UsageError("models: expected at least one model")
+
+
+@contextmanager
+def lock_models(models: "Iterable[Model | list[Path]]") -> Iterator[None]:
+    """Hold the locks of the loaded models among some models.
+
+    They are acquired in one order everywhere, so two threads that share several models never wait for each
+    other.
+    """
+    from regard.api.model import Model
+
+    with ExitStack() as locks:
+        for model in sorted((one for one in models if isinstance(one, Model)), key=id):
+            locks.enter_context(model.lock)
+        yield
 
 
 def load_systems(

@@ -1,7 +1,6 @@
 """`regard evaluate`: score translations against references and word links against gold links."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regard.api.evaluation import MetricScore
-    from regard.data.links import GoldLinks, Links
 
 __all__ = ["evaluate_command"]
 
@@ -138,7 +136,7 @@ def evaluate_command(
         if not reference:
             raise UsageError(f"there is no reference for {hypothesis}: give HYPOTHESIS REFERENCE")
         names = _metrics(metrics)
-        from regard.api.evaluation import score_systems
+        from regard.api.evaluation import EvaluationOptions, score_systems
         from regard.metrics.translation import check_tokenizer
 
         # Check the name before any file is read.
@@ -151,15 +149,13 @@ def evaluate_command(
         link_files.check("drop" in names, baseline is not None)
         if rep_parameters != REP_PARAMETERS and "rep" not in names:
             raise UsageError("--rep-parameters has no effect without --metrics rep")
-        score = partial(
-            score_systems,
-            names,
-            tokenize=tokenize,
-            lowercase=lowercase,
-            resamples=num_bootstrap_samples,
-            seed=seed,
-            repetition=_repetition(rep_parameters),
+        options = EvaluationOptions(
+            tokenize, lowercase, _repetition(rep_parameters), num_bootstrap_samples, seed
         )
+
+        def score(systems: Any, references: Any, drops: Any) -> "dict[str, MetricScore]":
+            return score_systems(systems, references, names, drops, options)
+
         sampling = {"resamples": num_bootstrap_samples, "seed": seed}
         results |= sampling | _translation(
             hypothesis, reference, baseline, names, tokenize, link_files, score, sentence_scores
@@ -262,33 +258,19 @@ def _alignment(
     gold: Path, links: Path, source: Path | None, target: Path | None, resamples: int, seed: int
 ) -> dict[str, Any]:
     """Return precision, recall and AER of a file with links."""
-    from regard.data.links import check_links, parse_gold_links, parse_links
-    from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
-    from regard.metrics.base import bootstrap
+    from regard.api.alignment import evaluate_links
 
-    truth: list[GoldLinks] = [parse_gold_links(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
-    lines = _read_parallel(links, gold, len(truth))
-    found: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
-    texts = {"source": source, "target": target}
-    known = {
-        side: [len(split_whitespace(line)) for line in _read_parallel(path, gold, len(truth))]
-        for side, path in texts.items()
-        if path is not None
-    }
-    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
-        words = {side: known[side][row] if side in known else None for side in texts}
-        check_links(true.possible, words, f"{gold}:{row + 1}")
-        check_links(own, words, f"{links}:{row + 1}")
-    score = alignment_score(found, truth)
-    error = bootstrap(count_links(found, truth), aer_from_counts, resamples, seed)
+    found = evaluate_links(
+        links, gold, sources=source, targets=target, num_bootstrap_samples=resamples, seed=seed
+    )
     return {
         "links": str(links),
         "gold": str(gold),
-        "pairs": len(truth),
-        "precision": score.precision,
-        "recall": score.recall,
-        "aer": score.aer,
-        "aer_interval": [error.low, error.high],
+        "pairs": found.num_pairs,
+        "precision": found.precision,
+        "recall": found.recall,
+        "aer": found.aer,
+        "aer_interval": [found.aer_low, found.aer_high],
     }
 
 
@@ -378,7 +360,7 @@ def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
         }
         compared = results.get("comparison", {}).get(name)
         if compared:
-            other, difference = compared["other"], compared["difference"]
+            other, difference = compared["baseline"], compared["difference"]
             row |= {
                 "other": f"{other['value']:.2f}",
                 "diff.": f"{difference['value']:+.2f}",

@@ -27,14 +27,14 @@ from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
 from regard.cli.pretrain import pretrain_command
 from regard.cli.quickstart import quickstart
-from regard.cli.report import report
+from regard.cli.report import report_command
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
 from regard.cli.tour import tour
 from regard.cli.train import train_command
 from regard.cli.translate import translate
-from regard.cli.tune import tune
+from regard.cli.tune import tune_command
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
 from regard.plugins import load_plugins
@@ -81,8 +81,8 @@ def load_given_plugins(
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
     "Train": (prepare, train_command, pretrain_command, average, config),
-    "Translate": (translate, score, tune, serve, export),
-    "Evaluate and inspect": (evaluate_command, analyze, report, figures, reproduce),
+    "Translate": (translate, score, tune_command, serve, export),
+    "Evaluate and inspect": (evaluate_command, analyze, report_command, figures, reproduce),
     "Alignment and statistical models": (align_command, fertility, actions, lm),
 }
 """The commands, grouped by task as in the help."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from regard.data.reading import InvalidJsonError, parse_json
 from regard.errors import DataError
-from regard.generation.pairs import PretokenizedPair
+from regard.generation.blocks import PretokenizedPair
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
@@ -25,8 +25,8 @@ _Token = Annotated[str, Field(min_length=1)]
 class _Line(BaseModel):
     """The fields of a line that `regard score` uses. The weights of `--attention-output` are ignored."""
 
-    source: list[_Token]
-    target: list[_Token]
+    source_tokens: list[_Token]
+    tokens: list[_Token]
     text: str
 
 
@@ -66,11 +66,11 @@ def read_tokens(
                 f"{path}:{number}: the tokens belong to {kept.text[:60]!r}, but the translation is "
                 f"{target[:60]!r}: give the output file of the same run of `regard translate`"
             )
-        read = kept.source
+        read = kept.source_tokens
         # The source tokens in the file include the sink, which is added again when the pair is scored.
         if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
             read = read[: -len(text.sink_tokens)]
-        yield PretokenizedPair(source, target, tuple(read), tuple(kept.target))
+        yield PretokenizedPair(source, target, tuple(read), tuple(kept.tokens))
     if next(lines, None) is not None:
         raise DataError(
             f"{path} has more lines than the text, which has {number}: it must have one line per translation"

@@ -68,9 +68,10 @@ def translate(
     attention_output: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for the attention weights, with one JSON object per translation. `prior` is "
-            "the attention before a target token is observed, and `posterior` is the attention given the "
-            "token. Both are nested by layer, time step (including the end symbol), head and source token."
+            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
+            "attention before a target token is observed, and `posterior_attention` is the attention given "
+            "the token. Both are nested by layer, time step (including the end symbol), head and source "
+            "token."
         ),
     ] = None,
     layer: LayerOption = None,
@@ -79,7 +80,7 @@ def translate(
     tokens_output: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for the tokens, with one JSON object per translation, for "
+            help="Output file for the tokens, with one JSON object per line, for "
             "`regard score --tokens-from`."
         ),
     ] = None,
@@ -269,9 +270,9 @@ def translate(
     from regard.api.loading import load_translator
     from regard.config import from_dict
     from regard.generation.config import SamplingConfig
-    from regard.generation.distributed import translate_distributed
     from regard.generation.lines import enumerate_lines
     from regard.generation.mbr import MbrConfig
+    from regard.generation.parallel import translate_distributed
     from regard.training.device import pick_device, set_num_threads
     from regard.training.distributed import init_process_group
 
@@ -337,6 +338,7 @@ def translate(
                 tokens_output,
                 show_attention,
                 svg,
+                translator.text,
             )
             for result in _with_progress(
                 results, quiet=interactive or (output is None and sys.stdout.isatty())

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from regard.generation.lines import LineResult, Translation
+    from regard.api.translation import AttentionDetail
+    from regard.cli.output import Output
+    from regard.data.text import TextProcessor
+    from regard.generation.lines import LineResult, TextHypothesis
 
 __all__ = ["TranslationWriter"]
 
@@ -28,6 +29,7 @@ class TranslationWriter:
         tokens: Path | None,
         show: bool,
         svg: Path | None,
+        processor: "TextProcessor",
     ) -> None:
         """Open the output files.
 
@@ -41,17 +43,18 @@ class TranslationWriter:
             tokens: File for tokens.
             show: Whether to print attention maps to the terminal.
             svg: File for the attention map of the first line.
+            processor: Text processing of the translator.
         """
-        from regard.cli.output import Output, open_output
+        from regard.cli.output import open_output
 
-        def opened(path: Path | None) -> Output | None:
+        def opened(path: Path | None) -> "Output | None":
             return None if path is None else files.enter_context(open_output(path))
 
         self.text = files.enter_context(open_output(output))
         self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
         self.attention, self.tokens = opened(attention), opened(tokens)
         self.nbest, self.scores, self.append = nbest, scores, alignment == "-"
-        self.show, self.svg = show, svg
+        self.show, self.svg, self.processor = show, svg, processor
 
     def write(self, result: "LineResult") -> None:
         """Write the results of one line."""
@@ -62,11 +65,8 @@ class TranslationWriter:
         best = result.translations[0] if result.translations else None
         if self.links is not None:
             self.links.write((format_links(best.links) if best else "") + "\n")
-        for rank, translation in enumerate(result.translations or (None,), 1):
-            if self.attention is not None:
-                self.attention.write(_attention(result, rank, translation) + "\n")
-            if self.tokens is not None:
-                self.tokens.write(_json(_to_dict(result, rank, translation)) + "\n")
+        if self.attention is not None or self.tokens is not None:
+            self._write_json(result)
         if best is not None:
             if self.show:
                 self._show_map(result, best)
@@ -75,6 +75,20 @@ class TranslationWriter:
         # In interactive use, each translation must appear at once.
         if self.text.is_terminal or self.show:
             self.text.flush()
+
+    def _write_json(self, result: "LineResult") -> None:
+        """Write the line number and the fields of `Translation.to_dict`."""
+        from regard.api.translations import searched_translation
+
+        translation = searched_translation(self.processor, result)
+        outputs: "list[tuple[Output | None, AttentionDetail]]" = [
+            (self.attention, "layers"),
+            (self.tokens, "none"),
+        ]
+        for output, detail in outputs:
+            if output is not None:
+                content = {"line": result.line.number, **translation.to_dict(detail)}
+                output.write(json.dumps(content, ensure_ascii=False) + "\n")
 
     def _texts(self, result: "LineResult") -> Iterator[str]:
         from regard.data.links import format_links
@@ -91,7 +105,7 @@ class TranslationWriter:
         fields += [format_links(best.links) if best else ""] if self.append else []
         yield "\t".join(fields)
 
-    def _show_map(self, result: "LineResult", best: "Translation") -> None:
+    def _show_map(self, result: "LineResult", best: "TextHypothesis") -> None:
         from rich.console import Console
 
         from regard.plotting.terminal import terminal_map
@@ -102,7 +116,7 @@ class TranslationWriter:
         console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
         console.print()
 
-    def _write_svg(self, path: Path, result: "LineResult", best: "Translation") -> None:
+    def _write_svg(self, path: Path, result: "LineResult", best: "TextHypothesis") -> None:
         from regard.cli.output import open_output
         from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
@@ -110,48 +124,3 @@ class TranslationWriter:
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         with open_output(name) as file:
             file.write(heatmap_svg(attention_heatmap(best.weights, result.source_tokens, best.tokens)))
-
-
-def _to_dict(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
-    """Return a translation with its tokens and its score, as JSON-compatible values."""
-    return {
-        "line": result.line.number,
-        "rank": rank,
-        "source": list(result.source_tokens),
-        "target": [] if translation is None else list(translation.tokens),
-        "text": "" if translation is None else translation.text,
-        "score": None if translation is None else translation.score,
-    }
-
-
-def _attention(result: "LineResult", rank: int, translation: "Translation | None") -> str:
-    """Return a translation with its attention, its links and the settings of the links, in JSON format.
-
-    `prior` and `posterior` are lists of layers, each of shape [T + 1][H][S] for T target tokens and the end
-    symbol, H heads and S source tokens.
-    """
-    from regard.data.links import format_links
-
-    content = _to_dict(result, rank, translation)
-    if translation is None:
-        content |= {"prior": [], "posterior": []}
-    else:
-        content |= {
-            "links": format_links(translation.links),
-            "alignment": translation.alignment.record(),
-            "prior": [_numbers(layer) for layer in translation.hypothesis.attention],
-            "posterior": [_numbers(layer) for layer in translation.hypothesis.posterior_attention],
-        }
-    return _json(content)
-
-
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False)
-
-
-def _numbers(weights: "np.ndarray") -> Any:
-    """Return nested lists with the shortest decimals that round to the given float32 numbers.
-
-    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
-    """
-    return weights.astype(str).astype(float).tolist()

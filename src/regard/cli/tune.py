@@ -15,17 +15,17 @@ from regard.cli.common_options import (
     NumThreadsOption,
     PrecisionOption,
 )
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.generation.tune_penalties import Trial
+    from regard.generation.tune_penalties import PenaltyTuningResult
 
-__all__ = ["tune"]
+__all__ = ["tune_command"]
 
 _DEFAULT_PENALTIES = "0,0.2,0.4,0.6,0.8,1.0"
 
 
-def tune(
+def tune_command(
     models: Annotated[
         list[Path],
         typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
@@ -74,64 +74,33 @@ def tune(
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = {
-        "alpha": _numbers("--length-penalties", length_penalties),
-        "beta": _numbers("--coverage-penalties", coverage_penalties),
-    }
+    grid = [
+        _numbers("--length-penalties", length_penalties),
+        _numbers("--coverage-penalties", coverage_penalties),
+    ]
 
-    from dataclasses import asdict
-
-    from regard.api.loading import load_translator
+    from regard.api.training import tune
     from regard.cli.output import write_json
-    from regard.config import from_dict
-    from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.generation.tune_penalties import best_trial, tune_penalties
-    from regard.metrics.translation import check_tokenizer
+    from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.training.device import set_num_threads
 
-    tokenizer = check_tokenizer(tokenize)
     set_num_threads(num_threads)
-    pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
-    loaded = load_translator(models, device, precision)
-    loaded.require("tune", "regard tune")
-    options = {
-        "beam_size": beam_size,
-        "num_return": 1,
-        "coverage_epsilon": coverage_epsilon,
-        "batch_size": batch_size,
-    }
-    translator = loaded.with_search(options)
-    search = translator.search
-    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    if not any(line.strip() for line in sources):
-        raise DataError(f"{source}: the file contains no text to translate")
-    # If the penalty ranks unfinished hypotheses, it changes the search, and each pair needs its own.
-    times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
-    with _progress(len(pairs) * times) as tick:
-        trials = tune_penalties(
-            translator,
-            sources,
-            references,
-            grid["alpha"],
-            grid["beta"],
-            tokenizer,
-            lowercase,
-            tick,
+    with _progress() as on_progress:
+        result = tune(
+            models,
+            source,
+            reference,
+            options=PenaltyTuningOptions(*grid, tokenize, lowercase),
+            on_progress=on_progress,
+            coverage_epsilon=coverage_epsilon,
+            beam_size=beam_size,
+            batch_size=batch_size,
+            precision=precision,
+            device=device,
+            num_threads=num_threads,
         )
-    best = best_trial(trials)
-    _show(trials, best)
-    results = {
-        "models": [str(path) for path in models],
-        "source": str(source),
-        "reference": str(reference),
-        "sentences": len(pairs),
-        "beam_size": search.beam_size,
-        "tokenize": tokenize,
-        "lowercase": lowercase,
-        "trials": [asdict(trial) for trial in trials],
-        "best": asdict(best),
-    }
-    write_json(json_file, results)
+    _show(result)
+    write_json(json_file, result.to_dict())
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -149,24 +118,25 @@ def _numbers(option: str, text: str) -> list[float]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar if stderr is a terminal, and yield a callback that advances it."""
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar if stderr is a terminal, and yield a callback that moves it."""
     if not sys.stderr.isatty():
-        yield lambda lines: None
+        yield lambda done, total: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("tune", total=total)
-        yield lambda lines: bar.update(task, advance=lines)
+        task = bar.add_task("tune", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(trials: "list[Trial]", best: "Trial") -> None:
+def _show(result: "PenaltyTuningResult") -> None:
     """Print a table of BLEU by alpha and beta (without a terminal: one line per pair), and the best pair."""
     from rich.console import Console
     from rich.table import Table
 
+    trials, best = result.trials, result.best
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         print("length_penalty\tcoverage_penalty\tBLEU")

@@ -18,7 +18,7 @@ from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
 
-__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "Scores", "SystemScore", "compute_scores", "score_word_links"]
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "SystemScore", "compute_scores", "score_word_links"]
 
 LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
@@ -42,7 +42,7 @@ class SystemScore:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreTable:
     """The scores of all systems, in the order of the systems.
 
     Attributes:
@@ -75,7 +75,7 @@ def compute_scores(
     meteor: bool = False,
     gold: Sequence[GoldLinks] | None = None,
     num_resamples: int = 1000,
-) -> Scores:
+) -> ScoreTable:
     """Score systems on the same lines.
 
     BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
@@ -108,7 +108,7 @@ def compute_scores(
     sentence_scores = {metric: [one.sentence_scores() for one in own] for metric, own in counts.items()}
     sentence_scores["bleu"] = [_sentence_bleu(one, references, tokenize, lowercase) for one in systems]
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
-    return Scores(
+    return ScoreTable(
         names=names,
         signatures={metric: own[0].signature for metric, own in counts.items() if own[0].signature},
         table=table,

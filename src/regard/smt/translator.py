@@ -18,7 +18,7 @@ from regard.data.vocabulary import UNK
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, Translation
+from regard.generation.lines import InputLine, LineResult, TextHypothesis
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.model import PhraseModel
 
@@ -74,7 +74,7 @@ class PhraseTranslator(BaseTranslator):
             for result, several in zip(results, found, strict=True)
         ]
 
-    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> Translation:
+    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> TextHypothesis:
         """Convert a translation to text, with the word links of its phrases as attention."""
         target, words = self.text.target, found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)

@@ -220,16 +220,18 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
     from regard.generation.linking import attention_map
 
     for entry in _entries(path):
-        if entry.line != inputs.line or entry.rank != 1:
+        if entry.line != inputs.line:
             continue
-        source, target = tuple(entry.source), tuple(entry.target)
+        source, target = tuple(entry.source_tokens), tuple(entry.tokens)
         try:
-            kind = "prior" if inputs.selection.prior else "posterior"
+            kind = "attention" if inputs.selection.prior else "posterior_attention"
             layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
             own = from_dict(
-                AlignmentConfig, entry.extra_field("alignment") or {}, origin=f"{path}: alignment"
+                AlignmentConfig,
+                entry.extra_field("alignment_config") or {},
+                origin=f"{path}: alignment_config",
             )
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None

@@ -140,10 +140,9 @@ class TranslationEntry(BaseModel):
     model_config = {"extra": "allow"}
 
     line: Count
-    rank: Count = 1
-    source: list[str]
-    target: list[str]
+    source_tokens: list[str]
+    tokens: list[str]
 
     def extra_field(self, name: str) -> Any:
-        """Return the unvalidated value of another field of the line: `prior`, `posterior` or `alignment`."""
+        """Return the unvalidated value of another field of the line: such as `attention`."""
         return (self.model_extra or {}).get(name)
