@@ -7,13 +7,13 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 
+from regard.analysis.errors import count_errors
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
 from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
-from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
@@ -134,9 +134,8 @@ def _count(
         outputs = [one.text for one in system.sentences]
         counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
         counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
-        counts["rep"].append(_repetitions(system))
-        if (drops := _drops(system)) is not None:
-            counts["drop"].append(drops)
+        for metric, own in count_errors([one.sentence for one in system.sentences]).items():
+            counts[metric].append(own)
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     try:
@@ -153,18 +152,6 @@ def _sentence_bleu(
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
     return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
-
-
-def _repetitions(system: SystemResults) -> SentenceCounts:
-    counted = [one.sentence.normalized_words for one in system.sentences]
-    return count_repetitions([output for output, _ in counted], [reference for _, reference in counted])
-
-
-def _drops(system: SystemResults) -> SentenceCounts | None:
-    links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
-    if len(links) < len(system.sentences):
-        return None
-    return count_drops([reference for reference, _ in links], [output for _, output in links])
 
 
 def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
