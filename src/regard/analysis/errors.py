@@ -245,6 +245,7 @@ def analyze_errors(
     results = progress(
         system.translator.translate(enumerate_lines(text.sources)), "translate", len(text.sources)
     )
+    # Lines that are too long are left out: as empty translations they would count as entirely dropped.
     sentences = [
         sentence_from_result(one, text.references[one.line.number - 1], system.translator, lowercase)
         for one in results
@@ -252,7 +253,6 @@ def analyze_errors(
     ]
     if not sentences:
         raise DataError(f"{text.source_name}: all lines are too long for the model: nothing was translated")
-    # Lines that are too long are left out: as empty translations they would count as entirely dropped.
     if links.linker is None:
         notes: tuple[str, ...] = (
             "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only",
