@@ -21,8 +21,8 @@ from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabula
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import LineResult, enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig

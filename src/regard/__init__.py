@@ -11,10 +11,16 @@ from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard import analyze
-    from regard.api.alignment import Aligner, Alignments, align
-    from regard.api.evaluation import evaluate
-    from regard.api.model import load
-    from regard.api.training import train
+    from regard.analysis.attention import AttentionAnalysis
+    from regard.analysis.errors import ErrorAnalysis
+    from regard.analysis.length import LengthAnalysis
+    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links
+    from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
+    from regard.api.model import Model, load
+    from regard.api.report import ReportOptions, report
+    from regard.api.training import train, tune
+    from regard.api.translation import Translation
+    from regard.api.translations import Scores, Translations
     from regard.attention.normalizers import register_normalizer
     from regard.attention.registry import register_attention
     from regard.attention.scorers import register_score_function
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from regard.data.tokenizers.registry import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
+    from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
@@ -33,8 +40,22 @@ if TYPE_CHECKING:
 __all__ = [
     "Aligner",
     "Alignments",
+    "AttentionAnalysis",
     "Callback",
+    "DropLinks",
+    "ErrorAnalysis",
+    "Evaluation",
+    "EvaluationOptions",
+    "LengthAnalysis",
+    "LinkEvaluation",
+    "Model",
+    "PenaltyTuningOptions",
+    "PenaltyTuningResult",
+    "ReportOptions",
     "RunConfig",
+    "Scores",
+    "Translation",
+    "Translations",
     "Translator",
     "__version__",
     "align",
@@ -42,6 +63,7 @@ __all__ = [
     "configclass",
     "configure_threads",
     "evaluate",
+    "evaluate_links",
     "load",
     "load_config",
     "load_model",
@@ -54,19 +76,36 @@ __all__ = [
     "register_normalizer",
     "register_score_function",
     "register_tokenizer",
+    "report",
     "train",
+    "tune",
 ]
 
 _HOMES = {
     "Aligner": "regard.api.alignment",
     "Alignments": "regard.api.alignment",
+    "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
+    "DropLinks": "regard.api.evaluation",
+    "ErrorAnalysis": "regard.analysis.errors",
+    "Evaluation": "regard.api.evaluation",
+    "EvaluationOptions": "regard.api.evaluation",
+    "LengthAnalysis": "regard.analysis.length",
+    "LinkEvaluation": "regard.api.alignment",
+    "Model": "regard.api.model",
+    "PenaltyTuningOptions": "regard.generation.tune_penalties",
+    "PenaltyTuningResult": "regard.generation.tune_penalties",
+    "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
+    "Scores": "regard.api.translations",
+    "Translation": "regard.api.translation",
+    "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
+    "evaluate_links": "regard.api.alignment",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
@@ -79,7 +118,9 @@ _HOMES = {
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
     "register_tokenizer": "regard.data.tokenizers.registry",
+    "report": "regard.api.report",
     "train": "regard.api.training",
+    "tune": "regard.api.training",
 }
 
 

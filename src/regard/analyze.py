@@ -20,7 +20,7 @@ from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
-from regard.api.arguments import Text, parallel_text
+from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
 
@@ -32,8 +32,8 @@ ModelsArgument = ModelArgument | Sequence[ModelArgument]
 
 def errors(
     model: ModelArgument | Sequence[Path | str],
-    sources: Text,
-    references: Text,
+    sources: TextSource,
+    references: TextSource,
     *,
     aligner: Aligner | Path | str | None = None,
     reference_links: Path | str | Iterable[Any] | None = None,
@@ -73,8 +73,8 @@ def errors(
 
 def attention(
     models: ModelsArgument,
-    sources: Text,
-    references: Text,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: AttentionOptions | None = None,
     names: Sequence[str] | None = None,
@@ -106,8 +106,8 @@ def attention(
 
 def length(
     systems: ModelsArgument,
-    sources: Text,
-    references: Text,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: LengthOptions | None = None,
     names: Sequence[str] | None = None,

@@ -23,13 +23,18 @@ from regard.data.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError, RegardError, UsageError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
-from regard.generation.constrained import TermConstraints, WordBoundaries, contains_term
+from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translator import Translator
 
 VOCAB_SIZE = 12
+
+
+def search_with_terms(model, source, search, prefixes=None, *, terms):
+    """Return the results of beam search with required terms."""
+    return beam_search(model, source, search, RequiredOutput(prefixes, terms))
 
 
 def config(**options) -> GenerationConfig:
@@ -66,7 +71,7 @@ REQUIRED = [
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_translations_contain_all_terms(model, batch, sentences, beam):
     search = config(beam_size=beam, num_return=min(beam, 3))
-    found = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
+    found = search_with_terms(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for hypotheses, terms in zip(found, REQUIRED, strict=True):
         assert hypotheses
         assert all(contains(h.tokens, term) for h in hypotheses for term in terms)
@@ -82,7 +87,7 @@ def test_translations_contain_all_terms(model, batch, sentences, beam):
 def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, terms):
     search = config(beam_size=beam, max_length_ratio=0.0, max_length_offset=1)
     model, required = build(seed, uniform=1.0), TermConstraints([terms], whole_words())
-    found = beam_search(model, batch([[5, 6]]), search, terms=required)
+    found = search_with_terms(model, batch([[5, 6]]), search, terms=required)
     assert all(contains(found[0][0].tokens, term) for term in terms)
 
 
@@ -108,7 +113,7 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
         max_length_offset=longest,
         scheme={"stopping": "exact"},
     )
-    (found,) = beam_search(
+    (found,) = search_with_terms(
         model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size))
     )
     assert [h.tokens for h in found] == [h.tokens for h in best]
@@ -118,22 +123,24 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
     model, search = build(seed=3), config(beam_size=beam, num_return=min(beam, 2))
-    together = beam_search(
+    together = search_with_terms(
         model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words())
     )
     reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
-    reversed_order = beam_search(model, batch(sentences[::-1]), search, terms=reversed_terms)
+    reversed_order = search_with_terms(model, batch(sentences[::-1]), search, terms=reversed_terms)
     assert token_lists(together) == token_lists(reversed_order[::-1])
     for sentence, terms, expected in zip(sentences, REQUIRED, together, strict=True):
         alone = TermConstraints([terms], whole_words()) if terms else None
-        found = beam_search(model, batch([sentence]), search, terms=alone)
+        found = search_with_terms(model, batch([sentence]), search, terms=alone)
         assert token_lists(found) == token_lists([expected])
 
 
 def test_sentences_without_terms_do_not_change(model, batch, sentences):
     search = config(beam_size=4, num_return=4, length_penalty=0.7)
     free = beam_search(model, batch(sentences), search)
-    with_others = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
+    with_others = search_with_terms(
+        model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words())
+    )
     for one, other, terms in zip(free, with_others, REQUIRED, strict=True):
         if not terms:
             assert [h.tokens for h in one] == [h.tokens for h in other]
@@ -146,7 +153,7 @@ def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sent
     )
     free = beam_search(model, batch(sentences), search)
     terms = TermConstraints([[[h.tokens[-1]]] for (h,) in free], whole_words())
-    again = beam_search(model, batch(sentences), search, terms=terms)
+    again = search_with_terms(model, batch(sentences), search, terms=terms)
     for (one,), (other,) in zip(free, again, strict=True):
         assert other.score >= one.score - 1e-5
 
@@ -155,7 +162,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
     search = config(beam_size=3, num_return=3, no_repeat_ngram_size=1, suppress_unk=True, min_length=4)
     terms = [[[6, 7]], [[8], [9, 10]]]
     required = TermConstraints(terms, whole_words())
-    found = beam_search(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
+    found = search_with_terms(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
     for hypotheses, own, prefix in zip(found, terms, [(11,), ()], strict=True):
         for h in hypotheses:
             assert all(contains(h.tokens, term) for term in own)
@@ -167,7 +174,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
 def test_impossible_terms_are_skipped_and_the_others_are_generated(build, batch, beam):
     search = config(beam_size=beam, no_repeat_ngram_size=1)
     required = TermConstraints([[[6, 6], [9]], [[8]]], whole_words())
-    found = beam_search(build(), batch([[5, 6], [7]]), search, terms=required)
+    found = search_with_terms(build(), batch([[5, 6], [7]]), search, terms=required)
     assert 9 in found[0][0].tokens and not contains(found[0][0].tokens, (6, 6))
     assert 8 in found[1][0].tokens
 
@@ -177,7 +184,7 @@ def test_nan_weights_raise_an_error_with_terms(build, batch):
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
     with pytest.raises(RegardError, match="log-probabilities are NaN"):
-        beam_search(
+        search_with_terms(
             model, batch([[5], [6]]), config(beam_size=3), terms=TermConstraints([[[6]], []], whole_words())
         )
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.generation.topk import top_k_tokens
+from regard.generation.token_constraints import top_k_tokens
 from regard.kernels.backend import use_backend
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.generation.trace import SearchTrace
+from regard.generation.hypothesis import SearchTrace
 
 STEPS, ROWS = 30, 6
 

@@ -15,7 +15,7 @@ import numpy as np
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
 from regard.alignment.symmetrize import Method
-from regard.api.arguments import Text, as_list, as_texts, read_texts
+from regard.api.arguments import TextSource, as_list, as_texts, read_texts
 from regard.config import from_dict
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
@@ -246,8 +246,8 @@ def evaluate_links(
     links: Path | str | Iterable[Any],
     gold: Path | str | Iterable[GoldLinks | str],
     *,
-    sources: Text | None = None,
-    targets: Text | None = None,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
     num_bootstrap_samples: int = 1000,
     seed: int = 0,
 ) -> LinkEvaluation:

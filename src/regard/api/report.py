@@ -9,7 +9,7 @@ from typing import Any, Literal
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
-from regard.api.arguments import Text, parallel_text
+from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import load_systems, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -69,7 +69,7 @@ class ReportOptions:
 def report(
     models: Any,
     *,
-    test: tuple[Text, Text] | None = None,
+    test: tuple[TextSource, TextSource] | None = None,
     output: Path | str = "report.html",
     aligner: Aligner | Path | str | None = None,
     options: ReportOptions | None = None,

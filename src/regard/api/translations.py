@@ -11,17 +11,17 @@ from regard.api.translation import Translation
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.generation.analysis import tokens_to_words
+from regard.generation.blocks import PretokenizedPair
 from regard.generation.config import AlignmentConfig
+from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
-from regard.generation.pairs import PretokenizedPair
-from regard.generation.scoring import LineScore
 from regard.results import Result, finite
 
 __all__ = ["Scores", "Translation", "Translations", "scored_translation", "searched_translation"]
 
 _MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
-SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
+_SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
 """Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
 
 
@@ -116,7 +116,7 @@ class Scores(Translations):
 
 
 def searched_translation(
-    text: TextProcessor, found: LineResult, self_attention: SelfAttention | None = None
+    text: TextProcessor, found: LineResult, self_attention: _SelfAttention | None = None
 ) -> Translation:
     """Return the best translation of a line, with the others of its n-best list as alternatives.
 

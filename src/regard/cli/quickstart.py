@@ -130,7 +130,7 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """Return the AER of links to the word with the highest attention, under forced decoding."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold_links
-    from regard.generation.scoring import score_lines
+    from regard.generation.forced import score_lines
     from regard.metrics.alignment import alignment_score
 
     pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)

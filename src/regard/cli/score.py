@@ -32,8 +32,8 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator
-    from regard.generation.pairs import PretokenizedPair
-    from regard.generation.scoring import LineScore
+    from regard.generation.blocks import PretokenizedPair
+    from regard.generation.forced import LineScore
 
 __all__ = ["read_tokens", "score"]
 
@@ -195,7 +195,7 @@ def read_tokens(
 
     from regard.data.corpus import read_lines
     from regard.data.reading import InvalidJsonError, parse_json
-    from regard.generation.pairs import PretokenizedPair
+    from regard.generation.blocks import PretokenizedPair
 
     class Line(BaseModel):
         """The fields of a line that are used. The weights of `--attention-output` are ignored."""

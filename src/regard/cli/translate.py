@@ -278,7 +278,7 @@ def _results(
     translator: "BaseTranslator", text: TranslationInput, processes: "ProcessGroup"
 ) -> "Iterator[LineResult]":
     """Return the results of all lines, or of one line at a time if the user waits for each."""
-    from regard.generation.distributed import translate_distributed
+    from regard.generation.parallel import translate_distributed
 
     if processes.world_size > 1:
         return translate_distributed(translator, text.lines())

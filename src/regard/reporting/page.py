@@ -18,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from regard.data.links import GoldLinks, Links
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores
-from regard.reporting.scores import LOWER_IS_BETTER, Scores, SystemScore
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, SystemScore
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
@@ -51,7 +51,7 @@ class Report:
     reference: str
     sentence_pairs: Sequence[tuple[str, str]]
     systems: Sequence[SystemResults]
-    scores: Scores
+    scores: ScoreTable
     gold: Sequence[GoldLinks] | None = None
     notes: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ def _curves(curves: Curves) -> dict[str, Any]:
     }
 
 
-def _scores(scores: Scores) -> dict[str, Any]:
+def _scores(scores: ScoreTable) -> dict[str, Any]:
     return {
         "metrics": [
             {

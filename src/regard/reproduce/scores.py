@@ -21,8 +21,8 @@ from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import aer_from_counts, count_links
 from regard.metrics.base import Aggregate, SentenceCounts

@@ -15,7 +15,7 @@ from regard.data.links import GoldLinks, Links, read_gold_links
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
 from regard.reporting.page import Report, render
-from regard.reporting.scores import Scores, compute_scores, score_word_links
+from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
 from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
 from regard.tour.runner import Costs, Tour
 from regard.tour.systems import TourSystem
@@ -110,9 +110,9 @@ def _with_aligner_scores(
     tour: Tour,
     tour_systems: Sequence[TourSystem],
     systems: Sequence[SystemResults],
-    scores: Scores,
+    scores: ScoreTable,
     gold: Sequence[GoldLinks],
-) -> Scores:
+) -> ScoreTable:
     """Return the scores with the AER of the aligners of word- and phrase-based systems.
 
     These systems do not support forced decoding of the references.
@@ -127,7 +127,7 @@ def _with_aligner_scores(
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: Scores, index: int) -> dict[str, dict[str, float] | None]:
+def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, float] | None]:
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
     return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
 

@@ -122,10 +122,7 @@ def generate_candidates(
     if config.candidates == "beam":
         found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
-        sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
-        found = sample(
-            model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds
-        )
+        found = sample(model, batch, search, SamplingConfig(seed=seed))
     made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
     return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 
