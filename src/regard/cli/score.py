@@ -71,8 +71,8 @@ class ScoreOptions:
 class PenaltyOptions:
     """The penalties of the scores."""
 
-    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty", min=0)] = 0.0
-    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight", min=0)] = 0.0
+    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty")] = 0.0
+    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight")] = 0.0
     coverage_epsilon: CoverageEpsilonOption = None
 
 
