@@ -173,11 +173,11 @@ def test_type_of_a_flag_is_that_of_its_setting() -> None:
     }
     checked = 0
     for group in groups:
-        for name, hint in typing.get_type_hints(group, include_extras=True).items():
-            info = typing.get_args(hint)[-1] if typing.get_args(hint) else None
-            text = getattr(info, "help", None) or ""
+        for entry in dataclasses.fields(group):
+            declared = typing.get_args(entry.type)[-1:]
+            text = getattr(declared[0] if declared else None, "help", None) or ""
             if text.startswith("setting:"):
-                assert _plain(hint) in _setting_types(text), f"{group.__name__}.{name}"
+                assert _plain(entry.type) in _setting_types(text), f"{group.__name__}.{entry.name}"
                 checked += 1
     assert checked > 25
 
