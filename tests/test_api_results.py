@@ -83,7 +83,7 @@ def test_unknown_words_are_marked(model):
 def test_translations_are_a_sequence_with_a_table_and_json(model, tmp_path):
     found = model.translate([TEXT, "", "a " * 2000])
     assert len(found) == 3 and found[-1].error and [one.text for one in found[:2]] == [found[0].text, ""]
-    assert isinstance(found[:2], regard.Translations) and list(found)[0] is found[0]
+    assert isinstance(found[:2], regard.Translations) and next(iter(found)) is found[0]
     table = found.to_pandas()
     assert list(table["source"]) == [TEXT, "", "a " * 2000] and table.loc[0, "score"] == found[0].score
     found.save(tmp_path / "found.json")
