@@ -101,14 +101,10 @@ def test_notebooks_show_text_and_attention_without_markup_of_the_text(model):
 
 def test_scores_sum_the_log_probabilities(model):
     scores = model.score([TEXT, "", "a"], ["A B", "A", "B"])
-    assert isinstance(scores, regard.Scores) and (scores.totals.num_skipped, scores.totals.num_tokens) == (
-        1,
-        5,
-    )
-    assert scores.totals.log_probability == pytest.approx(
-        scores[0].log_probability + scores[2].log_probability
-    )
-    assert scores.perplexity == pytest.approx(math.exp(-scores.totals.log_probability / 5))
+    totals = scores.totals
+    assert isinstance(scores, regard.Scores) and (totals.num_skipped, totals.num_tokens) == (1, 5)
+    assert totals.log_probability == pytest.approx(scores[0].log_probability + scores[2].log_probability)
+    assert scores.perplexity == pytest.approx(math.exp(-totals.log_probability / 5))
     assert scores.to_dict()["num_skipped"] == 1
     assert model.score([""], ["A"]).to_dict()["perplexity"] is None
 
