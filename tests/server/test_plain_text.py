@@ -46,7 +46,7 @@ def test_plain_and_tokenized_text_give_the_same_results(directory: Path, tmp_pat
     words = TOKENIZED.split()
     assert [answer["source_words"] for answer in answers] == [words] * 4
     assert [one["text"] for one in answers] == [answers[0]["text"]] * 4
-    assert command("translate", str(directory), text=f"{PLAIN}\n{TOKENIZED}\n") == f"{best[0]['text']}\n" * 2
+    assert command("translate", str(directory), text=f"{PLAIN}\n{TOKENIZED}\n") == f"{answers[0]['text']}\n" * 2
     model = regard.load(directory)
     assert model.translate(PLAIN).text == model.translate(TOKENIZED).text == answers[0]["text"]
     (source, target) = (tmp_path / name for name in ("source", "target"))
