@@ -1,21 +1,19 @@
 """`regard export`: convert a trained model for another inference engine."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from regard.errors import UsageError
+from regard.cli.options import ModelArgument, OutputDirOption
+from regard.cli.output import print_message
 
 __all__ = ["export"]
 
 
 def export(
-    engine: Annotated[str, typer.Argument(help="Inference engine: ctranslate2.", show_default=False)],
-    model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
-    output_dir: Annotated[
-        Path, typer.Option("--output-dir", "-o", help="Directory for the exported model.", show_default=False)
-    ],
+    engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
+    model: ModelArgument,
+    output_dir: OutputDirOption,
     quantization: Annotated[
         str,
         typer.Option(
@@ -34,12 +32,7 @@ def export(
     Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
     regard translate exported --engine ctranslate2 < input.txt
     """
-    if engine != "ctranslate2":
-        raise UsageError(f"unknown engine {engine!r}: expected ctranslate2")
-    from rich.console import Console
-
     from regard.export.ctranslate2 import export_ctranslate2
 
     export_ctranslate2(model, output_dir, quantization, overwrite)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights", markup=False)
+    print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")

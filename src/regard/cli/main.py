@@ -15,24 +15,20 @@ import typer
 from regard.cli.actions import actions
 from regard.cli.align import align_command
 from regard.cli.analyze import analyze
-from regard.cli.average import average
 from regard.cli.command import Command, CommandGroup
-from regard.cli.config import config
 from regard.cli.evaluate import evaluate_command
 from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.lm import lm
 from regard.cli.phrasebook import phrasebook
-from regard.cli.prepare import prepare
-from regard.cli.pretrain import pretrain_command
 from regard.cli.quickstart import quickstart
 from regard.cli.report import report_command
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
 from regard.cli.tour import tour
-from regard.cli.train import train_command
+from regard.cli.train import average, config, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.cpu_threads import configure_threads

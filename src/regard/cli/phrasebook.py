@@ -1,21 +1,17 @@
 """`regard phrasebook`: write the built-in parallel corpus to files."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from regard.cli.options import DirectoryArgument, SeedOption
+from regard.cli.output import print_message
 
 __all__ = ["phrasebook"]
 
 
 def phrasebook(
-    output_dir: Annotated[
-        Path,
-        typer.Argument(
-            help="Directory for the files. It is created if it does not exist.", show_default=False
-        ),
-    ],
+    output_dir: DirectoryArgument,
     num_train: Annotated[
         int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)
     ] = 30_000,
@@ -23,16 +19,14 @@ def phrasebook(
         int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)
     ] = 1_000,
     num_test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, help="Random seed. The corpus is the same on every machine.", max=4_294_967_295),
-    ] = 1,
+    seed: SeedOption = 1,
 ) -> None:
     """Write the built-in German-English corpus to files, with gold word links and fertilities.
 
     The files of train, valid and test end in .de and .en (one sentence per line, words and punctuation
     separated by spaces), .talp (gold links `i-j` of German word i and English word j, counted from 0) and
-    .fertility (number of English words linked to each German word). The three parts share no sentences.
+    .fertility (number of English words linked to each German word). The three parts share no sentences. The
+    corpus of a seed is the same on every machine.
 
     Example: regard phrasebook corpus --num-train 60000 --seed 7
     """
@@ -40,4 +34,4 @@ def phrasebook(
 
     files = write_splits(output_dir, {"train": num_train, "valid": num_valid, "test": num_test}, seed)
     counts = f"{num_train} training, {num_valid} validation and {num_test} test pairs"
-    print(f"phrasebook: wrote {counts} (seed {seed}) to {output_dir}: {len(files)} files", file=sys.stderr)
+    print_message(f"phrasebook: wrote {counts} (seed {seed}) to {output_dir}: {len(files)} files")

@@ -3,11 +3,14 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from regard.cli.options import JsonOption, OutputDirOption
+from regard.cli.output import open_output, preparation_progress, write_json
 
 if TYPE_CHECKING:
     from regard.experiment import LoadedModel
@@ -56,15 +59,7 @@ EXAMPLES = 5
 MAX_MAP_TOKENS = 14
 
 
-def quickstart(
-    output_dir: Annotated[
-        Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
-    ] = Path("quickstart"),
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
-    ] = None,
-) -> None:
+def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: JsonOption = None) -> None:
     """Train a small model on the built-in corpus, translate the test set and show scores and attention.
 
     The model translates from German to English. Training takes a few minutes on two CPU cores. Run the same
@@ -72,8 +67,6 @@ def quickstart(
 
     Example: regard quickstart --output-dir first
     """
-    from regard.cli.output import write_json
-    from regard.cli.progress import preparation_progress
     from regard.config import read_config
     from regard.data.files import write_atomic
     from regard.experiment import load_model
@@ -109,7 +102,6 @@ def quickstart(
 
 
 def _translate(loaded: "LoadedModel", source: Path, output: Path) -> "list[LineResult]":
-    from regard.cli.output import open_output
     from regard.data.corpus import read_lines
     from regard.generation.lines import enumerate_lines
     from regard.generation.translator import Translator

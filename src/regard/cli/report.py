@@ -1,35 +1,36 @@
 """`regard report`: an HTML page with the translations, attention and scores of one or more systems."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.common_options import (
-    BatchSizeOption,
-    BeamSizeOption,
-    CoveragePenaltyOption,
-    DeviceOption,
+from regard.cli.command import expand_groups, given
+from regard.cli.options import (
+    AlignerOption,
     GoldLinksOption,
-    LengthPenaltyOption,
-    NumThreadsOption,
-    PrecisionOption,
+    LinkOptions,
+    LowercaseOption,
+    NamesOption,
+    RuntimeOptions,
+    SearchOptions,
+    SystemsArgument,
+    TokenizeOption,
+    split_names,
 )
-from regard.cli.progress import print_message, track
+from regard.cli.output import print_message, track
 from regard.errors import UsageError
 
 __all__ = ["report_command"]
 
 
-def report_command(
-    models: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Model directories to compare. Files with translations are accepted as well.",
-            show_default=False,
-        ),
-    ],
+@dataclass(frozen=True)
+class ReportText:
+    """The text of the report and its annotations."""
+
+    panel: ClassVar[str] = "Text"
+
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -37,7 +38,7 @@ def report_command(
             metavar="SOURCE REFERENCE",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     config_test: Annotated[
         bool,
         typer.Option(
@@ -46,111 +47,96 @@ def report_command(
             "validation text. The configuration may name any file on this machine, so use this option only "
             "with your own models.",
         ),
-    ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
-        "report.html"
-    ),
-    names: Annotated[
-        str | None,
-        typer.Option(
-            help="Display names of the systems, separated by commas. Default: the names of the directories "
-            "and files.",
-            show_default=False,
-        ),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
+    ] = False
     max_lines: Annotated[
         int | None,
         typer.Option(
             help="Maximum number of lines, from the start of the text. Default: all lines.",
             min=1,
-            show_default=False,
             max=1_000_000_000,
-        ),
-    ] = None,
-    aligner: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped "
-            "words. Its links are also shown on the attention maps.",
             show_default=False,
         ),
-    ] = None,
-    gold_links: GoldLinksOption = None,
+    ] = None
+    aligner: AlignerOption = None
+    gold_links: GoldLinksOption = None
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """The content of the page."""
+
+    panel: ClassVar[str] = "Page"
+
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
+        "report.html"
+    )
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None
+    names: NamesOption = None
     attention_maps: Annotated[
-        str,
+        Literal["links", "all"],
         typer.Option(
             help="Attention maps on the page. links: only the map that is used for word links. all: also "
             "the maps of all layers and heads, and the prior attention."
         ),
-    ] = "links",
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    tokenize: Annotated[
-        str,
-        typer.Option(
-            help="Tokenizer for BLEU and lengths: 13a, none (the text is already tokenized) or another "
-            "tokenizer of `regard evaluate`."
-        ),
-    ] = "13a",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF, REP and word links.")
-    ] = False,
+    ] = "links"
+    tokenize: TokenizeOption = "13a"
+    lowercase: LowercaseOption = False
     meteor: Annotated[
         bool, typer.Option(help="Whether to compute METEOR if it is installed (English references only).")
-    ] = True,
-    beam_size: BeamSizeOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = True
+
+
+@expand_groups
+def report_command(
+    models: SystemsArgument,
+    text: ReportText,
+    page: PageOptions,
+    links: LinkOptions,
+    search: SearchOptions,
+    runtime: RuntimeOptions,
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
     The page works without a network connection. For each sentence, it shows dropped and repeated words and
-    the attention of each target word. It also shows scores with confidence intervals, scores by source
-    length, statistics of the attention, and training curves. Sentences can be sorted, filtered, searched and
-    linked to. As in `regard analyze errors`, REP and DROP use the words of each model's tokenizers, with
-    subword tokens joined. As in `regard analyze attention`, the statistics of the attention are computed by
-    forced decoding of the references.
+    the attention of each target word, with the links of the aligner. It also shows scores with confidence
+    intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
+    sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
+    each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
+    the attention are computed by forced decoding of the references.
 
     Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
-    from regard.api.report import ReportOptions, report
-    from regard.cli.analyze import split_names
-    from regard.training.device import set_num_threads
-
-    set_num_threads(num_threads)
-    if (test is None) == (not config_test):
+    if (text.test is None) == (not text.config_test):
         raise UsageError(
             "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration "
             "of the first model"
         )
-    maps: Any = attention_maps  # checked by ReportOptions
+
+    from regard.api.report import ReportOptions, report
+    from regard.training.device import set_num_threads
+
+    set_num_threads(runtime.num_threads)
     options = ReportOptions(
-        split_names(names), title, max_lines, gold_links, maps, tokenize, lowercase, meteor
+        split_names(page.names),
+        page.title,
+        text.max_lines,
+        text.gold_links,
+        page.attention_maps,
+        page.tokenize,
+        page.lowercase,
+        page.meteor,
     )
     written = report(
         models,
-        test=test,
-        output=output,
-        aligner=aligner,
+        test=text.test,
+        output=page.output,
+        aligner=text.aligner,
         options=options,
         progress=track,
-        batch_size=batch_size,
-        precision=precision,
-        device=device,
-        num_threads=num_threads,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
-        layer=layer,
-        head=head,
-        shift=shift,
+        **given(runtime),
+        **given(search),
+        **given(links),
     )
     print_message(f"wrote {written}")

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
+from regard.cli.output import preparation_progress, track, write_json
 from regard.errors import UsageError
 
 __all__ = ["tour"]
 
 
 def tour(
-    output_dir: Annotated[
-        Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
-    ] = Path("tour"),
+    output_dir: OutputDirOption = Path("tour"),
     systems: Annotated[
         str | None,
         typer.Option(
@@ -25,21 +25,16 @@ def tour(
     num_train: Annotated[
         int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
     ] = 15_000,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Setting of all neural models, as key=value.", show_default=False),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
-    ] = None,
+    settings: SettingsOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Train ten systems on the built-in corpus, from IBM Model 1 to hard attention, and compare them.
 
     The systems translate from German to English. Training takes a few minutes per system on two CPU cores.
     The table shows BLEU, repeated and dropped words, alignment error, model size, training cost and speed.
     The HTML page shows the attention of all systems on the same sentences. Run the same command again to
-    resume after an interruption; trained systems are reused.
+    resume after an interruption; trained systems are reused. The settings of --set apply to all
+    neural models.
 
     Example: regard tour
 
@@ -47,8 +42,6 @@ def tour(
     """
     from rich.console import Console
 
-    from regard.cli.output import write_json
-    from regard.cli.progress import preparation_progress, track
     from regard.tour.report import load_report, write_report
     from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
     from regard.tour.systems import SYSTEMS

@@ -1,60 +1,95 @@
-"""Writer for the output files of `regard translate`: translations, links, tokens and attention."""
+"""The output files of `regard translate`: translations, links, tokens and attention."""
 
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from regard.cli.options import OutputOption
+from regard.cli.output import Output, open_output
 
 if TYPE_CHECKING:
     from regard.api.translation import AttentionDetail
-    from regard.cli.output import Output
     from regard.data.text import TextProcessor
     from regard.generation.lines import LineResult, TextHypothesis
 
-__all__ = ["TranslationWriter"]
+__all__ = ["TranslationOutput", "TranslationWriter"]
+
+
+@dataclass(frozen=True)
+class TranslationOutput:
+    """The output files, and the maps that are shown."""
+
+    panel: ClassVar[str] = "Output"
+
+    output: OutputOption = None
+    with_scores: Annotated[
+        bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
+    ] = False
+    links_output: Annotated[
+        str | None,
+        typer.Option(
+            help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
+            "the translations."
+        ),
+    ] = None
+    attention_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
+            "attention before a target token is observed, and `posterior_attention` is the attention given "
+            "the token. Both are nested by layer, time step (including the end symbol), head and source "
+            "token."
+        ),
+    ] = None
+    tokens_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the tokens, with one JSON object per line, for "
+            "`regard score --tokens-from`."
+        ),
+    ] = None
+    show_attention: Annotated[
+        bool, typer.Option("--show-attention", help="Print the attention map of each line to the terminal.")
+    ] = False
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            help="SVG file for the attention map of the first line. The maps of other lines are written to "
+            "NAME-2.svg, NAME-3.svg and so on."
+        ),
+    ] = None
 
 
 class TranslationWriter:
-    """Write results to the output files that were chosen by options."""
+    """Write results to the output files."""
 
     def __init__(
-        self,
-        files: ExitStack,
-        output: Path | None,
-        nbest: bool,
-        scores: bool,
-        alignment: str | None,
-        attention: Path | None,
-        tokens: Path | None,
-        show: bool,
-        svg: Path | None,
-        processor: "TextProcessor",
+        self, files: ExitStack, options: TranslationOutput, nbest: bool, processor: "TextProcessor"
     ) -> None:
         """Open the output files.
 
         Args:
             files: Stack that closes the files.
-            output: File for the translations. None means standard output.
+            options: The output files.
             nbest: Whether to write n-best lists.
-            scores: Whether to write a score before each translation.
-            alignment: File for word links. "-" appends the links to the translations.
-            attention: File for attention weights.
-            tokens: File for tokens.
-            show: Whether to print attention maps to the terminal.
-            svg: File for the attention map of the first line.
             processor: Text processing of the translator.
         """
-        from regard.cli.output import open_output
 
-        def opened(path: Path | None) -> "Output | None":
-            return None if path is None else files.enter_context(open_output(path))
+        def opened(path: Path | str | None) -> Output | None:
+            return None if path is None else files.enter_context(open_output(Path(path)))
 
-        self.text = files.enter_context(open_output(output))
-        self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
-        self.attention, self.tokens = opened(attention), opened(tokens)
-        self.nbest, self.scores, self.append = nbest, scores, alignment == "-"
-        self.show, self.svg, self.processor = show, svg, processor
+        self.text = files.enter_context(open_output(options.output))
+        self.append = options.links_output == "-"
+        self.links = None if self.append else opened(options.links_output)
+        self.attention, self.tokens = opened(options.attention_output), opened(options.tokens_output)
+        self.nbest, self.scores = nbest, options.with_scores
+        self.show, self.svg = options.show_attention, options.svg
+        self.processor = processor
 
     def write(self, result: "LineResult") -> None:
         """Write the results of one line."""
@@ -117,7 +152,6 @@ class TranslationWriter:
         console.print()
 
     def _write_svg(self, path: Path, result: "LineResult", best: "TextHypothesis") -> None:
-        from regard.cli.output import open_output
         from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
         number = result.line.number

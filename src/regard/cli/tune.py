@@ -3,18 +3,24 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from regard.cli.common_options import (
-    BatchSizeOption,
-    BeamSizeOption,
-    DeviceOption,
-    NumThreadsOption,
-    PrecisionOption,
+from regard.cli.command import expand_groups, given, setting
+from regard.cli.options import (
+    GENERATION,
+    CoverageEpsilonOption,
+    JsonOption,
+    LowercaseOption,
+    ModelsArgument,
+    ReferenceOption,
+    RuntimeOptions,
+    SourceOption,
+    TokenizeOption,
 )
+from regard.cli.output import write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,79 +31,67 @@ __all__ = ["tune_command"]
 _DEFAULT_PENALTIES = "0,0.2,0.4,0.6,0.8,1.0"
 
 
-def tune_command(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
-    ],
-    source: Annotated[
-        Path,
-        typer.Option(
-            help="Source text for validation, plain or gzip. Do not use the test text.", show_default=False
-        ),
-    ],
-    reference: Annotated[
-        Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
-    ],
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that are compared, and the settings of BLEU."""
+
+    panel: ClassVar[str] = "Penalties and scores"
+
     length_penalties: Annotated[
         str, typer.Option(help="Values of the length penalty, separated by commas.")
-    ] = _DEFAULT_PENALTIES,
+    ] = _DEFAULT_PENALTIES
     coverage_penalties: Annotated[
         str, typer.Option(help="Values of the coverage penalty, separated by commas.")
-    ] = _DEFAULT_PENALTIES,
-    coverage_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
-    ] = None,
-    beam_size: BeamSizeOption = None,
-    tokenize: Annotated[
-        str,
-        typer.Option(
-            help="Tokenizer for BLEU: 13a, none (the text is already tokenized), intl, char, zh, ja-mecab or "
-            "ko-mecab."
-        ),
-    ] = "13a",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
-    ] = None,
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = _DEFAULT_PENALTIES
+    tokenize: TokenizeOption = "13a"
+    lowercase: LowercaseOption = False
+
+
+@dataclass(frozen=True)
+class TuningSearch:
+    """The other settings of the search."""
+
+    panel: ClassVar[str] = "Search"
+
+    beam_size: Annotated[int | None, setting(f"{GENERATION}:beam_size")] = None
+    coverage_epsilon: CoverageEpsilonOption = None
+
+
+@expand_groups
+def tune_command(
+    models: ModelsArgument,
+    source: SourceOption,
+    reference: ReferenceOption,
+    grid: PenaltyGrid,
+    search: TuningSearch,
+    runtime: RuntimeOptions,
+    json_file: JsonOption = None,
 ) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
     The score of a pair is that of beam search with this pair, not that of a rescored n-best list. A single
     search suffices for all pairs, unless the coverage penalty applies to unfinished hypotheses. Other
-    settings are those of the model. The last line of the output has the best pair.
+    settings are those of the model. The last line of the output has the best pair. Do not use the test text.
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = [
-        _numbers("--length-penalties", length_penalties),
-        _numbers("--coverage-penalties", coverage_penalties),
-    ]
+    alphas = _numbers("--length-penalties", grid.length_penalties)
+    betas = _numbers("--coverage-penalties", grid.coverage_penalties)
 
     from regard.api.training import tune
-    from regard.cli.output import write_json
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.training.device import set_num_threads
 
-    set_num_threads(num_threads)
+    set_num_threads(runtime.num_threads)
     with _progress() as on_progress:
         result = tune(
             models,
             source,
             reference,
-            options=PenaltyTuningOptions(*grid, tokenize, lowercase),
+            options=PenaltyTuningOptions(alphas, betas, grid.tokenize, grid.lowercase),
             on_progress=on_progress,
-            coverage_epsilon=coverage_epsilon,
-            beam_size=beam_size,
-            batch_size=batch_size,
-            precision=precision,
-            device=device,
-            num_threads=num_threads,
+            **given(search),
+            **given(runtime),
         )
     _show(result)
     write_json(json_file, result.to_dict())

@@ -16,11 +16,16 @@ from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig, search_settings
+from regard.generation.config import (
+    GenerationConfig,
+    LengthLimits,
+    MbrConfig,
+    SamplingConfig,
+    search_settings,
+)
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
-from regard.generation.mbr import MbrConfig
 
 __all__ = ["BaseTranslator", "Capability", "Description"]
 

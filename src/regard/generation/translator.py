@@ -17,7 +17,7 @@ from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
 from regard.generation.blocks import PretokenizedPair, length_error, length_sorted_batches
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig
+from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
 from regard.generation.forced import LineScore, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
@@ -29,7 +29,7 @@ from regard.generation.lines import (
     parse_user_fertilities,
 )
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
-from regard.generation.mbr import MbrConfig, rank_candidates
+from regard.generation.mbr import rank_candidates
 from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
