@@ -369,10 +369,6 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
         regard("translate", exported, "--engine", "regard")
     with pytest.raises(CheckpointError, match="an exported model"):
         load_weights(exported)
-    with pytest.raises(UsageError, match="expected regard or ctranslate2"):
-        regard("translate", exported, "--engine", "marian")
-    with pytest.raises(UsageError, match="expected ctranslate2"):
-        regard("export", "onnx", directory, "-o", tmp_path / "export")
     with pytest.raises(UsageError, match="--quantization 'int4'"):
         export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):

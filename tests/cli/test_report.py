@@ -128,7 +128,6 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--attention-maps", "some"], UsageError, "attention_maps='some': expected links or all"),
         (["--tokenize", "blanks"], UsageError, "blanks"),
         (["--names", "one,two"], UsageError, "2 names but there are 1 models"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),

@@ -348,7 +348,6 @@ def test_reduced_precisions_translate(model, precision, request):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
         (
             ["--beam-size", "2", "--num-return", "3"],
             ConfigError,

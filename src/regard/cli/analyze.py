@@ -13,7 +13,7 @@ from regard.cli.options import (
     JsonOption,
     LinkOptions,
     LowercaseOption,
-    ModelsArgument,
+    ModelDirsArgument,
     NamesOption,
     OutputOption,
     PriorOption,
@@ -71,7 +71,7 @@ class ErrorOptions:
 @analyze.command("errors", cls=Command)
 @expand_groups
 def errors_command(
-    models: ModelsArgument,
+    models: ModelDirsArgument,
     files: AnalysisFiles,
     options: ErrorOptions,
     search: SearchOptions,

@@ -21,7 +21,7 @@ from regard.cli.options import (
     CoverageEpsilonOption,
     JsonOption,
     LinkOptions,
-    ModelArgument,
+    ModelDirArgument,
     ModelSettingsOption,
     OutputOption,
     RuntimeOptions,
@@ -73,14 +73,14 @@ class ScoreOptions:
 class PenaltyOptions:
     """The penalties of the scores."""
 
-    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty", min=0)] = 0.0
-    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight", min=0)] = 0.0
+    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty")] = 0.0
+    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight")] = 0.0
     coverage_epsilon: CoverageEpsilonOption = None
 
 
 @expand_groups
 def score(
-    model: ModelArgument,
+    model: ModelDirArgument,
     source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
     target: Annotated[
         Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)

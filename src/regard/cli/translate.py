@@ -14,7 +14,7 @@ from regard.cli.options import (
     GENERATION,
     CoverageEpsilonOption,
     LinkOptions,
-    ModelsArgument,
+    ModelDirsArgument,
     ModelSettingsOption,
     RuntimeOptions,
     SearchOptions,
@@ -156,8 +156,8 @@ class SamplingOptions:
         """
         sampled = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
         require_flag("--sample", self.sample, sampled)
-        weighed = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
-        require_flag("--mbr", self.mbr is not None, weighed)
+        mbr_flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
+        require_flag("--mbr", self.mbr is not None, mbr_flags)
 
         from regard.config import from_dict
         from regard.generation.config import MbrConfig, SamplingConfig
@@ -192,7 +192,7 @@ class TranslationRuntime(RuntimeOptions):
 
 @expand_groups
 def translate(
-    models: ModelsArgument,
+    models: ModelDirsArgument,
     text: TranslationInput,
     output: TranslationOutput,
     search: TranslationSearch,

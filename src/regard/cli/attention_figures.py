@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.cli.plotting.figure import FigureInput, PlottedFigure, format_value
-from regard.cli.plotting.schemas import TranslationEntry
+from pydantic import BaseModel, Field
+
+from regard.cli.figures import FigureInput, PlottedFigure, format_value
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 
@@ -30,6 +31,23 @@ class _Map:
 
     def record(self) -> dict[str, Any]:
         return {"source": self.source, "target": self.target, "weights": self.weights.tolist()}
+
+
+class TranslationEntry(BaseModel):
+    """A line in the format of `regard translate --attention-output`.
+
+    Its attention weights are not validated.
+    """
+
+    model_config = {"extra": "allow"}
+
+    line: Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+    source_tokens: list[str]
+    tokens: list[str]
+
+    def extra_field(self, name: str) -> Any:
+        """Return the unvalidated value of another field of the line: such as `attention`."""
+        return (self.model_extra or {}).get(name)
 
 
 def plot_translations(inputs: FigureInput) -> PlottedFigure:
@@ -164,7 +182,7 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
             f"{directory}: the model has no self-attention. Figure self-attention is for Transformers only."
         )
     layer = _resolve_position(
-        "--layer", inputs.selection.layer, len(layers), min(4, len(layers) - 1), f"layers in {directory}"
+        "--layer", inputs.layer, len(layers), min(4, len(layers) - 1), f"layers in {directory}"
     )
     word = _resolve_position(
         "--token", inputs.token, len(words), (len(words) - 1) // 2, f"tokens in line {inputs.line}"
@@ -201,11 +219,11 @@ def _map_from_model(inputs: FigureInput, directory: Path) -> _Map:
     from regard.generation.linking import attention_map
 
     # A missing value must not override the setting of the model.
-    settings = {name: value for name, value in inputs.selection.settings.items() if value is not None}
+    settings = {name: value for name, value in inputs.link_settings.items() if value is not None}
     result = load(directory, device=inputs.device, **settings).translate(inputs.read_line()[0])
     if not result.attention:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty")
-    layers = result.attention if inputs.selection.prior else result.posterior_attention
+    layers = result.attention if inputs.prior else result.posterior_attention
     return _Map(
         result.source_tokens, result.tokens, attention_map(layers, result.alignment_config, str(directory))
     )
@@ -224,7 +242,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
             continue
         source, target = tuple(entry.source_tokens), tuple(entry.tokens)
         try:
-            kind = "attention" if inputs.selection.prior else "posterior_attention"
+            kind = "attention" if inputs.prior else "posterior_attention"
             layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
@@ -243,7 +261,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
                 f"{layers[0].shape}"
             )
-        config = search_settings(GenerationConfig(alignment=own), inputs.selection.settings).alignment
+        config = search_settings(GenerationConfig(alignment=own), inputs.link_settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))
     raise DataError(f"{path}: there is no line {inputs.line} in the file")
 
@@ -277,9 +295,9 @@ def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str
     from regard.analysis.inputs import System
     from regard.api.loading import load_translator
 
-    translator = load_translator([directory], inputs.device, options=inputs.selection.settings)
+    translator = load_translator([directory], inputs.device, options=inputs.link_settings)
     translator.require("score", "figure difference")
-    found = forced_map(System(name, (str(directory),), translator), pair, inputs.selection.prior)
+    found = forced_map(System(name, (str(directory),), translator), pair, inputs.prior)
     if found is None:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty or too long for {name}")
     return found

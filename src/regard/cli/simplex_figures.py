@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.plotting.figure import FigureInput, PlottedFigure, format_value
+from regard.cli.figures import FigureInput, PlottedFigure, format_value
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
