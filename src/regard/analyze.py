@@ -26,12 +26,12 @@ from regard.api.model import Model
 
 __all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
 
-ModelArgument = Model | Path | str
-ModelsArgument = ModelArgument | Sequence[ModelArgument]
+ModelSource = Model | Path | str
+ModelSources = ModelSource | Sequence[ModelSource]
 
 
 def errors(
-    model: ModelArgument | Sequence[Path | str],
+    model: ModelSource | Sequence[Path | str],
     sources: TextSource,
     references: TextSource,
     *,
@@ -72,7 +72,7 @@ def errors(
 
 
 def attention(
-    models: ModelsArgument,
+    models: ModelSources,
     sources: TextSource,
     references: TextSource,
     *,
@@ -105,7 +105,7 @@ def attention(
 
 
 def length(
-    systems: ModelsArgument,
+    systems: ModelSources,
     sources: TextSource,
     references: TextSource,
     *,

@@ -273,7 +273,7 @@ def total_attention(directory: Path, tmp_path: Path, *options) -> np.ndarray:
     path = tmp_path / "attention.jsonl"
     translate(directory, "--attention-output", path, *options, input="a b c\n")
     found = json.loads(path.read_text())
-    assert found["source"] == ["a", "b", "c", "<sink>"]
+    assert found["source_tokens"] == ["a", "b", "c", "<sink>"]
     return np.array(found["posterior_attention"][0]).sum((0, 1))
 
 

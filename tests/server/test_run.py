@@ -15,9 +15,8 @@ import uvicorn
 from regard.config import from_dict
 from regard.errors import ConfigError
 from regard.server import connections
-from regard.server.config import ServeConfig
-from regard.server.connections import RateLimitFilter, connection_class, most_connections
-from regard.server.hosts import AllowedHosts
+from regard.server.config import AllowedHosts, ServeConfig
+from regard.server.run import RateLimitFilter, connection_class, most_connections
 
 HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 WHOLE = HALF + b"\r\n"

@@ -1,10 +1,12 @@
-"""Tests of the top-k kernel over the vocabulary: it agrees with `torch.topk`."""
+"""The top-k selection of tokens agrees with `torch.topk`; subword tokenizers exclude the unknown token."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.config import from_dict
+from regard.generation.config import GenerationConfig
 from regard.generation.token_constraints import top_k_tokens
 from regard.kernels.backend import use_backend
 
@@ -68,3 +70,17 @@ def test_noncontiguous_views_give_the_same_result():
     values = torch.randn(6, 1000)
     for view in (values[2:], values[:, 3:], values[::2]):
         assert torch.equal(top_k_tokens(view, 3)[1], view.topk(3, dim=1).indices)
+
+
+@pytest.mark.parametrize(
+    ("settings", "subword", "forbidden"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"alignment": {"replace_unk": True}}, True, False),
+        ({"suppress_unk": False}, True, False),
+        ({"suppress_unk": True}, False, True),
+    ],
+)
+def test_tokenizer_determines_the_default(settings, subword, forbidden):
+    assert from_dict(GenerationConfig, settings).resolve_suppress_unk(subword).suppress_unk is forbidden

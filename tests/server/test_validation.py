@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.whitespace import normalize_whitespace
-from regard.server import sentence_splitter
-from regard.server.sentence_splitter import split_sentences
+from regard.server import validation
+from regard.server.validation import split_sentences
 
 
 def split(text: str, language: str | None = None) -> list[str]:
@@ -76,7 +76,7 @@ def test_line_that_cannot_be_split_is_one_sentence(monkeypatch, caplog):
     def fail(language, line):
         raise PanicException("byte index 4 is not a char boundary")
 
-    monkeypatch.setattr(sentence_splitter, "segment", fail)
+    monkeypatch.setattr(validation, "segment", fail)
     assert split("One. Two.\nThree.") == ["One. Two.", "Three."]
     assert "a line of 9 characters is not split" in caplog.text
 
