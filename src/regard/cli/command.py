@@ -21,6 +21,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from regard.errors import UsageError
 from regard.renames import new_flag
@@ -42,8 +43,8 @@ _SETTING = "setting:"
 def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command that takes the fields of its option groups as keyword arguments.
 
-    Parameters without a group stay as they are. If a group has the attribute `panel`, its flags stand in a
-    panel of this title in `--help`.
+    Parameters without a group stay as they are. If a group has the attribute `panel`, its options stand in a
+    panel of this title in `--help`. Arguments are listed before all options.
     """
     signature = inspect.signature(command)
     groups: dict[str, Any] = {}
@@ -76,7 +77,8 @@ def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
         kind, declared = get_args(parameters[field.name].annotation)
         # The declaration may be shared by several groups with different panels.
         info = copy(declared)
-        info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
+        if isinstance(info, OptionInfo):
+            info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
         parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
         if field.default_factory is not dataclasses.MISSING:
             parameter = parameter.replace(default=field.default_factory())

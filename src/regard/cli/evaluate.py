@@ -129,7 +129,8 @@ def evaluate_command(
     sacreBLEU are one-sided and computed from centered differences, so do not compare the two. BLEU with
     `--tokenize none` is the tokenized BLEU of many papers. Lower is better for TER, AER, REP and DROP.
     REP is the number of repetitions per 100 words of the reference. DROP is the share of source words that
-    are covered by the reference but not by the output (Malaviya et al. 2018).
+    are covered by the reference but not by the output (Malaviya et al. 2018). TER and METEOR always ignore
+    case.
 
     Example: regard evaluate output.txt reference.txt --baseline baseline.txt --json scores.json
     """

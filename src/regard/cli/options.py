@@ -146,12 +146,7 @@ TokenizeOption = Annotated[
         "zh, ja-mecab or ko-mecab."
     ),
 ]
-LowercaseOption = Annotated[
-    bool,
-    typer.Option(
-        "--lowercase", help="Ignore case in scores and word links. TER and METEOR always ignore it."
-    ),
-]
+LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 ColumnsOption = Annotated[
     str,
     typer.Option(
