@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from regard.api.evaluation import evaluate
     from regard.api.model import load
     from regard.api.training import train
-    from regard.attention.normalizers import register_normalizer
-    from regard.attention.registry import register_attention
+    from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
@@ -74,7 +73,7 @@ _HOMES = {
     "register_loss": "regard.training.losses.registry",
     "register_metric": "regard.metrics.registry",
     "register_model": "regard.models.registry",
-    "register_normalizer": "regard.attention.normalizers",
+    "register_normalizer": "regard.attention.registry",
     "register_score_function": "regard.attention.scorers",
     "register_tokenizer": "regard.data.tokenizers.registry",
     "train": "regard.api.training",

@@ -10,8 +10,8 @@ from typing import Any
 from regard.config import to_dict
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError
+from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
-from regard.models.system import TrainableSystem
 from regard.smt.config import PhraseConfig
 from regard.smt.model import PHRASE_DIR, load_phrases, read_file_checksums, read_fingerprint
 from regard.smt.training import train_phrases

@@ -30,7 +30,7 @@ from regard.data.reading import InvalidJsonError, read_json
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
