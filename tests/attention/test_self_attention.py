@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.self_attention import KVCache
+from regard.attention.self_attention import KVCache, Localness
 
 HEADS, EACH = 2, 3
 WIDTH = 2 * HEADS * EACH

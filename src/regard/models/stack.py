@@ -25,7 +25,6 @@ __all__ = [
     "LayerQuery",
     "PendingStack",
     "Requested",
-    "StackOutput",
     "StackState",
     "continue_state",
 ]
@@ -91,23 +90,6 @@ StepHalf = Callable[[int, Tensor], tuple[LayerQuery, BatchedState]]
 
 
 @dataclass(frozen=True)
-class StackOutput(BatchedState):
-    """The result of one step of all layers.
-
-    Attributes:
-        hidden: [B, K, D], the last layer's states.
-        attention_steps: One attention step per layer.
-        caches: The updated cache of each layer.
-        eos_constraint: The mechanisms' constraint on the end symbol, or None.
-    """
-
-    hidden: Float[Tensor, "B K D"]
-    attention_steps: tuple[AttentionStep, ...]
-    caches: tuple[BatchedState, ...]
-    eos_constraint: EosConstraint | None
-
-
-@dataclass(frozen=True)
 class _Scored:
     """The scores of the targets, with the last layer's attention if it was requested."""
 
@@ -164,16 +146,22 @@ class DecoderStack:
             mechanism.start(memory) for mechanism, memory in zip(self.mechanisms, prepared, strict=True)
         )
 
-    def advance(
-        self, x: Float[Tensor, "B D"], memories: Memories, attentions: tuple[State, ...], half: StepHalf
-    ) -> StackOutput:
-        """Run one step of all layers.
+    def step(
+        self,
+        x: Float[Tensor, "B D"],
+        memories: Memories,
+        attentions: tuple[State, ...],
+        half: StepHalf,
+        make_pending: Callable[[tuple[BatchedState, ...]], PendingStack] = PendingStack,
+    ) -> Prediction:
+        """Run one step of all layers, and compute the distribution over the next token.
 
         Args:
             x: The input of the lowest layer.
             memories: Each layer's prepared memory.
             attentions: Each mechanism's state after the previous step.
             half: A function that computes the first half of a layer.
+            make_pending: A function from the updated caches to the decoder's state before the update.
         """
         attention_steps: list[AttentionStep] = []
         caches: list[BatchedState] = []
@@ -190,20 +178,13 @@ class DecoderStack:
             caches.append(cache)
             # The constraint depends on the state before this step, not on the attention of this step.
             eos_constraints.append(mechanism.eos_constraint(memory, state))
-        return StackOutput(
-            hidden, tuple(attention_steps), tuple(caches), EosConstraint.combine(eos_constraints)
-        )
-
-    def predict(self, advanced: StackOutput, pending: BatchedState) -> Prediction:
-        """Compute the distribution over the next token.
-
-        Args:
-            advanced: The result of `advance`.
-            pending: The decoder's state before it is updated with the chosen token.
-        """
-        hidden, several = self.final_norm(advanced.hidden), self.mechanisms[-1].observes_tokens
         return predict(
-            hidden, self.output, advanced.attention_steps, pending, advanced.eos_constraint, several
+            self.final_norm(hidden),
+            self.output,
+            tuple(attention_steps),
+            make_pending(tuple(caches)),
+            EosConstraint.combine(eos_constraints),
+            self.mechanisms[-1].observes_tokens,
         )
 
     # --- training -------------------------------------------------------------------------------------
@@ -333,7 +314,7 @@ def continue_state(
     """Return the state of the hypotheses that are continued.
 
     Args:
-        prediction: The result of `DecoderStack.predict`.
+        prediction: The result of `DecoderStack.step`.
         rows: The row of the prediction that each hypothesis extends.
         tokens: The token that each hypothesis is extended with.
         observes: Whether the last layer's mechanism is updated with the token.

@@ -249,10 +249,11 @@ class ConvModel(TranslationModel):
             assert isinstance(past, ConvCache)
             return opened.layers[i].step(x, past, embedded)
 
-        stack = self._stack(opened)
+        def make_pending(new: tuple[BatchedState, ...]) -> _PendingState:
+            return _PendingState(new, state.length + 1, opened)
+
         x = opened.input_proj(embedded).to(embedded.dtype)
-        advanced = stack.advance(x, memories, state.attentions, half)
-        return stack.predict(advanced, _PendingState(advanced.caches, state.length + 1, opened))
+        return self._stack(opened).step(x, memories, state.attentions, half, make_pending)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> ConvState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""

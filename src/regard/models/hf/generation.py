@@ -16,7 +16,7 @@ from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
-from regard.errors import CheckpointError, DataError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.base import GenerationConstraints
 
 __all__ = [

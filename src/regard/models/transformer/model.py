@@ -32,7 +32,7 @@ from regard.models.base import (
     target_step_mask,
 )
 from regard.models.registry import register_model
-from regard.models.stack import DecoderStack, LayerQuery, PendingStack, Requested, StackState, continue_state
+from regard.models.stack import DecoderStack, LayerQuery, Requested, StackState, continue_state
 from regard.models.transformer.config import TransformerConfig, check_transformer
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
 from regard.types import Float, Int, Tensor
@@ -205,7 +205,7 @@ class TransformerModel(TranslationModel):
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, StackState)
-        layers, caches, stack = self._layers(), state.caches, self._stack()
+        layers, caches = self._layers(), state.caches
 
         # `Tensor` without a shape, because an annotated shape would be parsed at each step.
         def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
@@ -216,8 +216,7 @@ class TransformerModel(TranslationModel):
         first = caches[0]
         assert isinstance(first, KVCache)
         x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
-        advanced = stack.advance(x[:, 0], memories, state.attentions, half)
-        return stack.predict(advanced, PendingStack(advanced.caches))
+        return self._stack().step(x[:, 0], memories, state.attentions, half)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
