@@ -9,7 +9,7 @@ import pytest
 
 from regard.averaging import average_models
 from regard.config import from_dict
-from regard.data.locking import directory_lock
+from regard.data.directories import directory_lock
 from regard.errors import CheckpointError
 from regard.experiment import load_model
 from regard.experiment import run_training as train

@@ -14,10 +14,10 @@ from regard.config import (
     read_config,
     read_toml,
 )
-from regard.data.checksums import checked_file
 from regard.data.corpus import DataConfig
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.data.reading import checked_file, read_bytes
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
 from regard.generation.config import GenerationConfig
 from regard.hf_directory import hf_run_sections

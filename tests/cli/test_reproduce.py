@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from test_translate import run
 
-from regard.data.locking import directory_lock
+from regard.data.directories import directory_lock
 from regard.errors import CheckpointError, UsageError
 from regard.phrasebook import write_splits
 from regard.reproduce.runner import JobsFailedError

@@ -102,7 +102,7 @@ def reference_constrained_sparsemax(
     return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
-CONSTRAINED_SPARSEMAX = Normalizer("constrained_sparsemax", reference_constrained_sparsemax)
+CONSTRAINED_SPARSEMAX_NORMALIZER = Normalizer("constrained_sparsemax", reference_constrained_sparsemax)
 
 
 def constrained_sparsemax(
@@ -136,7 +136,7 @@ def constrained_sparsemax(
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.
     """
-    return normalize(CONSTRAINED_SPARSEMAX, scores, upper, lower, mask=mask, dim=dim)
+    return normalize(CONSTRAINED_SPARSEMAX_NORMALIZER, scores, upper, lower, mask=mask, dim=dim)
 
 
 # At this distance from the score next to log Z, every exponential is outside its bounds.
@@ -207,7 +207,7 @@ def reference_constrained_softmax(
     return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
-CONSTRAINED_SOFTMAX = Normalizer("constrained_softmax", reference_constrained_softmax)
+CONSTRAINED_SOFTMAX_NORMALIZER = Normalizer("constrained_softmax", reference_constrained_softmax)
 
 
 def constrained_softmax(
@@ -222,4 +222,4 @@ def constrained_softmax(
 
     Arguments, result and errors are those of `constrained_sparsemax`.
     """
-    return normalize(CONSTRAINED_SOFTMAX, scores, upper, lower, mask=mask, dim=dim)
+    return normalize(CONSTRAINED_SOFTMAX_NORMALIZER, scores, upper, lower, mask=mask, dim=dim)

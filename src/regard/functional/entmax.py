@@ -108,7 +108,7 @@ def reference_sparsemax(
     return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
 
 
-SPARSEMAX = Normalizer("sparsemax", reference_sparsemax)
+SPARSEMAX_NORMALIZER = Normalizer("sparsemax", reference_sparsemax)
 
 
 def sparsemax(
@@ -130,7 +130,7 @@ def sparsemax(
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: The mask does not broadcast to the scores.
     """
-    return normalize(SPARSEMAX, scores, mask=mask, dim=dim)
+    return normalize(SPARSEMAX_NORMALIZER, scores, mask=mask, dim=dim)
 
 
 def reference_entmax15(
@@ -159,7 +159,7 @@ def reference_entmax15(
     return (torch.where(support, x - tau, 0 * tau) ** 2).masked_fill(~usable, 0).to(scores.dtype)
 
 
-ENTMAX15 = Normalizer("entmax15", reference_entmax15)
+ENTMAX15_NORMALIZER = Normalizer("entmax15", reference_entmax15)
 
 
 def entmax15(
@@ -169,7 +169,7 @@ def entmax15(
 
     Arguments, result and errors are those of `sparsemax`.
     """
-    return normalize(ENTMAX15, scores, mask=mask, dim=dim)
+    return normalize(ENTMAX15_NORMALIZER, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):

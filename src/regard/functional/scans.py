@@ -19,8 +19,8 @@ from collections.abc import Callable
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.constrained import CONSTRAINED_SOFTMAX as SOFTMAX
-from regard.functional.constrained import CONSTRAINED_SPARSEMAX as SPARSEMAX
+from regard.functional.constrained import CONSTRAINED_SOFTMAX_NORMALIZER as SOFTMAX
+from regard.functional.constrained import CONSTRAINED_SPARSEMAX_NORMALIZER as SPARSEMAX
 from regard.functional.dispatch import (
     Normalizer,
     accumulation_dtype,

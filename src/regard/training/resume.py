@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.checksums import checked_file
-from regard.data.files import file_digest
-from regard.data.partial import is_partial
+from regard.data.files import is_partial
+from regard.data.reading import checked_file, file_digest
 from regard.errors import CheckpointError, DataError
 from regard.training.losses.registry import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors

@@ -10,7 +10,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from regard.data.checksums import checked_file
 from regard.data.hf import (
     HF_CONFIG,
     check_safetensors,
@@ -19,6 +18,7 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
+from regard.data.reading import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
