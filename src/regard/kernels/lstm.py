@@ -87,7 +87,8 @@ class _LstmStep(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         backward = backend_module("numba", "lstm").backward if ctx.fused else reference_backward
-        gates, cell_grad = backward(*grads, ctx.saved_tensors)
+        grad_hidden, grad_cell = grads
+        gates, cell_grad = backward(grad_hidden, grad_cell, ctx.saved_tensors)
         return gates, gates, cell_grad
 
 

@@ -84,12 +84,13 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        settings, arguments = ctx.settings, (grads[0], *ctx.saved_tensors, ctx.settings.heads_per_budget)
+        settings, (weights, rests) = ctx.settings, ctx.saved_tensors
+        name, heads = settings.name, settings.heads_per_budget
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            scores, fertility = scan_backward(settings.name, *arguments)
+            scores, fertility = scan_backward(name, grads[0], weights, rests, heads)
         else:
             backend = backend_module(settings.backend, "scans")
-            scores, fertility = backend.backward(settings.name, *arguments)
+            scores, fertility = backend.backward(name, grads[0], weights, rests, heads)
         return None, scores, fertility, None
 
 

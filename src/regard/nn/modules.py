@@ -33,7 +33,7 @@ __all__ = [
 MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 
-class _Normalizer(nn.Module):
+class _AlongDimension(nn.Module):
     """A transformation along one dimension.
 
     Args:
@@ -47,15 +47,19 @@ class _Normalizer(nn.Module):
         super().__init__()
         self.dim = dim
 
+    def extra_repr(self) -> str:
+        """Return the settings, for `repr`."""
+        return f"dim={self.dim}"
+
+
+class _Normalizer(_AlongDimension):
+    """A transformation without bounds along one dimension."""
+
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
         """Transform `scores`; the mask is True where a position may be attended."""
         return self.function(scores, mask=mask, dim=self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"dim={self.dim}"
 
 
 class Softmax(_Normalizer):
@@ -154,7 +158,7 @@ class Fusedmax(_Normalizer):
         return f"strength={self.strength:g}, dim={self.dim}"
 
 
-class _ConstrainedNormalizer(_Normalizer):
+class _ConstrainedNormalizer(_AlongDimension):
     """A constrained transformation along one dimension."""
 
     def forward(
