@@ -146,8 +146,7 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.models.registry import build_for_text
     from regard.run_config import RunConfig
     from regard.training.checkpoint import TrainingState
-    from regard.training.device import pick_device
-    from regard.training.distributed import SINGLE_PROCESS
+    from regard.training.device import SINGLE_PROCESS, pick_device
     from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.optimizer import build_optimizer
     from regard.training.progress import TrainingProgress

@@ -50,7 +50,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
             )
     configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
     for file, model_dir in zip(files, model_dirs, strict=True):
-        check_model_files(file, model_dir, to_dict(configs[model_dir]))
+        check_model_files(file, model_dir)
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from regard.data.files import write_atomic
 from regard.data.punctuation import TextFormat, TextFormatDetector
-from regard.registry import PartConfig, Registry
+from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = [
     "TOKENIZERS",
@@ -172,7 +172,7 @@ class Tokenizer(ABC):
 
 
 TOKENIZERS: Registry[type[Tokenizer]] = Registry(
-    "tokenizer", default="words", packages=["regard.data.tokenizers"]
+    "tokenizer", default="words", packages=["regard.data.tokenizers"], contract=subclass_of(Tokenizer)
 )
 register_tokenizer = TOKENIZERS.register
 

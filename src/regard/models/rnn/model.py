@@ -40,7 +40,7 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.registry import register_model
-from regard.models.rnn.config import ConvEncoderConfig, RnnConfig, check_rnn
+from regard.models.rnn.config import ConvEncoderConfig, RnnConfig, check_rnn, state_init_kind
 from regard.models.rnn.layers import (
     ConvEncoder,
     PendingRnnState,
@@ -89,7 +89,7 @@ class RnnModel(TranslationModel):
             else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
         )
         self.state_init = StateInit(
-            decoder.state_init,
+            state_init_kind(config),
             (config.encoder.num_layers, memory_size),
             (decoder.num_layers, width),
             CELLS[decoder.rnn_type].num_states,
