@@ -15,8 +15,7 @@ import torch
 
 import regard
 from regard import plugins
-from regard.attention.normalizers import NORMALIZERS
-from regard.attention.registry import ATTENTION
+from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
 from regard.data.corpus import DataConfig

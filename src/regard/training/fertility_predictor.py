@@ -28,7 +28,7 @@ from regard.data.reading import InvalidJsonError, checked_file, file_digest, rea
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
