@@ -155,22 +155,13 @@ class TaggedExamples:
 class _TaggerTrainer(Trainer):
     """A trainer that selects the best model by F1."""
 
-    def _validate(self, epoch: int) -> float:
-        """Validate the tagger, save it if it is the best so far, and return the perplexity."""
-        progress, model = self.state.progress, self.state.model
-        assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
-        self._count_time()
-        score = self.valid.score(model)
+    def _score(self) -> tuple[dict[str, float], float, bool]:
+        """Return the scores of the tagger, and its F1."""
+        assert isinstance(self.state.model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
+        score = self.valid.score(self.state.model)
         self._check_finite(score.loss)
-        best = progress.record_validation(score.f1, higher_is_better=True, loss=score.loss)
-        self.state.schedule.on_validation(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
-        entry |= {"accuracy": score.accuracy, "f1": score.f1}
-        if best:
-            self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
-        self._count_time()
-        self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
-        return entry["perplexity"]
+        return {**entry, "accuracy": score.accuracy, "f1": score.f1}, score.f1, True
 
 
 @configclass
@@ -320,6 +311,7 @@ def train_predictor(
             training,
             run,
         )
+        trainer.metric = "f1"
         return trainer.run()
 
 
