@@ -13,7 +13,7 @@ from regard.attention.registry import ATTENTION, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.averaging import average_models
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
-from regard.data.locking import directory_lock
+from regard.data.directories import directory_lock
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.experiment import run_training as train

@@ -21,8 +21,7 @@ from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import TOKENIZERS
+from regard.data.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.functional import softmax
 from regard.metrics.counts import SentenceCounts
@@ -33,6 +32,7 @@ from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
 from regard.training.losses import LossTerm
+from warm_python import warm_python
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
 FILE = '''
@@ -100,10 +100,13 @@ def directory(tmp_path_factory) -> Path:
 def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
     """Run the command line, with `path` on the import path, and return its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    interpreter = warm_python()
     if path is not None:
+        # The prepared process has already imported the installed plugins.
+        interpreter = sys.executable
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", "regard", *arguments],
+        [interpreter, "-m", "regard", *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -478,7 +481,18 @@ def test_example_package_passes_its_own_tests() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), *sys.path])}
     tests = EXAMPLE.parent / "tests"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n0",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tests),
+            str(tests),
+        ],
         env=environment,
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.version import __version__
 
 if TYPE_CHECKING:
-    from regard.api.alignment import Aligner, Alignments, align
+    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
     from regard.api.evaluation import evaluate
     from regard.api.model import load
     from regard.api.training import train
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
-    from regard.data.tokenizers.registry import register_tokenizer
+    from regard.data.tokenizers.base import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
     from regard.metrics.registry import register_metric
@@ -33,6 +33,7 @@ __all__ = [
     "Aligner",
     "Alignments",
     "Callback",
+    "LinkEvaluation",
     "RunConfig",
     "Translator",
     "__version__",
@@ -40,6 +41,8 @@ __all__ = [
     "configclass",
     "configure_threads",
     "evaluate",
+    "evaluate_links",
+    "fertilities",
     "load",
     "load_config",
     "load_model",
@@ -59,12 +62,15 @@ _HOMES = {
     "Aligner": "regard.api.alignment",
     "Alignments": "regard.api.alignment",
     "Callback": "regard.training.run_context",
+    "LinkEvaluation": "regard.api.alignment",
     "RunConfig": "regard.run_config",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
+    "evaluate_links": "regard.api.alignment",
+    "fertilities": "regard.api.alignment",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
@@ -76,7 +82,7 @@ _HOMES = {
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.data.tokenizers.registry",
+    "register_tokenizer": "regard.data.tokenizers.base",
     "train": "regard.api.training",
 }
 

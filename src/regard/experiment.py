@@ -20,11 +20,11 @@ from regard.config import (
     to_dict,
 )
 from regard.data.dataset import PreparedData, open_data, prepare_data
+from regard.data.directories import directory_lock
 from regard.data.hf import is_hf_directory
-from regard.data.locking import directory_lock
 from regard.data.pretokenization import ProgressCallback
-from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
+from regard.data.text_checks import warn_if_swapped
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, parse_precision, set_precision

@@ -18,12 +18,11 @@ from typing import Any, Literal, cast
 import torch
 
 from regard.config import configclass, from_dict, option, read_config, to_dict
-from regard.data.files import file_digest, sync_directory, sync_file, write_atomic
+from regard.data.directories import directory_lock
+from regard.data.files import partial_directory, sync_directory, sync_file, write_atomic
 from regard.data.hf import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
-from regard.data.locking import directory_lock
 from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingual
-from regard.data.partial import partial_directory
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.hf.language import HfLanguageModel

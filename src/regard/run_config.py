@@ -20,10 +20,10 @@ from regard.config import (
     read_config,
     read_toml,
 )
-from regard.data.checksums import checked_file
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.data.reading import checked_file, read_bytes
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError

@@ -187,7 +187,7 @@ def _method(name: str) -> str:
 
 
 def _config(model: str | None, settings: list[str]) -> "AlignerConfig":
-    from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
     from regard.config import from_dict
 
     name = model or DEFAULT_ALIGNER

@@ -38,7 +38,7 @@ def export(
         raise UsageError(f"unknown engine {engine!r}: expected ctranslate2")
     from rich.console import Console
 
-    from regard.export.ctranslate2 import export_ctranslate2
+    from regard.export import export_ctranslate2
 
     export_ctranslate2(model, output_dir, quantization, overwrite)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -27,7 +27,7 @@ def prepare(
 
     from regard.cli.progress import preparation_progress
     from regard.data.dataset import prepare_data
-    from regard.data.swap_detection import warn_if_swapped
+    from regard.data.text_checks import warn_if_swapped
     from regard.run_config import read_run_config
 
     settings = read_run_config(config, overrides or [])

@@ -110,13 +110,13 @@ def reproduce(
 
     from regard.cli.output import open_output, write_json
     from regard.reproduce.experiment_text import find_tables, write_text
-    from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
+    from regard.reproduce.plan import MODEL_SIZES, PlanOptions, plan
+    from regard.reproduce.results import collect_results
     from regard.reproduce.runner import run_jobs, threads_per_job
     from regard.reproduce.scores import unavailable_reason
 
-    if size not in SIZES:
-        raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
+    if size not in MODEL_SIZES:
+        raise UsageError(f"--size {size!r}: expected {' or '.join(MODEL_SIZES)}")
     tables = chosen.text_kind == "tables"
     parts = [data_dir.resolve().name, *([] if tables or target_language == "en" else [target_language])]
     if not tables and columns != "1,2,3":
@@ -138,10 +138,7 @@ def reproduce(
     for name, why in missing.items():
         if why is not None:
             typer.echo(f"{name} is omitted: {why}", err=True)
-    planned = plan(
-        chosen,
-        directory,
-        text,
+    options = PlanOptions(
         size,
         seed_list,
         metrics=[name for name, why in missing.items() if why is None],
@@ -150,27 +147,28 @@ def reproduce(
         device=device,
         num_threads=threads_per_job(num_jobs),
     )
+    planned = plan(chosen, directory, text, options)
     if not no_train:
         try:
             run_jobs(planned, text, num_jobs, lambda line: typer.echo(line, err=True))
         except KeyboardInterrupt:
             typer.echo("The state is saved. Run the same command again to resume.", err=True)
             raise typer.Exit(130) from None
-    results = collect_results(chosen, planned, text.pair)
+    results = collect_results(chosen, planned, text, options)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
-            _show(chosen, results)
+            _show(chosen, results.results)
         else:
-            file.write(results_to_markdown(chosen, results, text, size, settings or []))
-    write_json(json_file, results_to_dict(chosen, results, text, size, settings or []))
+            file.write(results.to_markdown())
+    write_json(json_file, results.to_dict())
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.registry import TABLES
+    from regard.reproduce.tables import PAPER_TABLES
 
-    if name not in TABLES:
-        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
-    return TABLES[name]
+    if name not in PAPER_TABLES:
+        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(PAPER_TABLES)}")
+    return PAPER_TABLES[name]
 
 
 def _seeds(text: str) -> list[int]:

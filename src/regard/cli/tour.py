@@ -50,8 +50,7 @@ def tour(
     from regard.cli.output import write_json
     from regard.cli.progress import preparation_progress, track
     from regard.tour.report import load_report, write_report
-    from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
-    from regard.tour.systems import SYSTEMS
+    from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
 
     names = [system.name for system in SYSTEMS] if systems is None else systems.split(",")
     known = {system.name: system for system in SYSTEMS}

@@ -20,9 +20,8 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
-from regard.data.tokenizer_factory import check_joint_tokenizers
+from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
 from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
-from regard.data.tokenizers.registry import TokenizerConfig
 from regard.data.tokenizers.words import WordsConfig
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -362,5 +361,6 @@ def _read_columns(path: str, columns: tuple[int, ...]) -> Iterator[tuple[str, st
             raise DataError(
                 f"{path}: line {number}: {len(fields)} tab-separated columns, expected {max(columns)} or more"
             )
+        # With several source columns, such as a lemma and its features, the target is the last one.
         *source, target = (fields[column - 1] for column in columns)
         yield "\t".join(source), target

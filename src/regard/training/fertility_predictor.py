@@ -22,11 +22,9 @@ import torch
 
 from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.data.checksums import checked_file
-from regard.data.directories import is_empty
-from regard.data.files import file_digest, write_atomic
-from regard.data.locking import directory_lock
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.directories import directory_lock, is_empty
+from regard.data.files import write_atomic
+from regard.data.reading import InvalidJsonError, checked_file, file_digest, read_json
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel

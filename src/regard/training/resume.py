@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import read_toml
-from regard.data.checksums import checked_file
-from regard.data.files import file_digest
-from regard.data.partial import is_partial
+from regard.data.files import is_partial
+from regard.data.reading import checked_file, file_digest
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.training.losses.base import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors

@@ -11,9 +11,8 @@ from typing import Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
-from regard.data.checksums import checked_file
-from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
+from regard.data.reading import checked_file, read_bytes
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError

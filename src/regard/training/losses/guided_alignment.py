@@ -34,11 +34,10 @@ from pydantic import Field
 
 from regard.config import configclass, option
 from regard.data.batch import Batch
-from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
-from regard.data.files import file_digest
 from regard.data.guided_alignment import LinkUnit, SplitLinks
+from regard.data.reading import check_offsets, file_digest
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
@@ -198,11 +197,11 @@ class GuidedAlignment(LossTerm):
 
 def _align_training_split(prepared: PreparedData) -> SplitLinks:
     """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
-    from regard.alignment.registry import DEFAULT_ALIGNER
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER
 
     def align() -> SplitLinks:
         from regard.alignment import Corpus, TrainingSetup, train_both
-        from regard.alignment.registry import default_config
+        from regard.alignment.word_aligner import default_config
 
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
