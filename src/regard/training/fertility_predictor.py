@@ -294,7 +294,6 @@ def train_predictor(
     )
     _check_directory(output_dir, about)  # before anything is written
     torch.manual_seed(seed)
-    model = FertilityTagger(config, len(vocabulary), classes)
     with directory_lock(output_dir):
         _describe(output_dir, about)
         vocabulary.save(output_dir / VOCABULARY_FILE)
@@ -303,7 +302,7 @@ def train_predictor(
         run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
-            cast(TranslationModel, model),
+            cast(TranslationModel, FertilityTagger(config, len(vocabulary), classes)),
             TaggedExamples(training_data, vocabulary),
             TaggedExamples(validation_data, vocabulary),
             training,
