@@ -24,8 +24,7 @@ from regard.data.dataset import prepare_data
 from regard.data.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.functional import softmax
-from regard.metrics.counts import SentenceCounts
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS, SentenceCounts
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ConfigError, DataError, TrainingDivergedError
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
 from regard.results import Result
 from regard.training.checkpoint import CheckpointManager, TrainingState
