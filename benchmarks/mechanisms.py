@@ -48,8 +48,7 @@ from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.model import LstmModel
 from regard.models.transformer.model import TransformerModel
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision
-from regard.training.distributed import SINGLE_PROCESS
+from regard.training.device import SINGLE_PROCESS, Precision
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from toy_table import SearchLimits, toy_decoder
 
-from regard.data.checksums import compute_checksums
+from regard.data.reading import compute_checksums
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary

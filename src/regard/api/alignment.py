@@ -1,27 +1,34 @@
-"""Word alignment from Python: `regard.align` and `regard.Aligner`, as `regard align` does.
+"""Word alignment from Python: `regard.align`, `Aligner`, `fertilities` and `evaluate_links`.
 
 aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_args, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-from regard.alignment.symmetrize import Method
-from regard.api.arguments import as_texts
+from regard.alignment.symmetrize import METHODS, Method
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+from regard.api.arguments import TextSource, as_list, as_texts, read_texts
 from regard.config import from_dict
+from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
+from regard.data.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
+from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
+from regard.metrics.base import bootstrap
 from regard.results import Result
 
-__all__ = ["Aligner", "Alignments", "align"]
+__all__ = ["Aligner", "Alignments", "LinkEvaluation", "align", "evaluate_links", "fertilities"]
+
+_Parsed = TypeVar("_Parsed", Links, GoldLinks)
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,13 @@ class Alignments(Result, Sequence[np.ndarray]):
         """Yield the links of each pair in Pharaoh format: `0-0 1-2`."""
         for links in self.links:
             yield " ".join(f"{i}-{j}" for i, j in links.tolist())
+
+    def fertilities(self) -> list[np.ndarray]:
+        """Return the number of links of each source word, one int64 array [S] per pair."""
+        return [
+            np.bincount(links[:, 0], minlength=len(words))
+            for links, words in zip(self.links, self.sources, strict=True)
+        ]
 
     def save_pharaoh(self, path: Path | str) -> None:
         """Write the links to a file in Pharaoh format, one line per pair.
@@ -176,15 +190,39 @@ class Aligner:
             DataError: if the numbers of sentences differ.
             UsageError: if there is no such method.
         """
-        if symmetrize not in get_args(Method):
-            raise UsageError(f"symmetrize={symmetrize!r}: expected one of {', '.join(get_args(Method))}")
-        method: Any = symmetrize
-        pairs = _split_pairs(sources, targets, lowercase=False)
-        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
-        corpus = Corpus.from_tokens(words, self.model.words, allow_empty=True)
+        method = _method(symmetrize)
+        pairs, corpus = self._corpus(sources, targets)
         found = self.model.align(corpus, method, self.num_threads)
         links = tuple(np.array(sorted(one), dtype=np.int64).reshape(-1, 2) for one in found)
         return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
+
+    def posteriors(
+        self, sources: Iterable[str], targets: Iterable[str], symmetrize: str = "grow-diag-final-and"
+    ) -> list[np.ndarray]:
+        """Return the posterior probability of every link, one float32 array [S, T] per pair.
+
+        Args:
+            sources: The source sentences.
+            targets: Their translations.
+            symmetrize: `forward` or `backward` for the posteriors of one direction. Any other value gives the
+                mean of both. With `forward`, the column of a target word sums to 1 minus the probability that
+                it has no source word.
+
+        Raises:
+            DataError: if the numbers of sentences differ.
+            UsageError: if there is no such method.
+        """
+        method = _method(symmetrize)
+        _, corpus = self._corpus(sources, targets)
+        return [links.T.copy() for links in self.model.posteriors(corpus, method, self.num_threads)]
+
+    def _corpus(
+        self, sources: Iterable[str], targets: Iterable[str]
+    ) -> tuple[list[tuple[list[str], list[str]]], Corpus]:
+        """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
+        pairs = _split_pairs(sources, targets, lowercase=False)
+        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
+        return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
 
 
 def align(
@@ -198,6 +236,132 @@ def align(
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
     sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
+
+
+def fertilities(
+    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
+) -> list[np.ndarray]:
+    """Align sentence pairs and return the number of target words of each source word.
+
+    The links are those of the forward direction, which links each target word to at most one source word, as
+    in `regard fertility`. For the arguments, see `Aligner.train`.
+
+    Returns:
+        One int64 array [S] per pair. A word without links has fertility 0.
+    """
+    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
+
+
+def _method(name: str) -> Method:
+    """Return the symmetrization method with a name, after checking that there is one."""
+    if name not in METHODS:
+        raise UsageError(f"symmetrize={name!r}: expected one of {', '.join(METHODS)}")
+    return cast(Method, name)
+
+
+@dataclass(frozen=True)
+class LinkEvaluation(Result):
+    """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
+
+    Attributes:
+        num_pairs: Number of sentence pairs.
+        precision: Share of the links that are possible links.
+        recall: Share of the sure links that are found.
+        aer: Alignment error rate; lower is better.
+        aer_low: Lower end of its 95 % interval.
+        aer_high: Upper end of its 95 % interval.
+    """
+
+    schema = "link_evaluation"
+    num_pairs: int
+    precision: float
+    recall: float
+    aer: float
+    aer_low: float
+    aer_high: float
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all fields."""
+        return dataclasses.asdict(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per score: its name, its value, and the interval of the AER."""
+        intervals = {"aer": {"low": self.aer_low, "high": self.aer_high}}
+        nothing = {"low": None, "high": None}
+        return [
+            {"metric": name, "score": getattr(self, name), **intervals.get(name, nothing)}
+            for name in ("precision", "recall", "aer")
+        ]
+
+
+def evaluate_links(
+    links: Path | str | Iterable[Any],
+    gold: Path | str | Iterable[GoldLinks | str],
+    *,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
+    num_bootstrap_samples: int = 1000,
+    seed: int = 0,
+) -> LinkEvaluation:
+    """Compare word links with gold links: precision, recall and alignment error rate (Och & Ney, 2003).
+
+    Args:
+        links: A file in the Pharaoh format, `Alignments`, or the links of each pair: pairs of positions, or
+            an array as in `Translation.alignment`.
+        gold: A file in the `.talp` format (`i-j` sure, `ipj` possible), or the gold links of each pair.
+        sources: The source sentences, whose words the links must not exceed.
+        targets: The target sentences, likewise.
+        num_bootstrap_samples: Number of bootstrap samples of the interval.
+        seed: Random seed of the bootstrap.
+
+    Raises:
+        DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
+            sentence.
+    """
+    truth, gold_name = _read_links(gold, "gold", parse_gold_links)
+    found, name = _read_links(links, "links", parse_links)
+    texts = {"source": sources, "target": targets}
+    lengths = {
+        side: [len(split_whitespace(line)) for line in read_texts(given, f"{side}s")]
+        for side, given in texts.items()
+        if given is not None
+    }
+    for other, count in ((name, len(found)), *((side, len(own)) for side, own in lengths.items())):
+        if count != len(truth):
+            raise DataError(
+                f"{other} has {count} lines but {gold_name} has {len(truth)}: parallel files must have the "
+                "same number of lines"
+            )
+    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
+        words = {side: lengths[side][row] if side in lengths else None for side in texts}
+        check_links(true.possible, words, f"{gold_name}:{row + 1}")
+        check_links(own, words, f"{name}:{row + 1}")
+    score = alignment_score(found, truth)
+    error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
+    return LinkEvaluation(
+        len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
+    )
+
+
+def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        given: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument.
+        parse: Parses one line, given its name for messages.
+    """
+    if isinstance(given, Path | str):
+        name = str(given)
+        given = read_lines(given)
+    found = []
+    for number, one in enumerate(as_list(given, name), 1):
+        if isinstance(one, str):
+            one = parse(one, f"{name}:{number}")
+        elif not isinstance(one, GoldLinks):
+            one = frozenset((int(i), int(j)) for i, j in one)
+        found.append(one)
+    return found, name
 
 
 def _split_pairs(

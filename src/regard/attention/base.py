@@ -94,8 +94,9 @@ class Reference(BatchedState):
 class Reward:
     """Settings of the reward for sampled attention: the BLEU of the tokens with the highest probability.
 
-    The reward of a time step is the increase in BLEU that its token causes (`regard.metrics.prefix_bleu`).
-    The return of a time step is the sum of the rewards from that step onward.
+    The reward of a time step is the increase in BLEU that its token causes
+    (`regard.metrics.utility.prefix_bleu`). The return of a time step is the sum of the
+    rewards from that step onward.
 
     Attributes:
         weight: Weight of the reward term relative to the log-likelihood.

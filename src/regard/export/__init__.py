@@ -15,9 +15,15 @@ import torch
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
 from regard.data.directories import atomic_directory
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_file,
+    compute_checksums,
+    read_json,
+    verify_checksums,
+)
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, load_model

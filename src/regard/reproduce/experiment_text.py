@@ -22,9 +22,9 @@ from typing import Any, Literal
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.directories import atomic_directory
-from regard.data.files import file_digest, write_atomic
-from regard.data.reading import read_json
-from regard.data.tokenizer_factory import create_tokenizers
+from regard.data.files import write_atomic
+from regard.data.reading import file_digest, read_json
+from regard.data.tokenizers.base import create_tokenizers
 from regard.data.tokenizers.moses import MosesConfig
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError

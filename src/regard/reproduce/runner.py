@@ -12,13 +12,13 @@ from pathlib import Path
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.pointer_actions import write_action_tables
-from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.config import from_dict
 from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import CorpusConfig
 from regard.data.dataset import prepare_data
-from regard.data.partial import remove_leftovers
-from regard.data.tokenizers.actions import ActionsConfig
+from regard.data.files import remove_leftovers
+from regard.data.tokenizers.words import ActionsConfig
 from regard.errors import RegardError
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import TableJob

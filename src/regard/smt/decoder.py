@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numba import njit
 
-from regard.alignment.threads import run_parallel
+from regard.alignment.base import run_parallel
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.features import (
     BACKWARD,

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.data.checks import check_array, check_range
 from regard.data.corpus import read_lines
-from regard.data.reading import InvalidJsonError, parse_json
+from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 from regard.smt.storage import read_arrays, write_arrays

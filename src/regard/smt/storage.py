@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.checksums import checked_file, compute_checksums
 from regard.data.directories import atomic_directory
+from regard.data.reading import checked_file, compute_checksums
 from regard.errors import CheckpointError, DataError
 
 __all__ = ["DESCRIPTION_FILE", "described_directory", "read_arrays", "write_arrays"]

@@ -15,7 +15,6 @@ from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.symmetrize import LinkTable
 from regard.alignment.word_aligner import train_both
-from regard.config import to_dict
 from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import read_lines
 from regard.data.dataset import PreparedData
@@ -40,7 +39,7 @@ from regard.smt.model import (
 from regard.smt.phrase_table import estimate_phrase_table
 from regard.smt.tuning import TuningText, tune_weights
 from regard.training.progress import TrainingProgress
-from regard.training.resume import compare_checksums, file_checksums
+from regard.training.resume import compare_checksums, file_checksums, read_stated_config
 from regard.training.trainer import TrainingResult
 
 __all__ = ["PhraseSystem", "align_corpus"]
@@ -97,7 +96,7 @@ class PhraseSystem(TrainableSystem):
         # The state is not needed once the system is complete, nor is that of a run on another text.
         for state_dir in _state_dirs(model_dir):
             shutil.rmtree(state_dir, ignore_errors=True)
-        return TrainingResult(reason, None, TrainingProgress(seconds=seconds, best_score=bleu))
+        return TrainingResult(reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu")
 
     @classmethod
     def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> PhraseTranslator:
@@ -106,7 +105,8 @@ class PhraseSystem(TrainableSystem):
         Raises:
             CheckpointError: if the directory is damaged.
         """
-        recorded, found = read_description(model_dir).file_checksums, file_checksums(model_dir, to_dict(run))
+        recorded = read_description(model_dir).file_checksums
+        found = file_checksums(model_dir, read_stated_config(model_dir))
         compare_checksums(recorded, model_dir / PHRASE_DIR, model_dir, found)
         model = load_phrases(model_dir, run.model)
         search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from regard.data.checks import check_array, check_offsets, check_range
+from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
 
 __all__ = [

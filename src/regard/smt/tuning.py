@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, verify_checksums
-from regard.data.reading import read_json
+from regard.data.reading import Checksums, checked_file, read_json, verify_checksums
 from regard.errors import CheckpointError, DataError
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.smt.features import tuned_features

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Literal
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import default_config
+from regard.alignment.word_aligner import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
-from regard.data.files import write_atomic
-from regard.data.partial import remove_leftovers
+from regard.data.files import remove_leftovers, write_atomic
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
