@@ -32,8 +32,7 @@ from regard.models.rnn.layers import RnnEncoderConfig
 from regard.models.rnn.model import LstmModel
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision
-from regard.training.distributed import init_process_group
+from regard.training.device import Precision, init_process_group
 from regard.training.lr_scheduler import ConstantConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"

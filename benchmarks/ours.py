@@ -34,8 +34,7 @@ from regard.models.transformer.config import TransformerConfig, TransformerSideC
 from regard.models.transformer.model import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, autocast
-from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
+from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer

@@ -146,8 +146,7 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.models.registry import build_for_text
     from regard.run_config import RunConfig
     from regard.training.checkpoint import TrainingState
-    from regard.training.device import pick_device
-    from regard.training.distributed import SINGLE_PROCESS
+    from regard.training.device import SINGLE_PROCESS, pick_device
     from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.optimizer import build_optimizer
     from regard.training.progress import TrainingProgress
@@ -197,8 +196,7 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
 def aligning(directory: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, TrainingSetup
-    from regard.alignment.registry import DEFAULT_ALIGNER, default_config
-    from regard.alignment.word_aligner import train_both
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config, train_both
     from regard.data.dataset import PreparedData
 
     corpus = Corpus.from_prepared(PreparedData.open(directory / "prepared")).subset(0, ALIGNED)

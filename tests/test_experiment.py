@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import regard
 from regard.averaging import average_models
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
@@ -203,6 +204,24 @@ def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> No
 def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
         average_models(tmp_path / "mean", [trained], last_epochs=5)
+
+
+def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
+    corpus: Path, tmp_path: Path
+) -> None:
+    plain = _plain(corpus, max_epochs=1, validation={"metric": "ter"})
+    plain["data"] = {**plain["data"], "cache_dir": str(tmp_path / "prepared")}
+    plain["data"]["valid"] = {**plain["data"]["valid"], "source_prefix": "<x>"}
+    result = train(from_dict(RunConfig, plain), tmp_path / "model")
+    lines = [f"<x> {line}" for line in (corpus / "valid.de").read_text().splitlines()]
+    references = (corpus / "valid.en").read_text().splitlines()
+    model = regard.load(tmp_path / "model", device="cpu")
+    outputs = [one.text for one in model.translate(lines, beam_size=1)]
+    without = [one.text for one in model.translate([line[4:] for line in lines], beam_size=1)]
+    assert outputs != without
+    score = regard.evaluate(outputs, references, metrics="ter")
+    assert result.progress.best_score == pytest.approx(score["ter"].score)
+    assert result.metric == "ter"
 
 
 @pytest.mark.parametrize("metric", ["bleu", "accuracy"])

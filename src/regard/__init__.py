@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
-    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links
+    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
     from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
-    from regard.data.tokenizers.registry import register_tokenizer
+    from regard.data.tokenizers.base import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
     from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
-    from regard.training.losses.registry import register_loss
+    from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "configure_threads",
     "evaluate",
     "evaluate_links",
+    "fertilities",
     "load",
     "load_config",
     "load_model",
@@ -106,18 +107,19 @@ _HOMES = {
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.alignment",
+    "fertilities": "regard.api.alignment",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
     "load_plugins": "regard.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
-    "register_loss": "regard.training.losses.registry",
+    "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.normalizers",
     "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.data.tokenizers.registry",
+    "register_tokenizer": "regard.data.tokenizers.base",
     "report": "regard.api.report",
     "train": "regard.api.training",
     "tune": "regard.api.training",

@@ -43,13 +43,14 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     model_dirs = [find_model_dir(file) for file in files]
     texts = [load_text_processing(model_dir) for model_dir in dict.fromkeys(model_dirs)]
     for text, model_dir in zip(texts, dict.fromkeys(model_dirs), strict=True):
-        if difference := text.vocabulary_difference(texts[0], str(model_dirs[0])):
+        if difference := text.difference(texts[0], str(model_dirs[0])):
             raise CheckpointError(
-                f"{model_dir}: {difference}; only models with the same vocabularies can be averaged"
+                f"{model_dir}: {difference}; only models with the same vocabularies and tokenizers can be "
+                "averaged"
             )
     configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
     for file, model_dir in zip(files, model_dirs, strict=True):
-        check_model_files(file, model_dir, to_dict(configs[model_dir]))
+        check_model_files(file, model_dir)
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.

@@ -8,8 +8,8 @@ from regard.attention.pointer import STEP_TOKEN as STEP
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.tokenizers import actions
-from regard.data.tokenizers.actions import ActionsTokenizer
+from regard.data.tokenizers import words
+from regard.data.tokenizers.words import ActionsTokenizer
 from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
 from regard.models.rnn.config import RnnConfig
@@ -78,4 +78,4 @@ def test_pointer_attention_requires_the_actions_tokenizer() -> None:
 
 def test_step_token_is_the_id_that_the_actions_tokenizer_assigns() -> None:
     vocabulary = Vocabulary.build({"a": 2}, required_tokens=ActionsTokenizer.required_tokens)
-    assert vocabulary.to_ids([actions.STEP]) == [STEP]
+    assert vocabulary.to_ids([words.STEP]) == [STEP]

@@ -12,9 +12,8 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.actions import STEP, ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
 from regard.models import build_model

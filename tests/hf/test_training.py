@@ -25,7 +25,7 @@ from regard.experiment import run_training as train
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer.model import TransformerModel
 from regard.run_config import RunConfig, write_config
-from regard.training.fine_tuning import FineTuningConfig, UnfreezingSchedule, parameter_groups
+from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights
 

@@ -63,6 +63,18 @@ def test_scores_use_the_key_stack_and_contexts_the_value_stack() -> None:
         torch.testing.assert_close(reading.contexts, reading.weights @ first.states)
 
 
+def test_the_default_initial_state_is_that_of_the_mean_of_the_values() -> None:
+    """`copy`, the default of recurrent encoders, needs final states, which convolutions do not have."""
+    torch.manual_seed(0)
+    default = LstmModel(config(encoder=ConvEncoderConfig(hidden_size=8)), SOURCE, TARGET)
+    torch.manual_seed(0)
+    dense = LstmModel(
+        config(encoder=ConvEncoderConfig(hidden_size=8), decoder=decoder(state_init="dense")), SOURCE, TARGET
+    )
+    batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
+    assert torch.equal(default(batch).log_likelihood, dense(batch).log_likelihood)
+
+
 def test_max_length_is_the_number_of_positions() -> None:
     assert build(LSTMS["convolutional encoder"]).max_length == 9
     assert build(LSTMS["luong"]).max_length is None
@@ -89,7 +101,10 @@ def test_flops_match_a_manual_count() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (config(encoder=ConvEncoderConfig(hidden_size=8)), "'copy' needs an encoder with a final state"),
+        (
+            config(encoder=ConvEncoderConfig(hidden_size=8), decoder=decoder(state_init="copy")),
+            "'copy' needs an encoder with a final state",
+        ),
         (
             config(
                 encoder=ConvEncoderConfig(hidden_size=8, kernel_size=4), decoder=decoder(state_init="zero")

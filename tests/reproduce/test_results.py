@@ -11,11 +11,10 @@ from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.translation import count_statistics
 from regard.reproduce.experiment_text import ExperimentText
-from regard.reproduce.malaviya2018 import REP
-from regard.reproduce.plan import RowJob, TableJob
-from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
+from regard.reproduce.plan import PlanOptions, RowJob, TableJob
+from regard.reproduce.results import TableResults, collect_results
 from regard.reproduce.scores import serialize_statistics
-from regard.reproduce.tables import Row, Table, TableMetric
+from regard.reproduce.tables import REP, Row, Table, TableMetric
 
 TABLE = Table(
     "toy",
@@ -47,6 +46,10 @@ FIGURES = {
 }
 
 
+def collect(jobs: list[TableJob], table: Table = TABLE, **options) -> TableResults:
+    return collect_results(table, jobs, TEXT, PlanOptions(**options))
+
+
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[TableJob]:
     made = []
@@ -66,7 +69,7 @@ def jobs(tmp_path: Path) -> list[TableJob]:
 
 
 def test_score_is_the_mean_over_seeds(jobs: list[TableJob]) -> None:
-    first, second = collect_results(TABLE, jobs, "de-en")
+    first, second = collect(jobs).results
     words = sum(map(len, REFERENCES))
     assert first.cells["rep"].seeds == pytest.approx({1: 100 * 2 / words, 2: 100 * 6 / words})
     assert first.cells["rep"].estimate.value == pytest.approx(100 * 4 / words)
@@ -75,7 +78,7 @@ def test_score_is_the_mean_over_seeds(jobs: list[TableJob]) -> None:
 
 
 def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJob]) -> None:
-    first, second = collect_results(TABLE, jobs, "de-en")
+    first, second = collect(jobs).results
     assert first.cells["rep"].difference is None
     against = second.cells["rep"].difference
     assert against is not None
@@ -92,16 +95,12 @@ def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJo
 
 
 def test_bootstrap_resamples_seeds_and_sentences(jobs: list[TableJob]) -> None:
-    assert "bootstrap over sentences and seeds)" in results_to_markdown(
-        TABLE, collect_results(TABLE, jobs, "de-en"), TEXT, "small"
-    )
-    assert "bootstrap over sentences)" in results_to_markdown(
-        TABLE, collect_results(TABLE, jobs[::2], "de-en"), TEXT, "small"
-    )
+    assert "bootstrap over sentences and seeds)" in collect(jobs).to_markdown()
+    assert "bootstrap over sentences)" in collect(jobs[::2]).to_markdown()
 
 
 def test_missing_seed_prevents_the_comparison(jobs: list[TableJob]) -> None:
-    first, second = collect_results(TABLE, [jobs[0], jobs[2], jobs[3]], "de-en")
+    first, second = collect([jobs[0], jobs[2], jobs[3]]).results
     assert set(first.cells["rep"].seeds) == {1}
     assert second.cells["rep"].difference is None
 
@@ -109,26 +108,28 @@ def test_missing_seed_prevents_the_comparison(jobs: list[TableJob]) -> None:
 def test_unfinished_rows_are_empty(jobs: list[TableJob]) -> None:
     jobs[2].rows[0].path("json").unlink()
     jobs[3].rows[0].path("json").unlink()
-    results = collect_results(TABLE, jobs, "de-en")
-    assert results[1].cells == {}
-    lines = results_to_markdown(TABLE, results, TEXT, "small").splitlines()
+    found = collect(jobs)
+    assert found.results[1].cells == {}
+    lines = found.to_markdown().splitlines()
     assert "| second |  |  |  |" in lines
 
 
 def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[TableJob]) -> None:
-    results = collect_results(TABLE, jobs, "de-en")
-    assert "Options changed" not in results_to_markdown(TABLE, results, TEXT, "small")
-    text = results_to_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
+    assert "Options changed" not in collect(jobs).to_markdown()
+    results = collect(jobs, overrides=["soft:model.dropout=0.1", "seed=3"])
+    text = results.to_markdown()
     assert "\nOptions changed from the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
-    against = results[1].cells["rep"].difference
+    against = results.results[1].cells["rep"].difference
     assert against is not None
     found = against.difference
     interval = f"{found.low:+.2f} to {found.high:+.2f}"
     assert f"| second | {found.value:+.2f} | {interval} | {against.p_value:.3f} |" in text
-    data = json.loads(json.dumps(results_to_dict(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
-    assert data["settings"] == ["soft:model.dropout=0.1"]
+    data = json.loads(results.to_json())
+    assert data["schema"] == "reproduction"
+    assert data["settings"] == ["soft:model.dropout=0.1", "seed=3"]
+    assert results.to_pandas()["rep"].tolist() == [row["metrics"]["rep"]["score"] for row in data["rows"]]
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
     assert data["data"]["num_pairs"]["test"] == 3
@@ -150,8 +151,9 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
         row.path("safetensors").write_bytes(serialize_statistics(counts))
         row.path("json").write_text(json.dumps(figures))
         jobs.append(TableJob(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
-    results = collect_results(table, jobs, "de-en")
-    found = results_to_dict(table, results, TEXT, "small")["rows"][0]["metrics"]
+    collected = collect(jobs, table)
+    results = collected.results
+    found = collected.to_dict()["rows"][0]["metrics"]
     assert {name: cell["sentences"] for name, cell in found.items()} == {
         "sacrebleu:1-10": 2,
         "sacrebleu:11-20": 1,
@@ -159,18 +161,17 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
     assert found["sacrebleu:11-20"]["interval"] is None
     assert results[1].cells["sacrebleu:1-10"].difference is not None
     assert results[1].cells["sacrebleu:11-20"].difference is None
-    lines = results_to_markdown(table, results, TEXT, "small").splitlines()
+    lines = collected.to_markdown().splitlines()
     assert "| first | 100.00 | 100.00 to 100.00 | 100.00 |  |  |  |" in lines
     assert "| sentences | 2 |  | 1 |  | 0 |  |" in lines
     assert not any("paper" in line for line in lines)
 
 
 def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[TableJob]) -> None:
-    results = collect_results(TABLE, jobs, "de-en")
-    assert "alpha, beta" not in results_to_markdown(TABLE, results, TEXT, "small")
+    assert "alpha, beta" not in collect(jobs).to_markdown()
     tuned = dataclasses.replace(
         TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune_penalties=True))
     )
-    lines = results_to_markdown(tuned, results, TEXT, "small").splitlines()
+    lines = collect(jobs, tuned).to_markdown().splitlines()
     assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
     assert "| 0, 0 / 0, 0 |" in lines[-1]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_table import lookup
 from typer.testing import CliRunner
 
 import regard
@@ -23,10 +24,8 @@ from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penaltie
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
-from regard.smt.config import PhraseConfig
-from regard.smt.model import load_phrases
+from regard.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.smt.phrase_table import PhraseTable
-from regard.smt.translator import PhraseTranslator
 
 SETTINGS = """
 seed = 1
@@ -126,7 +125,7 @@ def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
     table = trained_table(tmp_path / "a", [1.0], min_frequency=3)
     assert len(table) and not (table.target_words == UNK).any()
-    assert len(table.lookup([UNK])) == 0
+    assert len(lookup(table, [UNK])) == 0
 
 
 def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:

@@ -5,7 +5,9 @@ broadcasts to the scores (True = may be attended). It returns weights of the sam
 sum to 1 and are 0 at masked positions; a row without attendable positions gets zeros.
 """
 
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.registry import NamedRegistry
@@ -20,7 +22,16 @@ NORMALIZER_HELP = (
 
 
 NormalizerFunction = Callable[..., Tensor]
-NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer")
+
+
+def _contract(part: Any) -> str | None:
+    """Return the reason why an object is not a normalizer, or None."""
+    if not callable(part) or "mask" not in inspect.signature(part).parameters:
+        return "is not a function of scores and `mask`"
+    return None
+
+
+NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer", contract=_contract)
 register_normalizer = NORMALIZERS.register
 
 register_normalizer("softmax")(softmax)

@@ -6,12 +6,15 @@ Each mechanism registers itself with its configuration class (`register_attentio
 from typing import Annotated
 
 from regard.attention.base import Attention
-from regard.registry import PartConfig, Registry
+from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = ["ATTENTION", "AttentionConfig", "attention_class", "build_attention", "register_attention"]
 
 ATTENTION: Registry[type[Attention]] = Registry(
-    "attention mechanism", default="soft", packages=["regard.attention"]
+    "attention mechanism",
+    default="soft",
+    packages=["regard.attention"],
+    contract=subclass_of(Attention),
 )
 register_attention = ATTENTION.register
 

@@ -119,7 +119,7 @@ class AlignerOptions:
         """
         if self.aligner is not None:
             return None
-        from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+        from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
         from regard.config import from_dict
 
         name = self.model or DEFAULT_ALIGNER
@@ -308,7 +308,7 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
     import torch
     import torch.distributed as dist
 
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group
 
     def sum_over_processes(array: "np.ndarray") -> "np.ndarray":
         tensor = torch.from_numpy(array.copy())

@@ -21,7 +21,7 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.reproduce.experiment_text import ExperimentText
-    from regard.reproduce.plan import TableJob
+    from regard.reproduce.plan import PlanOptions, TableJob
     from regard.reproduce.results import RowResult
     from regard.reproduce.tables import Table
 
@@ -147,28 +147,29 @@ def reproduce(
     if chosen.text_kind != "tables" and data.columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
 
-    from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
+    from regard.reproduce.plan import plan
+    from regard.reproduce.results import collect_results
 
     directory = runs.output_dir or Path("reproduce") / chosen.recipes / f"{data.name(chosen)}-{runs.size}"
     text = data.write(chosen, directory / "text")
-    planned = _plan(chosen, directory, text, runs, seeds)
+    options = _plan_options(chosen, text, runs, seeds)
+    planned = plan(chosen, directory, text, options)
     if not runs.no_train:
         _train(planned, text, runs.num_jobs)
-    results = collect_results(chosen, planned, text.pair)
-    settings = runs.settings or []
+    results = collect_results(chosen, planned, text, options)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
-            _show(chosen, results)
+            _show(chosen, results.results)
         else:
-            file.write(results_to_markdown(chosen, results, text, runs.size, settings))
-    write_json(json_file, results_to_dict(chosen, results, text, runs.size, settings))
+            file.write(results.to_markdown())
+    write_json(json_file, results.to_dict())
 
 
-def _plan(
-    table: "Table", directory: Path, text: "ExperimentText", runs: ExperimentRuns, seeds: list[int]
-) -> "list[TableJob]":
-    """Return the runs of a table, with the metrics that can be computed, and report the others."""
-    from regard.reproduce.plan import plan
+def _plan_options(
+    table: "Table", text: "ExperimentText", runs: ExperimentRuns, seeds: list[int]
+) -> "PlanOptions":
+    """Return the options of the runs, with the metrics that can be computed, and report the others."""
+    from regard.reproduce.plan import PlanOptions
     from regard.reproduce.runner import threads_per_job
     from regard.reproduce.scores import unavailable_reason
 
@@ -176,10 +177,7 @@ def _plan(
     for name, why in missing.items():
         if why is not None:
             print_message(f"{name} is omitted: {why}")
-    return plan(
-        table,
-        directory,
-        text,
+    return PlanOptions(
         runs.size,
         seeds,
         metrics=[name for name, why in missing.items() if why is None],
@@ -201,11 +199,11 @@ def _train(planned: "list[TableJob]", text: "ExperimentText", num_jobs: int) -> 
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.registry import TABLES
+    from regard.reproduce.tables import PAPER_TABLES
 
-    if name not in TABLES:
-        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
-    return TABLES[name]
+    if name not in PAPER_TABLES:
+        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(PAPER_TABLES)}")
+    return PAPER_TABLES[name]
 
 
 def _seeds(text: str) -> list[int]:

@@ -43,8 +43,7 @@ def tour(
     from rich.console import Console
 
     from regard.tour.report import load_report, write_report
-    from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
-    from regard.tour.systems import SYSTEMS
+    from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
 
     known = [system.name for system in SYSTEMS]
     names = known if systems is None else systems.split(",")

@@ -32,7 +32,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
     """
     from regard.data.dataset import prepare_data
-    from regard.data.swap_detection import warn_if_swapped
+    from regard.data.text_checks import warn_if_swapped
     from regard.run_config import read_run_config
 
     settings = read_run_config(config, overrides or [])
@@ -69,7 +69,7 @@ def train_command(
     """
     from regard.experiment import run_training as run
     from regard.run_config import read_run_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     changes = list(overrides or [])
     if init_from is not None:
@@ -102,7 +102,7 @@ def pretrain_command(
     """
     from regard.pretrain import pretrain as run
     from regard.pretrain import read_pretrain_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
     directory = output_dir or Path(settings.output_dir or config.stem)
@@ -201,7 +201,7 @@ def export(
     Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
     regard translate exported --engine ctranslate2 < input.txt
     """
-    from regard.export.ctranslate2 import export_ctranslate2
+    from regard.export import export_ctranslate2
 
     export_ctranslate2(model, output_dir, quantization, overwrite)
     print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")

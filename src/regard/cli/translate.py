@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator, Capability
     from regard.generation.config import MbrConfig, SamplingConfig
     from regard.generation.lines import InputLine, LineResult
-    from regard.training.distributed import ProcessGroup
+    from regard.training.device import ProcessGroup
 
 __all__ = ["translate"]
 
@@ -216,8 +216,7 @@ def translate(
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
 
     from regard.api.loading import load_translator
-    from regard.training.device import pick_device, set_num_threads
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group, pick_device, set_num_threads
 
     set_num_threads(runtime.num_threads)
     with init_process_group(pick_device(runtime.device)) as processes:

@@ -127,6 +127,8 @@ def number_units(
         for side in ("source", "target")
         for kind in ("units", "sizes", "raw")
     }
+    if any(type(tokenizer).__module__ == "__main__" for tokenizer in tokenizers):
+        num_processes = 1  # another process cannot import the class of a script or a notebook
     files: dict[tuple[str, str], IO[bytes]] = {key: open(path, "wb") for key, path in paths.items()}
     counts = []
     try:

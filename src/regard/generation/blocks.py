@@ -12,7 +12,7 @@ import numpy as np
 from regard.attention.constrained import MIN_ATTENTION_LEFT
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
-from regard.data.tokenizers.actions import STEP, ActionsTokenizer
+from regard.data.tokenizers.words import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
 from regard.errors import RegardError
 from regard.generation.config import GenerationBatchConfig, LengthLimits

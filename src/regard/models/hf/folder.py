@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from regard.data.checksums import checked_file
 from regard.data.hf import (
     HF_CONFIG,
     check_safetensors,
@@ -18,6 +17,7 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
+from regard.data.reading import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError

@@ -1,7 +1,7 @@
 """Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
 As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
-converted to `GenerationConstraints` with our ids. `regard.hf_directory` uses the settings of beam search.
+converted to `GenerationConstraints` with our ids. `regard.run_config` uses the settings of beam search.
 """
 
 import json
@@ -11,9 +11,8 @@ from typing import Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
-from regard.data.checksums import checked_file
-from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
+from regard.data.reading import checked_file, read_bytes
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError

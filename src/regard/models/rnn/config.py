@@ -10,7 +10,7 @@ from regard.layers.cells import CellKind
 from regard.models.rnn.conv_encoder import ConvEncoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig, StateInitKind
 
-__all__ = ["LstmEncoderConfig", "RnnConfig", "RnnDecoderConfig", "check_lstm"]
+__all__ = ["LstmEncoderConfig", "RnnConfig", "RnnDecoderConfig", "check_lstm", "state_init_kind"]
 
 LstmEncoderConfig = Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")]
 
@@ -39,11 +39,11 @@ class RnnDecoderConfig:
         help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
         "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    state_init: StateInitKind = option(
-        default="copy",
+    state_init: StateInitKind | None = option(
+        default=None,
         help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
-        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros. With encoder "
-        "`conv`, copy is not possible, and dense uses the mean of the values.",
+        "dense: a tanh layer of these states, or of the mean of the values with encoder `conv`. learned: a "
+        "learned vector. zero: zeros. Default: copy; dense with encoder `conv`, which has no final states.",
     )
 
 
@@ -83,6 +83,13 @@ class RnnConfig:
     )
 
 
+def state_init_kind(config: RnnConfig) -> StateInitKind:
+    """Return the kind of the decoder's initial state, by default one that the encoder supports."""
+    if config.decoder.state_init is not None:
+        return config.decoder.state_init
+    return "dense" if isinstance(config.encoder, ConvEncoderConfig) else "copy"
+
+
 def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
     """Check that the parts of the configuration are compatible.
 
@@ -111,7 +118,7 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
         (config.encoder.num_layers, config.encoder.hidden_size),
         (decoder.num_layers, decoder.hidden_size),
     )
-    if decoder.state_init == "copy" and shapes[0] != shapes[1]:
+    if state_init_kind(config) == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
             f"decoder; got {shapes[0]} and {shapes[1]}: use 'dense'"
@@ -138,7 +145,7 @@ def _check_encoder(config: RnnConfig) -> None:
                 "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
                 f"got {encoder.kernel_size}"
             )
-        if config.decoder.state_init == "copy":
+        if state_init_kind(config) == "copy":
             raise ConfigError(
                 "model.decoder.state_init = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"

@@ -41,7 +41,7 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.registry import register_model
-from regard.models.rnn.config import RnnConfig, check_lstm
+from regard.models.rnn.config import RnnConfig, check_lstm, state_init_kind
 from regard.models.rnn.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.rnn.layers import RecurrentDecoder, RecurrentEncoder, StateInit
 from regard.models.rnn.readout import ReadoutMemory, SourceReadout
@@ -82,7 +82,7 @@ class LstmModel(TranslationModel):
             else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
         )
         self.state_init = StateInit(
-            decoder.state_init,
+            state_init_kind(config),
             (config.encoder.num_layers, memory_size),
             (decoder.num_layers, width),
             CELLS[decoder.rnn_type].num_states,

@@ -31,8 +31,7 @@ from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.sampling import sample
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, TermBatch
-from regard.training.losses.registry import register_loss
+from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Candidate", "SequenceLoss", "SequenceLossConfig", "generate_candidates", "sequence_loss"]

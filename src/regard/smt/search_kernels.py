@@ -1,4 +1,4 @@
-"""Stack decoding: beam search by number of covered words (Koehn et al., 2003, Section 3; Koehn, 2004).
+"""Stack decoding: beam search by number of covered words, Koehn et al. (2003), Section 3; Koehn (2004).
 
 A hypothesis covers a set of source words. Hypotheses that cover the same number of words compete in one
 stack, and each is extended by the options of uncovered spans. Two hypotheses are recombined if no extension
@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.smt.features import DISTORTION, LANGUAGE
-from regard.smt.language_model import END, LanguageModelArrays, score_word
-from regard.smt.translation_options import LN10, TranslationOptions
+from regard.smt.features import DISTORTION, LANGUAGE, LN10, ScoringArrays
+from regard.smt.language_model import END, score_word
+from regard.smt.translation_options import TranslationOptions
 
 __all__ = ["MAX_DISTORTION_LIMIT", "Hypotheses", "stack_search"]
 
@@ -40,13 +40,11 @@ class Hypotheses(NamedTuple):
     Attributes:
         fields: int64 [rows, HYPOTHESIS_FIELDS], the fields of each hypothesis.
         scores: float64 [rows], the weighted score so far.
-        totals_with_future: float64 [rows], the score plus the future cost.
         final: The row of the best complete hypothesis; the others are linked by `NEXT_RECOMBINED`.
     """
 
     fields: np.ndarray
     scores: np.ndarray
-    totals_with_future: np.ndarray
     final: int
 
 
@@ -54,9 +52,7 @@ class Hypotheses(NamedTuple):
 def stack_search(
     options: TranslationOptions,
     future: np.ndarray,
-    tables: LanguageModelArrays,
-    start: int,
-    weights: np.ndarray,
+    scoring: ScoringArrays,
     distortion_limit: int,
     stack_size: int,
     max_score_difference: float,
@@ -66,9 +62,7 @@ def stack_search(
     Args:
         options: The translation options of a sentence with at least one word.
         future: The future costs; see `future_costs`.
-        tables: The language model.
-        start: The state of the language model at the start of a sentence.
-        weights: float64 [NUM_FEATURES], the feature weights.
+        scoring: The tables and weights.
         distortion_limit: The maximum distance of a reordering jump in source words, at most
             `MAX_DISTORTION_LIMIT`.
         stack_size: The maximum number of hypotheses that are extended per stack.
@@ -77,93 +71,102 @@ def stack_search(
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
     lexicalized = np.any(options.backward != 0) or np.any(options.forward != 0)
-    language = weights[LANGUAGE] * LN10
+    language = scoring.weights[LANGUAGE] * LN10
     numbers = np.zeros((1024, HYPOTHESIS_FIELDS), np.int64)
     scores, totals = np.zeros(1024), np.zeros(1024)
     table = np.full(4096, -1, np.int64)
     heads, counts = np.full(n + 1, -1, np.int64), np.zeros(n + 1, np.int64)
     best, bounds = np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
-    numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, start
+    numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, scoring.start_state
     numbers[0, NEXT_RECOMBINED] = numbers[0, NEXT_IN_STACK] = -1
+    extensions = np.empty((min(n, 2 * distortion_limit + 1) * longest, 4), np.int64)
     used, final, heads[0] = 1, -1, 0
     for covered in range(n):
         rows = _select_for_extension(
             covered, heads, numbers, totals, stack_size, best[covered] - max_score_difference
         )
         for row in rows:
-            gap, mask = numbers[row, GAP], numbers[row, MASK]
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
             state, score = numbers[row, STATE], scores[row]
-            for i in range(max(gap, last - distortion_limit), min(n, last + distortion_limit + 1)):
-                if i - gap < 63 and mask >> (i - gap) & 1:
-                    continue
-                for length in range(1, min(longest, n - i) + 1):
-                    j = i + length
-                    if i != gap and j - gap > distortion_limit:
-                        break
-                    if j - 1 - gap < 63 and mask >> (j - 1 - gap) & 1:
-                        break
-                    begin, count = options.spans[i, length - 1, 0], options.spans[i, length - 1, 1]
-                    if count == 0:
+            for extension in extensions[
+                : _find_extensions(numbers[row], options, distortion_limit, extensions)
+            ]:
+                i, j, gap, mask = extension[0], extension[1], extension[2], extension[3]
+                stack = covered + j - i
+                rest = _future_cost(future, n, gap, mask)
+                kind = 0 if i == last else 1 if j == first else 2
+                jump = -scoring.weights[DISTORTION] * abs(i - last)
+                if option >= 0:
+                    jump += options.forward[option, kind]
+                begin, count = options.spans[i, j - i - 1, 0], options.spans[i, j - i - 1, 1]
+                for place in range(begin, begin + count):
+                    value = score + jump + options.backward[place, kind] + options.scores[place]
+                    after = state
+                    for k in range(options.offsets[place], options.offsets[place + 1]):
+                        log_prob, after = score_word(scoring.language_model, after, options.words[k])
+                        value += language * log_prob
+                    if stack == n:
+                        log_prob, after = score_word(scoring.language_model, after, END)
+                        value += language * log_prob + options.forward[place, 0 if j == n else 2]
+                    total = value + rest
+                    # A hypothesis that would not be extended is not created.
+                    if total < max(bounds[stack], best[stack] - max_score_difference):
                         continue
-                    new_gap, new_mask = gap, mask | ((1 << length) - 1) << (i - gap)
-                    while new_mask & 1:
-                        new_gap += 1
-                        new_mask >>= 1
-                    stack = covered + length
-                    rest = _future_cost(future, n, new_gap, new_mask)
-                    kind = 0 if i == last else 1 if j == first else 2
-                    jump = -weights[DISTORTION] * abs(i - last)
-                    if option >= 0:
-                        jump += options.forward[option, kind]
-                    for place in range(begin, begin + count):
-                        # A hypothesis that would not be extended is not created.
-                        floor = max(bounds[stack], best[stack] - max_score_difference)
-                        value = score + jump + options.backward[place, kind] + options.scores[place]
-                        after = state
-                        for k in range(options.offsets[place], options.offsets[place + 1]):
-                            log_prob, after = score_word(tables, after, options.words[k])
-                            value += language * log_prob
-                        if stack == n:
-                            log_prob, after = score_word(tables, after, END)
-                            value += language * log_prob + options.forward[place, 0 if j == n else 2]
-                        total = value + rest
-                        if total < floor:
-                            continue
-                        if used == len(scores):
-                            numbers = np.concatenate((numbers, np.zeros((used, HYPOTHESIS_FIELDS), np.int64)))
-                            scores = np.concatenate((scores, np.zeros(used)))
-                            totals = np.concatenate((totals, np.zeros(used)))
-                            table = _rehash(numbers, used, 8 * used)
-                        new = numbers[used]
-                        new[PREVIOUS], new[OPTION], new[NEXT_RECOMBINED], new[NEXT_IN_STACK] = (
-                            row,
-                            place,
-                            -1,
-                            -1,
-                        )
-                        new[GAP], new[MASK] = new_gap, new_mask
-                        if stack == n:
-                            # Complete hypotheses have no extensions, so that all are recombined.
-                            new[FIRST] = new[LAST] = new[STATE] = new[CLASS] = 0
-                        else:
-                            new[FIRST], new[LAST] = i if lexicalized else 0, j
-                            new[STATE], new[CLASS] = after, options.classes[place]
-                        scores[used], totals[used] = value, total
-                        best[stack] = max(best[stack], total)
-                        here = _recombine(numbers, scores, totals, table, used)
-                        used += 1
-                        if stack == n:
-                            final = here
-                        elif not numbers[here, IN_STACK]:
-                            numbers[here, IN_STACK] = 1
-                            numbers[here, NEXT_IN_STACK], heads[stack] = heads[stack], here
-                            counts[stack] += 1
-                            if counts[stack] >= 4 * stack_size:
-                                bounds[stack] = _prune_stack(
-                                    stack, heads, counts, numbers, totals, stack_size
-                                )
-    return Hypotheses(numbers[:used], scores[:used], totals[:used], final)
+                    if used == len(scores):
+                        numbers = np.concatenate((numbers, np.zeros((used, HYPOTHESIS_FIELDS), np.int64)))
+                        scores = np.concatenate((scores, np.zeros(used)))
+                        totals = np.concatenate((totals, np.zeros(used)))
+                        table = _rehash(numbers, used, 8 * used)
+                    new = numbers[used]
+                    new[PREVIOUS], new[OPTION] = row, place
+                    new[NEXT_RECOMBINED] = new[NEXT_IN_STACK] = -1
+                    new[GAP], new[MASK] = gap, mask
+                    # Complete hypotheses have no extensions: their other fields stay 0, so that all of them
+                    # are recombined.
+                    if stack < n:
+                        new[FIRST], new[LAST] = i if lexicalized else 0, j
+                        new[STATE], new[CLASS] = after, options.classes[place]
+                    scores[used], totals[used] = value, total
+                    best[stack] = max(best[stack], total)
+                    here = _recombine(numbers, scores, totals, table, used)
+                    used += 1
+                    if stack == n:
+                        final = here
+                    elif not numbers[here, IN_STACK]:
+                        numbers[here, IN_STACK] = 1
+                        numbers[here, NEXT_IN_STACK], heads[stack] = heads[stack], here
+                        counts[stack] += 1
+                        # Pruning only at four times the size takes constant time per hypothesis.
+                        if counts[stack] >= 4 * stack_size:
+                            bounds[stack] = _prune_stack(stack, heads, counts, numbers, totals, stack_size)
+    return Hypotheses(numbers[:used], scores[:used], final)
+
+
+@njit(nogil=True, cache=True)
+def _find_extensions(hypothesis, options, distortion_limit, extensions):
+    """Write the spans that can extend a hypothesis, with the gap and bitmap after it; return the number."""
+    gap, mask, last = hypothesis[GAP], hypothesis[MASK], hypothesis[LAST]
+    n, longest = options.spans.shape[0], options.spans.shape[1]
+    found = 0
+    for i in range(max(gap, last - distortion_limit), min(n, last + distortion_limit + 1)):
+        # The bitmap has no bit beyond 63, and no such word is covered.
+        if i - gap < 63 and mask >> (i - gap) & 1:
+            continue
+        for length in range(1, min(longest, n - i) + 1):
+            j = i + length
+            if i != gap and j - gap > distortion_limit:
+                break
+            if j - 1 - gap < 63 and mask >> (j - 1 - gap) & 1:
+                break
+            if options.spans[i, length - 1, 1]:
+                new_gap, new_mask = gap, mask | ((1 << length) - 1) << (i - gap)
+                while new_mask & 1:
+                    new_gap += 1
+                    new_mask >>= 1
+                extensions[found, 0], extensions[found, 1] = i, j
+                extensions[found, 2], extensions[found, 3] = new_gap, new_mask
+                found += 1
+    return found
 
 
 @njit(nogil=True, cache=True)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.alignment import blocks
-from regard.alignment.blocks import Blocks
+from regard.alignment import em
+from regard.alignment.base import split_evenly
 from regard.alignment.corpus import Corpus
-from regard.alignment.table import MIN_PROBABILITY, TranslationTable, digamma
-from regard.alignment.threads import split_evenly
+from regard.alignment.em import Blocks, TranslationTable
+from regard.alignment.em_kernels import MIN_PROBABILITY, digamma
 
 
 def rows(table):
@@ -30,13 +30,15 @@ def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 24])
 def test_slots_index_table_entries_for_any_block_size(small, size, monkeypatch):
-    monkeypatch.setattr(blocks, "MAX_BLOCK_CELLS", size)
+    monkeypatch.setattr(em, "MAX_BLOCK_CELLS", size)
     table = TranslationTable.of(small, 2)
     seen = 0
     for block in Blocks(small, table, 2):
         for row in range(len(block.corpus)):
             source, target = block.corpus.source.sentence(row), block.corpus.target.sentence(row)
-            slots = block.slots[block.cells[row] : block.cells[row + 1]].reshape(len(source), len(target))
+            slots = block.layout.slots[block.layout.cells[row] : block.layout.cells[row + 1]].reshape(
+                len(source), len(target)
+            )
             for i, word in enumerate(source):
                 assert table.columns[slots[i]].tolist() == target.tolist()
                 assert (table.starts[word] <= slots[i]).all() and (slots[i] < table.starts[word + 1]).all()
@@ -49,7 +51,7 @@ def test_unseen_pairs_and_unknown_words_have_no_slot():
     words = (corpus.source.words, corpus.target.words)
     new = Corpus.from_tokens([(["a", "c"], ["y", "x", "z"]), ([], ["x"])], words, allow_empty=True)
     (block,) = Blocks(new, TranslationTable.of(corpus, 1), 1)
-    assert (block.slots >= 0).tolist() == [False, True, False, False, False, False]
+    assert (block.layout.slots >= 0).tolist() == [False, True, False, False, False, False]
 
 
 def test_counts_are_sums_of_posteriors(small):
@@ -57,10 +59,10 @@ def test_counts_are_sums_of_posteriors(small):
     random = np.random.default_rng(1)
     counts, wanted = np.zeros(len(table.columns)), np.zeros(len(table.columns))
     for block in Blocks(small, table, 2):
-        links = random.random(len(block.slots), dtype=np.float32)
+        links = random.random(len(block.layout.slots), dtype=np.float32)
         null = random.random(int(small.target.lengths.sum()), dtype=np.float32)
         block.accumulate(links, null, table, counts, 2)
-        np.add.at(wanted, block.slots, links.astype(np.float64))
+        np.add.at(wanted, block.layout.slots, links.astype(np.float64))
         np.add.at(wanted, table.starts[-2] + small.target.tokens, null.astype(np.float64))
     np.testing.assert_allclose(counts, wanted, rtol=1e-12)
 

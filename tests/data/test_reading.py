@@ -9,10 +9,17 @@ import zipfile
 
 import pytest
 
-from regard.data.checksums import compute_checksums, verify_checksums
-from regard.data.files import file_digest, read_bytes
 from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
-from regard.data.reading import InvalidJsonError, open_regular_file, parse_json, read_limited
+from regard.data.reading import (
+    InvalidJsonError,
+    compute_checksums,
+    file_digest,
+    open_regular_file,
+    parse_json,
+    read_bytes,
+    read_limited,
+    verify_checksums,
+)
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary

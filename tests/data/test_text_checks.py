@@ -8,7 +8,7 @@ import pytest
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.swap_detection import is_swapped, warn_if_swapped
+from regard.data.text_checks import is_swapped, warn_if_swapped
 from regard.experiment import run_training as train
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig
