@@ -14,7 +14,6 @@ import uvicorn
 
 from regard.config import from_dict
 from regard.errors import ConfigError
-from regard.server import connections
 from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.run import RateLimitFilter, connection_class, most_connections
 
@@ -205,7 +204,7 @@ def test_connection_limit_leaves_files_for_other_uses(monkeypatch):
     resource = pytest.importorskip("resource")
     for files in (64, 256, 1024, 1_000_000):
         monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
-        monkeypatch.setattr(connections.os, "listdir", lambda _: ["0"] * 20)
+        monkeypatch.setattr("regard.server.run.os.listdir", lambda _: ["0"] * 20)
         most, backlog = most_connections(500)
         assert 1 <= most <= 500 and (most == 1 or most + 3 * backlog + 20 < files)
     assert most == 500

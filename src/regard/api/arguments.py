@@ -93,9 +93,12 @@ def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
     """
     if isinstance(sources, Path | str) and isinstance(references, Path | str):
         return ParallelText.read(sources, references)
-    sides = [tuple(read_texts(*each)) for each in ((sources, "sources"), (references, "references"))]
-    paths = [str(one) if isinstance(one, Path | str) else None for one in (sources, references)]
-    return ParallelText(*sides, *paths)
+    return ParallelText(
+        tuple(read_texts(sources, "sources")),
+        tuple(read_texts(references, "references")),
+        str(sources) if isinstance(sources, Path | str) else None,
+        str(references) if isinstance(references, Path | str) else None,
+    )
 
 
 def input_lines(

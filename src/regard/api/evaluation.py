@@ -371,7 +371,7 @@ def _metric_names(given: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _references(given: Iterable[Any]) -> list[list[str]]:
+def _references(given: Iterable[Any] | Path | str) -> list[list[str]]:
     """Return one or more sets of references."""
     if isinstance(given, Path | str):
         return [read_texts(given, "references")]

@@ -254,6 +254,6 @@ def _target_facts(
     }
 
 
-def _sum_by_word(values: Sequence[float], words: Sequence[int]) -> list[float]:
+def _sum_by_word(values: np.ndarray, words: Sequence[int]) -> list[float]:
     """Return the sums over the subword tokens of each word."""
-    return np.bincount(np.asarray(words, dtype=np.int64), np.asarray(values, dtype=np.float64)).tolist()
+    return np.bincount(np.asarray(words, dtype=np.int64), values.astype(np.float64)).tolist()
