@@ -238,6 +238,27 @@ def align(
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
 
+def fertilities(
+    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
+) -> list[np.ndarray]:
+    """Align sentence pairs and return the number of target words of each source word.
+
+    The links are those of the forward direction, which links each target word to at most one source word, as
+    in `regard fertility`. For the arguments, see `Aligner.train`.
+
+    Returns:
+        One int64 array [S] per pair. A word without links has fertility 0.
+    """
+    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
+
+
+def _method(name: str) -> Method:
+    """Return the symmetrization method with a name, after checking that there is one."""
+    if name not in METHODS:
+        raise UsageError(f"symmetrize={name!r}: expected one of {', '.join(METHODS)}")
+    return cast(Method, name)
+
+
 @dataclass(frozen=True)
 class LinkEvaluation(Result):
     """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
@@ -341,27 +362,6 @@ def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> 
             one = frozenset((int(i), int(j)) for i, j in one)
         found.append(one)
     return found, name
-
-
-def fertilities(
-    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
-) -> list[np.ndarray]:
-    """Align sentence pairs and return the number of target words of each source word.
-
-    The links are those of the forward direction, which links each target word to at most one source word, as
-    in `regard fertility`. For the arguments, see `Aligner.train`.
-
-    Returns:
-        One int64 array [S] per pair. A word without links has fertility 0.
-    """
-    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
-
-
-def _method(name: str) -> Method:
-    """Return the symmetrization method with a name, after checking that there is one."""
-    if name not in METHODS:
-        raise UsageError(f"symmetrize={name!r}: expected one of {', '.join(METHODS)}")
-    return cast(Method, name)
 
 
 def _split_pairs(

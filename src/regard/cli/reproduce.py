@@ -168,7 +168,7 @@ def reproduce(
 def _plan_options(
     table: "Table", text: "ExperimentText", runs: ExperimentRuns, seeds: list[int]
 ) -> "PlanOptions":
-    """Return the options of the runs, with the metrics that can be computed, and report the others."""
+    """Return the options of a table's runs, with the metrics that can be computed, and report the others."""
     from regard.reproduce.plan import PlanOptions
     from regard.reproduce.runner import threads_per_job
     from regard.reproduce.scores import unavailable_reason
