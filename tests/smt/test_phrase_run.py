@@ -24,7 +24,7 @@ from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penaltie
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
-from regard.smt.model import PhraseConfig, load_phrases
+from regard.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.smt.phrase_table import PhraseTable
 
 SETTINGS = """
@@ -315,14 +315,12 @@ def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
     texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
-    for command, arguments in (
-        ("score", (directory / "test.de", directory / "test.en")),
-        ("analyze attention", texts),
-        ("tune", texts),
+    for command, what, arguments in (
+        ("score", "regard score", (directory / "test.de", directory / "test.en")),
+        ("analyze attention", "regard analyze attention", texts),
+        ("tune", "a comparison of penalties", texts),
     ):
-        with pytest.raises(
-            UsageError, match=f"regard {command}: not supported by .*: use a model (that|whose)"
-        ):
+        with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
             first, *rest = command.split()
             run(first, *rest, directory / "model", *arguments)
 
