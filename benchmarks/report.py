@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.analysis.errors import SentenceErrors
 from regard.metrics.attention import attention_statistics
-from regard.reporting.errors import SentenceErrors, received_attention
+from regard.metrics.coverage import received_attention
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults

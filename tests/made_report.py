@@ -5,9 +5,10 @@ One of the systems has a posterior and bounded attention.
 
 import numpy as np
 
+from regard.analysis.errors import SentenceErrors
 from regard.data.links import parse_gold_links
 from regard.metrics.attention import attention_statistics, coverage, entropy
-from regard.reporting.errors import ReceivedAttention, SentenceErrors
+from regard.metrics.coverage import ReceivedAttention
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import regard
+from regard.api.evaluation import DropLinks, EvaluationOptions
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
@@ -119,7 +120,7 @@ def test_list_of_texts_gives_list_of_results_in_order(model):
     assert [result.text for result in results] == [model.translate(text).text for text in texts]
     assert results[1].text == "" and results[1].error is None and math.isnan(results[1].score)
     assert results[1].attention_map.shape == (0, 0) and results[1].alignment.shape == (0, 2)
-    assert model.translate([]) == []
+    assert len(model.translate([])) == 0
 
 
 def test_nbest_is_sorted_and_every_entry_has_weights(model):
@@ -353,12 +354,13 @@ def test_concurrent_threads_get_same_translations(model):
     assert found == {name: wanted for name in range(3)}
 
 
+FEW = EvaluationOptions(num_bootstrap_samples=20)
 OUTPUTS = ["the cat sat on the mat .", "a dog barks loudly at night", "it is is raining ."]
 REFERENCES = ["the cat sat on a mat .", "a dog barks at night", "it is raining ."]
 
 
 def test_evaluate_equals_single_metrics():
-    result = regard.evaluate(OUTPUTS, REFERENCES, metrics="bleu, chrf,rep", resamples=20)
+    result = regard.evaluate(OUTPUTS, REFERENCES, metrics="bleu, chrf,rep", options=FEW)
     assert list(result) == ["bleu", "chrf", "rep"]
     assert result.bleu == result["bleu"].score == bleu(OUTPUTS, [REFERENCES]).score
     assert result.chrf == chrf(OUTPUTS, [REFERENCES]).score
@@ -371,35 +373,35 @@ def test_evaluate_equals_single_metrics():
 
 
 def test_records_convert_to_pandas_tables():
-    result = regard.evaluate(OUTPUTS, REFERENCES, ["eins", "zwei", "drei"], resamples=20)
-    table = pandas.DataFrame(result.records()).set_index("metric")
+    result = regard.evaluate(OUTPUTS, REFERENCES, ["eins", "zwei", "drei"], options=FEW)
+    table = result.to_pandas().set_index("metric")
     assert list(table.index) == ["bleu", "chrf", "ter"]
     assert table.loc["ter", "score"] == result.ter
     each = pandas.DataFrame(result.sentences())
-    assert list(each.columns) == ["sentence", "source", "output", "reference", "bleu", "chrf", "ter"]
+    assert list(each.columns) == ["sentence", "source", "hypothesis", "reference", "bleu", "chrf", "ter"]
     assert list(each["sentence"]) == [1, 2, 3]
     for i, (output, reference) in enumerate(zip(OUTPUTS, REFERENCES, strict=True)):
         assert each.loc[i, "chrf"] == pytest.approx(chrf([output], [[reference]]).score)
     # Columns of a table are accepted as input.
-    assert regard.evaluate(each["output"], each["reference"], resamples=20).bleu == result.bleu
+    assert regard.evaluate(each["hypothesis"], each["reference"], options=FEW).bleu == result.bleu
 
 
 def test_second_system_is_compared_by_paired_test():
-    result = regard.evaluate(OUTPUTS, REFERENCES, other=REFERENCES, metrics=["chrf"], resamples=50)
-    (record,) = result.records()
-    assert record["other"] == 100 and record["difference"] == pytest.approx(100 - result.chrf)
+    result = regard.evaluate(OUTPUTS, REFERENCES, baseline=REFERENCES, metrics=["chrf"], options=FEW)
+    (record,) = result.rows()
+    assert record["baseline"] == 100 and record["difference"] == pytest.approx(100 - result.chrf)
     assert 0 < record["p_value"] <= 1
 
 
 def test_evaluate_accepts_results_and_alignment_arrays(model):
     results = model.translate(["a b", "c d"])
     texts = [result.text for result in results]
-    assert regard.evaluate(results, texts, metrics=["accuracy"], resamples=20).accuracy == 100
+    assert regard.evaluate(results, texts, metrics=["accuracy"], options=FEW).accuracy == 100
     links = [result.alignment for result in results]
-    kept = regard.evaluate(results, texts, metrics=["drop"], links=(links, links), resamples=20)
+    kept = regard.evaluate(results, texts, metrics=["drop"], links=DropLinks(links, links), options=FEW)
     assert kept.drop == 0
     nothing = [links[0][:0]] * 2
-    lost = regard.evaluate(results, texts, metrics=["drop"], links=(links, nothing), resamples=20)
+    lost = regard.evaluate(results, texts, metrics=["drop"], links=DropLinks(links, nothing), options=FEW)
     assert lost.drop == 100
 
 
@@ -407,20 +409,24 @@ def test_evaluate_accepts_results_and_alignment_arrays(model):
     ("error", "arguments"),
     [
         (DataError, {"references": REFERENCES[:2]}),
-        (DataError, {"outputs": [], "references": []}),
-        (DataError, {"other": OUTPUTS[:2]}),
+        (DataError, {"hypotheses": [], "references": []}),
+        (DataError, {"baseline": OUTPUTS[:2]}),
         (DataError, {"sources": ["a"]}),
         (UsageError, {"metrics": "blue"}),
         (UsageError, {"metrics": []}),
         (UsageError, {"metrics": ["drop"]}),
-        (UsageError, {"links": ([], [])}),
+        (UsageError, {"links": DropLinks([], [])}),
         (UsageError, {"references": [REFERENCES, REFERENCES], "metrics": ["rep"]}),
-        (UsageError, {"outputs": "a text"}),
-        (UsageError, {"outputs": [1, 2, 3]}),
-        (UsageError, {"tokenize": "14b"}),
-        (UsageError, {"resamples": 1}),
+        (DataError, {"hypotheses": "no file"}),
+        (UsageError, {"hypotheses": [1, 2, 3]}),
     ],
 )
 def test_invalid_evaluations_are_rejected(error, arguments):
     with pytest.raises(error):
-        regard.evaluate(**{"outputs": OUTPUTS, "references": REFERENCES, **arguments})
+        regard.evaluate(**{"hypotheses": OUTPUTS, "references": REFERENCES, **arguments})
+
+
+@pytest.mark.parametrize("arguments", [{"tokenize": "14b"}, {"num_bootstrap_samples": 1}])
+def test_invalid_evaluation_options_are_rejected(arguments):
+    with pytest.raises(UsageError):
+        EvaluationOptions(**arguments)

@@ -110,14 +110,14 @@ def test_translate_writes_one_line_per_sentence_and_all_requested_files(run_dir)
     weights = [json.loads(line) for line in (run_dir / "weights.jsonl").read_text().splitlines()]
     assert len(links) == len(weights) == 30
     for line, shown, record, pairs in zip(lines, sources, weights, links, strict=True):
-        assert record["source"] == shown.split() and record["target"] == line.split()
-        steps = record["posterior"][-1]
-        assert len(steps) in (len(record["target"]), len(record["target"]) + 1)
+        assert record["source_tokens"] == shown.split() and record["tokens"] == line.split()
+        steps = record["posterior_attention"][-1]
+        assert len(steps) in (len(record["tokens"]), len(record["tokens"]) + 1)
         for heads in steps:
-            assert len(heads[0]) == len(record["source"]) and abs(sum(heads[0]) - 1) < 1e-3
+            assert len(heads[0]) == len(record["source_tokens"]) and abs(sum(heads[0]) - 1) < 1e-3
         for pair in pairs.split():
             i, j = map(int, pair.split("-"))
-            assert i < len(record["source"]) and j < len(record["target"])
+            assert i < len(record["source_tokens"]) and j < len(record["tokens"])
     pictures = sorted(run_dir.glob("maps*.svg"))
     assert pictures and all(ElementTree.parse(path).getroot().tag.endswith("svg") for path in pictures)
 

@@ -6,20 +6,24 @@ server share.
 
 import html
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from regard.data.files import write_atomic
 from regard.errors import UsageError
 
-__all__ = ["SCHEMA_VERSION", "Result", "html_table"]
+__all__ = ["SCHEMA_VERSION", "Result", "exact_numbers", "finite", "html_table", "rounded_numbers"]
 
 SCHEMA_VERSION = 1
 """Version of the JSON schema of results. It increases when a field changes its name or meaning."""
 
 _MAX_HTML_ROWS = 20
+_DIGITS = 5  # significant digits: rows of attention sum to 1 within 1e-4, and only exact zeros become 0
 
 
 class Result(ABC):
@@ -74,6 +78,29 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
         return html_table(self.rows())
+
+
+def finite(value: float) -> float | None:
+    """Return a number for JSON, which has neither NaN nor infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
+def rounded_numbers(values: np.ndarray) -> Any:
+    """Return the values rounded to `_DIGITS` significant digits, as nested lists."""
+    wide = values.astype(np.float64)
+    # `np.where` evaluates both branches, so log10(0) occurs and is discarded.
+    with np.errstate(divide="ignore"):
+        size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))
+    scale = 10.0 ** (_DIGITS - 1 - size)
+    return (np.round(wide * scale) / scale).tolist()
+
+
+def exact_numbers(weights: np.ndarray) -> Any:
+    """Return nested lists with the shortest decimals that round to the given float32 numbers.
+
+    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
+    """
+    return weights.astype(str).astype(float).tolist()
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], max_rows: int = _MAX_HTML_ROWS) -> str:

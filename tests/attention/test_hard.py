@@ -10,7 +10,7 @@ from regard.attention.hard import HardAttention, HardAttentionConfig
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import sample_bernoulli
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.training.losses.objectives import (
     BASELINE_LOSS_WEIGHT,

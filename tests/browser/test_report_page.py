@@ -10,7 +10,7 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 from playwright.sync_api import Locator, Page, expect
 
 from made_report import PAIRS, make_page, make_system
-from regard.metrics.maps import AttentionMap, map_difference
+from regard.metrics.alignment import AttentionMap, map_difference
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 

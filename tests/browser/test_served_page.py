@@ -182,10 +182,10 @@ def test_maps_of_equal_translations_are_subtracted(page, served):
         response = route.fetch()
         lines = [json.loads(line) for line in response.text().splitlines()]
         for line in lines:
-            for one in line.get("translations", ()):
-                one["words"], one["text"] = ["A", "B"], "A B"
+            for one in [line, *line["alternatives"]] if "alternatives" in line else ():
+                one["target_words"], one["text"] = ["A", "B"], "A B"
                 rest = [0.25] if line["sink"] else []
-                one["attention"] = [[0.5, 0.25, *rest], [0.25, 0.5, *rest]]
+                one["word_attention_map"] = [[0.5, 0.25, *rest], [0.25, 0.5, *rest]]
         route.fulfill(response=response, body="".join(json.dumps(line) + "\n" for line in lines))
 
     page.route("**/translate", same)

@@ -11,6 +11,7 @@ from test_translate import LINES, run, save_model, translate
 
 import regard
 from regard.config import dump_toml, from_dict, to_dict
+from regard.data.links import format_links
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import UsageError
@@ -18,8 +19,7 @@ from regard.generation.config import AlignmentConfig
 from regard.models import build_model
 from regard.reporting.word_maps import quantize
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
-from regard.server.engine import load_engines
-from regard.server.jobs import SearchSettings, SentenceJob
+from regard.server.engine import SearchSettings, SentenceJob, load_engines
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 
@@ -100,7 +100,7 @@ def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, op
     found = entries(guided, tmp_path / "all.jsonl", "--links-output", links, *options)
     written = links.read_text().splitlines()
     for entry, link in zip(found, written, strict=True):
-        layers = [np.array(layer) for layer in entry["posterior"]]
+        layers = [np.array(layer) for layer in entry["posterior_attention"]]
         assert link == (best(expected(layers)) if layers else "")
     kept = [(line, entry) for line, entry in zip(LINES, found, strict=True) if line]
     for name, lines in (
@@ -114,7 +114,7 @@ def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, op
 
 def test_selections_give_different_links(guided, tmp_path) -> None:
     all_entries = [entries(guided, tmp_path / "all.jsonl", *options) for options, _ in SELECTIONS]
-    distinct = {json.dumps([entry.get("links") for entry in found]) for found in all_entries}
+    distinct = {json.dumps([entry["alignment"] for entry in found]) for found in all_entries}
     assert len(distinct) == len(SELECTIONS)
 
 
@@ -132,17 +132,17 @@ def test_python_and_server_return_the_same_attention(guided, options, expected) 
     again = regard.load(guided, **options_by_name).score(LINE, result.text)
     np.testing.assert_allclose(again.attention_map, weights, atol=1e-6)
     (engine,) = load_engines([guided], "cpu", output_attention=options_by_name)
-    (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE, attention=True)])
-    np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
+    (answer,) = engine.process_batch(SearchSettings(), [SentenceJob(LINE)])
+    np.testing.assert_allclose(answer["word_attention_map"], weights, atol=1e-4)
 
 
 def test_plot_uses_the_configured_attention_by_default(guided) -> None:
     result = regard.load(guided).translate(LINE)
     assert result.plot().svg == result.plot(layer=0, head=1).svg != result.plot(layer=-1).svg
     assert result.plot(layer=0).svg == result.plot(layer=0, head="mean").svg
-    with pytest.raises(UsageError, match="layer=2: there are 2"):
+    with pytest.raises(UsageError, match="layer 2: the translation attends to the source in 2"):
         result.plot(layer=2)
-    with pytest.raises(UsageError, match="head=-3: there are 2"):
+    with pytest.raises(UsageError, match="head -3: layer 0 of the translation has 2"):
         result.plot(head=-3)
 
 
@@ -168,13 +168,13 @@ def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) 
 
 
 def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
-    found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["target"]]
+    found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["tokens"]]
     num_different = 0
     for entry in found:
-        (prior,), (after,) = (np.array(entry[name]) for name in ("prior", "posterior"))
-        assert prior.shape == after.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
-        assert entry["links"] == best(after[:-1, 0])
-        num_different += entry["links"] != best(prior[:-1, 0])
+        (prior,), (after,) = (np.array(entry[name]) for name in ("attention", "posterior_attention"))
+        assert prior.shape == after.shape == (len(entry["tokens"]) + 1, 1, len(entry["source_tokens"]))
+        assert format_links(entry["alignment"]) == best(after[:-1, 0])
+        num_different += format_links(entry["alignment"]) != best(prior[:-1, 0])
     assert num_different  # otherwise the prior would pass, too
 
 
@@ -204,16 +204,15 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 
 
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
+    from regard.analysis.inputs import System
     from regard.api.loading import load_translator
     from regard.reporting.systems import collect_system
     from regard.reporting.word_maps import MapKind
 
-    def no_progress(items, name, total):
-        return items
-
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
-    system = collect_system("guided", guided, translator, [(LINE, "A B")], no_progress, all_layers=True)
+    guided_system = System("guided", (str(guided),), translator)
+    system = collect_system(guided_system, [(LINE, "A B")], all_layers=True)
     shown = system.sentences[0].own_maps
     assert shown is not None
     kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
@@ -239,7 +238,7 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
+    assert found["alignment"] == {"layer": 1, "heads": [], "shift": False}
 
 
 def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:

@@ -76,11 +76,11 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
     assert [" ".join(sentence["output"]) for sentence in by_line] == out.read_text().splitlines()
     for sentence, line in zip(by_line, weights.read_text().splitlines(), strict=True):
         row = json.loads(line)
-        if not row["posterior"]:
+        if not row["posterior_attention"]:
             assert sentence["attention"] is None
             continue
-        steps = [heads[0] for heads in row["posterior"][0][:-1]]
-        totals = [sum(step[position] for step in steps) for position in range(len(row["source"]))]
+        steps = [heads[0] for heads in row["posterior_attention"][0][:-1]]
+        totals = [sum(step[position] for step in steps) for position in range(len(row["source_tokens"]))]
         sink = [] if sentence["sink"] is None else [sentence["sink"]]
         assert [*sentence["attention"], *sink] == pytest.approx(totals, abs=1e-5)
         assert sum(totals) == pytest.approx(len(sentence["output"]), abs=1e-4)
@@ -93,7 +93,7 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
     for side in ("r", "o"):
         run("align", tmp_path / "s", tmp_path / side, "--aligner", aligner, "-o", tmp_path / f"{side}.links")
     for line, links in zip(kept, (tmp_path / "o.links").read_text().splitlines(), strict=True):
-        assert by_line[line]["links_output"] == links
+        assert by_line[line]["output_links"] == links
     links = ("--reference-links", tmp_path / "r.links", "--hypothesis-links", tmp_path / "o.links")
     scores = tmp_path / "scores.json"
     options = ("--metrics", "rep,drop", "--tokenize", "none", "--num-bootstrap-samples", 2, "--json", scores)
@@ -105,10 +105,10 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
 
 def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, files, tmp_path):
     found = figures(models[0], files, tmp_path, "--aligner", aligner)
-    order = [(-sentence["badness"], sentence["line"]) for sentence in found["sentences"]]
+    order = [(-sentence["num_errors"], sentence["line"]) for sentence in found["sentences"]]
     assert order == sorted(order) and order[0][0] < order[-1][0]
     for sentence in found["sentences"]:
-        assert sentence["badness"] == sentence["sigma"] + len(sentence["dropped"])
+        assert sentence["num_errors"] == sentence["repetition_score"] + len(sentence["dropped"])
     for number, count in ((2, 2), (0, len(SOURCE)), (50, len(SOURCE))):
         text = run_analysis(models[0], files, "--aligner", aligner, "--num-sentences", number).stdout
         headings = [line for line in text.splitlines() if line.startswith("line ")]
@@ -143,15 +143,15 @@ def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path
     assert len(result.stderr.splitlines()) == 1 and "--aligner" in result.stderr
     assert "REP" in result.stdout and "DROP" not in result.stdout
     found = json.loads(path.read_text())
-    assert "drop" not in found
-    assert all(s["dropped"] is None and s["badness"] == s["sigma"] for s in found["sentences"])
+    assert found["drop"] is None
+    assert all(s["dropped"] is None and s["num_errors"] == s["repetition_score"] for s in found["sentences"])
 
 
 def test_user_specified_links_replace_those_of_the_aligner(models, aligner, files, tmp_path):
     links = tmp_path / "links.txt"
     links.write_text("0-0\n\n\n\n\n\n")
     found = figures(models[0], files, tmp_path, "--aligner", aligner, "--reference-links", links)
-    assert [s["links_reference"] for s in found["sentences"] if s["line"] == 1] == ["0-0"]
+    assert [s["reference_links"] for s in found["sentences"] if s["line"] == 1] == ["0-0"]
     assert sum(len(s["dropped"]) for s in found["sentences"]) <= 1
     links.write_text("0-0\n1-2\n\n\n\n\n")
     with pytest.raises(DataError, match=r"links\.txt:2: link 1-2 points beyond the reference .* 2 words"):
@@ -201,7 +201,7 @@ def test_ensemble_of_a_model_with_itself_equals_the_model(models, files, tmp_pat
 def test_overlong_lines_are_skipped(models, files, tmp_path):
     files[0].write_text("a " * 2000 + "\n" + "a\n" * 5)
     found = figures(models[0], files, tmp_path)
-    assert found["lines"] == 6 and sorted(s["line"] for s in found["sentences"]) == [2, 3, 4, 5, 6]
+    assert found["num_lines"] == 6 and sorted(s["line"] for s in found["sentences"]) == [2, 3, 4, 5, 6]
     files[0].write_text(("a " * 2000 + "\n") * 6)
     with pytest.raises(DataError, match="too long"):
         run_analysis(models[0], files)

@@ -117,7 +117,7 @@ def test_second_output_is_compared(files, tmp_path):
     )
     assert result.exit_code == 0
     compared = json.loads((tmp_path / "out.json").read_text())["comparison"]
-    assert compared["bleu"]["other"]["value"] == pytest.approx(100)
+    assert compared["bleu"]["baseline"]["value"] == pytest.approx(100)
     assert compared["bleu"]["difference"]["value"] > 0 > compared["ter"]["difference"]["value"]
     assert all(part["p_value"] < 0.05 for part in compared.values())
     assert result.stdout.splitlines()[0].split("\t")[3:7] == ["other", "diff.", "95 % of diff.", "p"]
@@ -132,9 +132,9 @@ def test_accuracy_and_edit_distance_of_forms(files, tmp_path):
     )
     figures = json.loads((tmp_path / "out.json").read_text())
     compared = figures["comparison"]
-    assert (figures["accuracy"], compared["accuracy"]["other"]["value"]) == (25.0, 75.0)
+    assert (figures["accuracy"], compared["accuracy"]["baseline"]["value"]) == (25.0, 75.0)
     # Edit distances: Klosse-Klöße 3, Eier-Eiern 1, Hauses-Häuser 2.
-    assert (figures["edits"], compared["edits"]["other"]["value"]) == (6 / 4, 2 / 4)
+    assert (figures["edits"], compared["edits"]["baseline"]["value"]) == (6 / 4, 2 / 4)
     assert compared["accuracy"]["difference"]["low"] > 0 > compared["edits"]["difference"]["high"]
     assert [line.split("\t")[0] for line in result.stdout.splitlines()[1:]] == ["accuracy %", "edits"]
 
@@ -210,8 +210,8 @@ def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
     figures = json.loads((tmp_path / "out.json").read_text())
     assert figures["rep"] == pytest.approx(100 * (1 + 2) / 5)
     assert figures["drop"] == pytest.approx(100 / 4)
-    assert figures["comparison"]["rep"]["other"]["value"] == 0
-    assert figures["comparison"]["drop"]["other"]["value"] == pytest.approx(100 * 3 / 4)
+    assert figures["comparison"]["rep"]["baseline"]["value"] == 0
+    assert figures["comparison"]["drop"]["baseline"]["value"] == pytest.approx(100 * 3 / 4)
     assert figures["signatures"]["rep"] == "n:2|lambda1:1|lambda2:2|case:mixed|tok:none"
     assert figures["links_other"] == str(tmp_path / "p")
     low, high = figures["intervals"]["drop"]
@@ -347,8 +347,8 @@ def test_invalid_links_are_reported_with_the_line(files):
         (["hyp"], "no reference"),
         (["--gold-links", "x"], "--gold-links and --predicted-links"),
         (["--gold-links", "x", "--predicted-links", "y", "--baseline", "z"], "--baseline"),
-        (["hyp", "ref", "--metrics", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
-        (["hyp", "ref", "--metrics", ","], "bleu, chrf, ter, rep, drop, meteor"),
+        (["hyp", "ref", "--metrics", "bleu,comet"], "bleu, chrf, ter, accuracy, edits, rep, drop, meteor"),
+        (["hyp", "ref", "--metrics", ","], "bleu, chrf, ter, accuracy, edits, rep, drop, meteor"),
         (["hyp", "ref", "ref2", "--metrics", "rep"], "exactly one reference, but 2 are given"),
         (["hyp", "ref", "--metrics", "drop", "--hypothesis-links", "x"], "needs --reference-links"),
         (["hyp", "ref", "--metrics", "drop", "--reference-links", "x"], "needs --hypothesis-links"),

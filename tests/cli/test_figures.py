@@ -202,7 +202,8 @@ def analysis_result(name, value=20.0, sentences=5):
     score = {**SCORE, "value": value}
     scores = {"signature": "s", "buckets": [score, None], "all": score}
     buckets = [{"low": 1, "high": 10, "sentences": sentences}, {"low": 11, "high": None, "sentences": 0}]
-    return {"systems": {name: {"path": name, "bleu": scores}}, "buckets": buckets}
+    systems = {name: {"paths": [name], "bleu": scores}}
+    return {"schema": "length_analysis", "schema_version": 1, "systems": systems, "buckets": buckets}
 
 
 def test_scores_by_length_combine_several_files(tmp_path) -> None:
@@ -248,7 +249,7 @@ def attention_file(path, target, line=2):
     """Write a file as `translate --attention-output` does, with all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
-    entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
+    entry = {"line": line, "source_tokens": source, "tokens": target, "posterior_attention": weights}
     return write_file(path, json.dumps(entry, ensure_ascii=False) + "\n")
 
 

@@ -260,7 +260,6 @@ def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> 
     [
         (["malaviya2018-table9"], "unknown table 'malaviya2018-table9': expected one of malaviya2018-table1"),
         (["malaviya2018-table1", "--seeds", "one"], "--seeds 'one': expected numbers"),
-        (["malaviya2018-table1", "--size", "huge"], "--size 'huge': expected small or paper"),
     ],
 )
 def test_invalid_arguments_are_reported(data: Path, tmp_path: Path, arguments, message) -> None:

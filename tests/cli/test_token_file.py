@@ -106,13 +106,15 @@ def test_scores_of_saved_tokens_equal_those_of_translate(
         assert (given == "nan") == (expected == "")
         if expected:
             assert float(given) == pytest.approx(float(expected), abs=2e-4)
-    count = json.loads(summary.read_text())["retokenized"]
+    content = json.loads(summary.read_text())
+    count = content["num_retokenized"]
+    assert count == sum(one["retokenized"] for one in content["sentences"])
     assert count > 0
     assert f"{count} lines were tokenized differently" in found.stderr
     from_text = run(*arguments)
     differing = sum(a != b for a, b in zip(from_text.stdout.split(), found.stdout.split(), strict=True))
     assert 0 < differing <= count
-    assert "retokenized" not in json.loads(summary.read_text())
+    assert json.loads(summary.read_text())["num_retokenized"] == 0
 
 
 def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:
@@ -145,7 +147,7 @@ def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:
         ),
         (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], "tokens:2: the line was not written by"),
         (
-            lambda lines: [lines[0].replace('"target": [', '"target": ["",'), *lines[1:]],
+            lambda lines: [lines[0].replace('"tokens": [', '"tokens": ["",'), *lines[1:]],
             "tokens:1: the line was not written by",
         ),
         (

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.links import format_links
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -194,15 +195,15 @@ def test_links_are_the_most_attended_words(model, tmp_path):
     assert len(written) == len(rows) == len(LINES)
     for number, (row, link, source, target) in enumerate(zip(rows, written, LINES, lines, strict=True), 1):
         assert row["line"] == number
-        assert row["source"] == source.split()
+        assert row["source_tokens"] == source.split()
         assert row["text"] == target
-        assert row["target"] == target.split()
+        assert row["tokens"] == target.split()
         if not source:
-            assert link == "" and row["prior"] == row["posterior"] == []
+            assert link == "" and row["attention"] == row["posterior_attention"] == []
             continue
-        assert row["prior"] == row["posterior"] and row["links"] == link
-        (layer,) = (np.array(layer) for layer in row["posterior"])
-        assert layer.shape == (len(row["target"]) + 1, 1, len(row["source"]))
+        assert row["attention"] == row["posterior_attention"] and format_links(row["alignment"]) == link
+        (layer,) = (np.array(layer) for layer in row["posterior_attention"])
+        assert layer.shape == (len(row["tokens"]) + 1, 1, len(row["source_tokens"]))
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
         best = layer[:-1, 0].argmax(axis=1)
         assert set(link.split()) == {f"{s}-{t}" for t, s in enumerate(best)}
@@ -272,8 +273,8 @@ def total_attention(directory: Path, tmp_path: Path, *options) -> np.ndarray:
     path = tmp_path / "attention.jsonl"
     translate(directory, "--attention-output", path, *options, input="a b c\n")
     found = json.loads(path.read_text())
-    assert found["source"] == ["a", "b", "c", "<sink>"]
-    return np.array(found["posterior"][0]).sum((0, 1))
+    assert found["source_tokens"] == ["a", "b", "c", "<sink>"]
+    return np.array(found["posterior_attention"][0]).sum((0, 1))
 
 
 def test_all_fertility_sources_bound_the_attention(tmp_path):
@@ -347,7 +348,6 @@ def test_reduced_precisions_translate(model, precision, request):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
         (
             ["--beam-size", "2", "--num-return", "3"],
             ConfigError,

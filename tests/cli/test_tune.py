@@ -8,7 +8,7 @@ import pytest
 from test_translate import run, save_model
 
 from regard.errors import ConfigError, DataError, RegardError, UsageError
-from regard.generation.tune_penalties import Trial, best_trial
+from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, Trial
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 
@@ -42,7 +42,7 @@ def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tm
         model, files, "--length-penalties", "0,1.5", "--coverage-penalties", "0,2", "--json", figures, *extra
     )
     content = json.loads(figures.read_text())
-    assert content["sentences"] == len(SOURCE)
+    assert content["num_sentences"] == len(SOURCE)
     pairs = []
     for trial, line in zip(content["trials"], lines[1:-1], strict=True):
         alpha, beta = trial["length_penalty"], trial["coverage_penalty"]
@@ -110,6 +110,7 @@ def test_score_gives_the_same_links_as_translate(model, files, tmp_path):
 
 def test_nan_bleu_is_never_the_best():
     trials = [Trial(0.0, 0.0, math.nan), Trial(1.0, 0.0, 3.0), Trial(2.0, 0.0, math.nan)]
-    assert best_trial(trials) == trials[1]
+    options = PenaltyTuningOptions()
+    assert PenaltyTuningResult(tuple(trials), 1, 5, options).best == trials[1]
     with pytest.raises(RegardError, match="BLEU is NaN for all pairs of penalties"):
-        best_trial(trials[:1])
+        _ = PenaltyTuningResult(tuple(trials[:1]), 1, 5, options).best

@@ -14,9 +14,9 @@ from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import InputLine, enumerate_lines
-from regard.generation.replace_unk import replace_unk_tokens
-from regard.generation.scoring import score_lines
+from regard.generation.linking import replace_unk_tokens
 from regard.generation.translator import Translator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
@@ -153,16 +153,16 @@ def test_results_have_tokens_scores_attention_and_links(build):
 
 def test_links_sum_attention_over_subword_tokens():
     from regard.generation.hypothesis import Hypothesis
-    from regard.generation.lines import Translation
+    from regard.generation.lines import TextHypothesis
 
     weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
     hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))
     # Source tokens 0 and 1 form the first word, token 2 the second.
     # The first target word has 0.6 on the first source word.
-    one = Translation("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
+    one = TextHypothesis("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
     assert one.links == {(0, 0), (1, 1)}
     # Both target tokens form one word: 0.6 + 0.1 against 0.4 + 0.9.
-    assert Translation("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
+    assert TextHypothesis("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
 
 
 def test_unknown_token_is_replaced_by_the_attended_source_word():

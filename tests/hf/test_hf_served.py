@@ -18,19 +18,16 @@ def test_hugging_face_model_is_served_with_attention(name: str, model_dir: Model
     line = "die Katze schläft ."
 
     async def work(one):
-        response = await one.post(
-            "/translate", json={"text": line, "tokens": True, "split": False, "beam_size": 2}
-        )
+        response = await one.post("/translate", json={"text": line, "split": False, "beam_size": 2})
         assert response.status_code == 200, response.text
-        (sentence,) = response.json()["sentences"]
-        best = sentence["translations"][0]
+        (best,) = response.json()["sentences"]
         pair = {"source": line, "target": "the cat sleeps ."}
-        return sentence, best, (await one.post("/score", json={"pairs": [pair]})).json()
+        return best, (await one.post("/score", json={"pairs": [pair]})).json()
 
-    sentence, best, scored = ask(engines, work)
-    assert sentence["source_words"] == line.split() and sentence["sink"]
+    best, scored = ask(engines, work)
+    assert best["source_words"] == line.split() and best["sink"]
     # One column per word, and one for the special tokens around the sentence.
-    assert np.shape(best["attention"]) == (len(best["words"]), 5)
-    assert np.allclose(np.sum(best["attention"], axis=1), 1, atol=1e-3)
+    assert np.shape(best["word_attention_map"]) == (len(best["target_words"]), 5)
+    assert np.allclose(np.sum(best["word_attention_map"], axis=1), 1, atol=1e-3)
     assert all(0 <= place < 4 for place, _ in best["alignment"])
-    assert scored["pairs"][0]["log_probability"] < 0
+    assert scored["sentences"][0]["log_probability"] < 0

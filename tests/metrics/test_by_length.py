@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
+from regard.metrics.base import bootstrap, paired_bootstrap
 from regard.metrics.by_length import (
     BucketScore,
     bucket_by_length,
@@ -16,7 +17,6 @@ from regard.metrics.by_length import (
     score_by_length,
 )
 from regard.metrics.coverage import drop, rep
-from regard.metrics.significance import bootstrap, paired_bootstrap
 from regard.metrics.translation import bleu, split_words
 
 REFERENCES = [

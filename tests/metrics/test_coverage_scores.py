@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
+from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import (
     count_drops,
     count_repetitions,
@@ -19,7 +20,6 @@ from regard.metrics.coverage import (
     repeated_ngrams,
     repetition_sigma,
 )
-from regard.metrics.significance import paired_bootstrap
 
 PAPERS = Path(__file__).parents[3] / "shared" / "PAPERS.md"
 SYSTEMS = ("softmax", "sparsemax", "csoftmax", "csparsemax")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError, UsageError
+from regard.metrics.base import paired_bootstrap
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
-from regard.metrics.significance import paired_bootstrap
 
 # `regard.metrics.meteor` is the function of this name, so the module is imported by its name.
 meteor_module = importlib.import_module("regard.metrics.meteor")

@@ -1,13 +1,16 @@
-"""Tests of BLEU, chrF and TER against sacreBLEU, and of the counts per sentence they are computed from."""
+"""Tests of BLEU, chrF and TER against sacreBLEU, of their counts per sentence, and of accuracy and edits."""
 
 import logging
 
 import numpy as np
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
-from regard.metrics.translation import bleu, chrf, count_statistics, looks_tokenized, split_words, ter
+from regard.metrics import accuracy, bootstrap, edits, paired_bootstrap
+from regard.metrics.translation import bleu, chrf, count_statistics, count_transduction, looks_tokenized, ter
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog barks loudly at night!", "", "It's 5.3 km away, he said."]
 REFERENCES = [
@@ -119,3 +122,93 @@ def test_tokenized_text_is_detected_and_scored_without_warning(caplog):
     with caplog.at_level(logging.WARNING):
         assert bleu(lines, [lines], tokenize="none").score == pytest.approx(100)
     assert not caplog.records
+
+
+words = st.text(st.sampled_from("abßä"), max_size=7)
+
+
+def edit_distance(first: str, second: str) -> float:
+    return edits([first], [[second]]).score
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "distance"),
+    [
+        # Textbook examples of the edit distance of Levenshtein and of Wagner & Fischer.
+        ("kitten", "sitting", 3),
+        ("saturday", "sunday", 3),
+        ("intention", "execution", 5),
+        ("Kloß", "Klöße", 2),
+        ("", "abc", 3),
+        ("abc", "", 3),
+        ("", "", 0),
+    ],
+)
+def test_edit_distance_of_textbook_examples(first, second, distance):
+    assert edit_distance(first, second) == distance
+
+
+def naive(first: str, second: str) -> int:
+    """Compute the edit distance by its recursive definition."""
+    if not first or not second:
+        return len(first) + len(second)
+    if first[0] == second[0]:
+        return naive(first[1:], second[1:])
+    return 1 + min(naive(first[1:], second), naive(first, second[1:]), naive(first[1:], second[1:]))
+
+
+@given(first=words, second=words)
+def test_distance_matches_the_recursive_definition(first, second):
+    assert edit_distance(first, second) == naive(first, second) == edit_distance(second, first)
+
+
+@given(first=words, second=words, third=words)
+def test_distance_is_a_metric(first, second, third):
+    assert (edit_distance(first, second) == 0) == (first == second)
+    assert edit_distance(first, third) <= edit_distance(first, second) + edit_distance(second, third)
+
+
+def test_accuracy_is_the_percentage_of_exact_matches_and_edits_the_mean_distance():
+    outputs, references = ["Klöße", "Eier", "Eis", "Häuser"], ["Klöße", "Eiern", "Eis", "Hauses"]
+    assert accuracy(outputs, [references]).score == 50.0
+    assert edits(outputs, [references]).score == pytest.approx((0 + 1 + 0 + 2) / 4)
+    assert accuracy(outputs, [references]).signature == "nrefs:1|case:mixed"
+
+
+def test_whitespace_is_collapsed_and_case_matters_by_default():
+    assert accuracy(["stelle  in Abrede "], [["stelle in Abrede"]]).score == 100.0
+    assert accuracy(["eis"], [["Eis"]]).score == 0.0
+    assert accuracy(["eis"], [["Eis"]], lowercase=True).score == 100.0
+    assert edits(["eis"], [["Eis"]]).score == 1.0
+
+
+def test_nearest_of_several_references_counts():
+    outputs, references = ["Klosse", "Eier"], [["Klöße", "Eiern"], ["Klosse", "Eiers"]]
+    assert accuracy(outputs, references).score == 50.0
+    assert edits(outputs, references).score == 0.5
+
+
+def test_empty_output_has_the_length_of_the_reference_as_distance():
+    assert (accuracy([""], [["Eis"]]).score, edits([""], [["Eis"]]).score) == (0.0, 3.0)
+
+
+def test_bootstrap_accepts_the_counts():
+    references = [f"Form{i}" for i in range(200)]
+    good = [form if i % 10 else "x" for i, form in enumerate(references)]
+    bad = [form if i % 3 else "x" for i, form in enumerate(references)]
+    counts = [count_transduction("accuracy", outputs, [references]) for outputs in (bad, good)]
+    estimate = bootstrap(counts[1].rows, counts[1].aggregate, 500)
+    assert estimate.value == 90.0
+    # A proportion of 200: the interval is 1.96 times the binomial standard error of 2.1.
+    assert estimate.low == pytest.approx(85.8, abs=1.5) and estimate.high == pytest.approx(94.2, abs=1.5)
+    paired = paired_bootstrap(counts[0].rows, counts[1].rows, counts[0].aggregate, 500)
+    assert paired.difference.value > 0 and paired.difference.low > 0 and paired.p_value < 0.05
+
+
+def test_invalid_arguments_raise():
+    with pytest.raises(DataError, match="reference 1 has 1 sentences but the hypotheses have 2"):
+        accuracy(["a", "b"], [["a"]])
+    with pytest.raises(DataError, match="at least one sentence"):
+        edits([], [[]])
+    with pytest.raises(UsageError, match="accuracy, edits"):
+        count_transduction("f1", ["a"], [["a"]])

@@ -13,10 +13,8 @@ from regard.data.links import parse_gold_links
 from regard.errors import DataError
 from regard.plotting import plot_attention, plot_heatmap, plot_history, plot_self_attention
 from regard.plotting.attention import combined_figure, heatmap_figure
-from regard.plotting.difference import difference_heatmap
-from regard.plotting.heatmap import attention_heatmap, weight_color
-from regard.plotting.history import history_figure
-from regard.plotting.self_attention import self_attention_figure
+from regard.plotting.heatmap import attention_heatmap, difference_heatmap, weight_color
+from regard.plotting.word_attention import history_figure, self_attention_figure
 
 WEIGHTS = np.array([[0.0, 1e-12, 1.0], [0.25, 0.25, 0.5]])
 SOURCE, TARGET = ["a", "b", "c"], ["x", "y"]

@@ -11,10 +11,9 @@ from matplotlib.patches import StepPatch
 
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
-from regard.plotting.attention_statistics import coverage_chart, entropy_chart
-from regard.plotting.charts import panel_figure, plot_curve, plot_histogram, set_value_axis
+from regard.plotting.analyses import coverage_chart, entropy_chart
+from regard.plotting.charts import panel_figure, plot_curve, plot_histogram, set_value_axis, training_chart
 from regard.plotting.figure import Figure
-from regard.plotting.training import training_chart
 
 
 def statistics(entropies, coverages=(0.5, 1.0)):

@@ -81,13 +81,16 @@ def chunk(reader, number):
     return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
 
 
-def test_content_security_policy_allows_only_the_page_script(page, reader):
+def test_content_security_policy_allows_only_the_script_and_styles_of_the_page(page, reader):
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     digest = base64.b64encode(hashlib.sha256(reader.scripts["code"].encode()).digest()).decode()
     assert allowed["script-src"] == f"'sha256-{digest}'" and allowed["default-src"] == "'none'"
-    # There are no event handlers in attributes either.
-    assert not re.search(r"<[^>]*\son[a-z]+=", page.split('<script type="application/json"')[0])
+    (styles,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
+    assert allowed["style-src"] == f"'sha256-{digest}'" and "unsafe" not in policy
+    # There are no event handlers or styles in attributes either.
+    assert not re.search(r"<[^>]*\s(on[a-z]+|style)=", page.split('<script type="application/json"')[0])
 
 
 def test_page_fetches_nothing(page, reader):
@@ -105,7 +108,7 @@ def test_markup_in_text_is_data(page, reader, data):
     chunks = sum(name.startswith("maps-") for name in reader.scripts)
     assert reader.elements.count("script") == 2 + chunks
     for (source, reference), sentence in zip(PAIRS, data["sentences"], strict=True):
-        assert (sentence["source"], sentence["reference"]) == (source.split(), reference.split())
+        assert (sentence["source_words"], sentence["reference_words"]) == (source.split(), reference.split())
     assert data["systems"][1]["name"] == "<b>bounded</b>"
     inside = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert inside and not set("<>&\u2028\u2029") & set(inside[1])
@@ -160,7 +163,7 @@ def test_layers_heads_and_priors_are_labeled(data):
 
 def test_errors_are_marked_where_they_are_counted(report, data):
     first = data["sentences"][0]["systems"][0]
-    assert first["output"] == ["a", "dog", "dog", "dog", "runs", "."]
+    assert first["target_words"] == ["a", "dog", "dog", "dog", "runs", "."]
     assert first["repeated"] == [2, 3] and ["dog", 2, 1] in first["again"]
     assert data["sentences"][5]["systems"][0]["dropped"] == [2]
     figures = {figure["key"]: figure["values"] for figure in data["figures"]}

@@ -1,11 +1,11 @@
 """Data collected for a report equals the results of the single analysis commands."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
+from regard.analysis.errors import corpus_scores
+from regard.analysis.inputs import System
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
@@ -20,7 +20,6 @@ from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.reporting.errors import corpus_scores
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system, system_maps
 from regard.reporting.training_curves import read_curves
@@ -62,12 +61,8 @@ def make_translator(attention=None, fertility=None) -> Translator:
     )
 
 
-def no_progress(items, name, total):
-    yield from items
-
-
 def collect(translator, every=False):
-    return collect_system("m", Path("run"), translator, PAIRS, no_progress, every)
+    return collect_system(System("m", ("run",), translator), PAIRS, all_layers=every)
 
 
 @pytest.fixture(scope="module")

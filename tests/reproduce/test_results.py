@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import count_repetitions
-from regard.metrics.significance import paired_bootstrap
 from regard.metrics.translation import count_statistics
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import PlanOptions, RowJob, TableJob

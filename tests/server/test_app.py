@@ -16,7 +16,7 @@ from regard.generation.lines import InputLine
 from regard.generation.translator import Translator
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
-from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from server.served import ask, save_model
 
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]
@@ -36,6 +36,11 @@ def post(engines, path, content, **settings) -> httpx.Response:
     return ask(engines, lambda one: one.post(path, json=content), **settings)
 
 
+def ranked(sentence):
+    """Return all translations of a sentence of an answer, best first."""
+    return [sentence, *sentence["alternatives"]]
+
+
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
@@ -51,22 +56,22 @@ def test_translation_does_not_depend_on_the_batch(engines):
         requests = [
             one.post("/translate", json={"text": line, "num_return": 2, "split": False}) for line in LINES
         ]
-        return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*requests)]
+        return [ranked(found.json()["sentences"][0]) for found in await asyncio.gather(*requests)]
 
     for line, found in zip(LINES, ask(engines, work, batch_window=50.0), strict=True):
         expected = alone(engines[0], line, num_return=2)
         assert [one["text"] for one in found] == [one.text for one in expected]
         assert np.allclose([one["score"] for one in found], [one.score for one in expected], atol=1e-4)
         for one, other in zip(found, expected, strict=True):
-            assert np.allclose(one["attention"], other.weights, atol=1e-4)
+            assert np.allclose(one["word_attention_map"], other.weights, atol=1e-4)
             assert one["alignment"] == sorted(map(list, other.links))
 
 
 def test_text_is_split_into_sentences_and_line_breaks_are_kept(engines):
     answer = post(engines, "/translate", {"texts": ["A b! C d?\n\n e", " ", "f"]}).json()
     assert [one["source"] for one in answer["sentences"]] == ["A b!", "C d?", "e", "f"]
-    assert [one["text"] for one in answer["sentences"]] == [0, 0, 0, 2]
-    best = [one["translations"][0]["text"] for one in answer["sentences"]]
+    assert [one["text_index"] for one in answer["sentences"]] == [0, 0, 0, 2]
+    best = [one["text"] for one in answer["sentences"]]
     assert answer["texts"] == [f"{best[0]} {best[1]}\n\n {best[2]}", " ", best[3]]
 
 
@@ -79,8 +84,7 @@ def test_streamed_response_equals_single_response(engines):
     assert last == {"done": True, "texts": whole["texts"]}
     by_place = {one["sentence"]: one for one in lines}
     for one in whole["sentences"]:
-        texts = [each["text"] for each in by_place[one["sentence"]]["translations"]]
-        assert texts == [each["text"] for each in one["translations"]]
+        assert by_place[one["sentence"]] == {"schema": "translation", "schema_version": 1, **one}
 
 
 def test_fertility_bounds_are_respected(engines):
@@ -88,34 +92,33 @@ def test_fertility_bounds_are_respected(engines):
         return {"model": "bounded", "text": "a b c", "fertilities": [{"word": 1, **bounds}]}
 
     free = post(engines, "/translate", {"model": "bounded", "text": "a b c"}).json()["sentences"][0]
-    never = post(engines, "/translate", fertility(most=0)).json()["sentences"][0]
-    assert free["bounds"] == [{"least": 0, "most": 2}] * 3 and free["translations"][0]["received"][1] > 0
-    assert never["bounds"][1] == {"least": 0, "most": 0} and never["translations"][0]["received"][1] == 0
-    assert all(row[1] == 0 for row in never["translations"][0]["attention"])
-    least = post(engines, "/translate", fertility(least=1)).json()["sentences"][0]
-    assert least["bounds"][1] == {"least": 1, "most": 2}
-    assert least["translations"][0]["received"][1] >= 0.5 - 1e-4
+    never = post(engines, "/translate", fertility(upper=0)).json()["sentences"][0]
+    assert free["fertility_bounds"] == [{"lower": 0, "upper": 2}] * 3 and free["received_attention"][1] > 0
+    assert never["fertility_bounds"][1] == {"lower": 0, "upper": 0} and never["received_attention"][1] == 0
+    assert all(row[1] == 0 for row in never["word_attention_map"])
+    least = post(engines, "/translate", fertility(lower=1)).json()["sentences"][0]
+    assert least["fertility_bounds"][1] == {"lower": 1, "upper": 2}
+    assert least["received_attention"][1] >= 0.5 - 1e-4
 
 
 def test_attention_has_a_sink_column_and_rows_sum_to_one(engines):
-    answer = post(engines, "/translate", {"model": "bounded", "text": "a b c", "tokens": True}).json()
-    (sentence,) = answer["sentences"]
-    best = sentence["translations"][0]
-    assert sentence["sink"] and np.shape(best["attention"]) == (len(best["words"]), 4)
-    assert np.allclose(np.sum(best["attention"], axis=1), 1, atol=1e-3)
-    assert np.shape(best["token_attention"]) == (len(best["tokens"]), 4)
+    answer = post(engines, "/translate", {"model": "bounded", "text": "a b c", "attention": "tokens"}).json()
+    (best,) = answer["sentences"]
+    assert best["sink"] and np.shape(best["word_attention_map"]) == (len(best["target_words"]), 4)
+    assert np.allclose(np.sum(best["word_attention_map"], axis=1), 1, atol=1e-3)
+    assert np.shape(best["attention_map"]) == (len(best["tokens"]), 4)
 
 
 def test_model_without_attention_returns_no_attention(engines):
     (sentence,) = post(engines, "/translate", {"model": "blind", "text": "a b c"}).json()["sentences"]
-    best = sentence["translations"][0]
-    assert best["text"] and best["attention"] is None and best["alignment"] == []
+    assert sentence["text"] and sentence["word_attention_map"] is None and sentence["alignment"] == []
 
 
 def test_score_equals_search_score(engines):
     found = alone(engines[0], "a b c")[0]
     answer = post(engines, "/score", {"pairs": [{"source": "a b c", "target": found.text}] * 2}).json()
-    for pair in answer["pairs"]:
+    assert (answer["schema"], answer["schema_version"]) == ("scores", 1)
+    for pair in answer["sentences"]:
         assert pair["log_probability"] == pytest.approx(found.hypothesis.log_probability, abs=1e-4)
         assert pair["token_log_probs"] == pytest.approx(found.hypothesis.token_log_probs, abs=1e-4)
         assert pair["score"] == pytest.approx(found.score, abs=1e-4)
@@ -129,7 +132,7 @@ def test_text_is_returned_unchanged(engines, text):
         sentence = json.loads(answer.text.splitlines()[0])
         sentence = sentence if stream else sentence["sentences"][0]
         assert sentence["source"] == text and sentence["source_words"] == text.split()
-        assert "unknown" in sentence and answer.headers["x-content-type-options"] == "nosniff"
+        assert "unknown_words" in sentence and answer.headers["x-content-type-options"] == "nosniff"
 
 
 INVALID_REQUESTS = [
@@ -155,7 +158,7 @@ INVALID_REQUESTS = [
     ("POST", "/translate", b'{"text": "\\ud800"}', 422),
     ("POST", "/translate", b'{"text": "a", "model": "\\ud800"}', 422),
     ("POST", "/translate", b'{"text": "a", "model": "other"}', 404),
-    ("POST", "/translate", b'{"text": "a", "fertilities": [{"word": 0, "most": 1}]}', 422),
+    ("POST", "/translate", b'{"text": "a", "fertilities": [{"word": 0, "upper": 1}]}', 422),
     ("POST", "/score", b'{"pairs": [{"source": "", "target": "A"}]}', 422),
     ("POST", "/score", b'{"pairs": [{"source": "a"}]}', 422),
     ("POST", "/translate", b'{"text": "' + b"a" * 300_000 + b'"}', 413),
@@ -164,15 +167,15 @@ INVALID_REQUESTS = [
     ("POST", "/translate", b'{"text": "' + b"a\\n" * 300 + b'"}', 422),
 ]
 INVALID_BOUNDS = [
-    '{"word": 0, "most": NaN}',
-    '{"word": 0, "most": Infinity}',
-    '{"word": 0, "most": -1}',
-    '{"word": 0, "least": -Infinity}',
-    '{"word": 0, "most": 1e999}',
-    '{"word": 0, "least": 2, "most": 1}',
-    '{"word": -1, "most": 1}',
-    '{"word": 3, "most": 1}',
-    '{"word": 0, "sentence": 1, "most": 1}',
+    '{"word": 0, "upper": NaN}',
+    '{"word": 0, "upper": Infinity}',
+    '{"word": 0, "upper": -1}',
+    '{"word": 0, "lower": -Infinity}',
+    '{"word": 0, "upper": 1e999}',
+    '{"word": 0, "lower": 2, "upper": 1}',
+    '{"word": -1, "upper": 1}',
+    '{"word": 3, "upper": 1}',
+    '{"word": 0, "sentence": 1, "upper": 1}',
     '{"word": "a"}',
 ]
 INVALID_REQUESTS += [
@@ -250,7 +253,7 @@ def test_foreign_host_name_is_rejected(engines):
 
 def test_integral_json_numbers_are_accepted_in_any_notation(engines):
     async def work(one):
-        bounds_json = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "most": 2}]'
+        bounds_json = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "upper": 2}]'
         bodies = (
             b'{"text": "a b", "model": "bounded", "num_return": 2.0, "beam_size": 3e0, %s}' % bounds_json,
             b'{"text": "a b", "num_return": 2.5}',
@@ -262,7 +265,7 @@ def test_integral_json_numbers_are_accepted_in_any_notation(engines):
 
     found = ask(engines, work)
     assert [one.status_code for one in found] == [200, 422, 422, 422]
-    assert len(found[0].json()["sentences"][0]["translations"]) == 2
+    assert len(ranked(found[0].json()["sentences"][0])) == 2
 
 
 def test_invalid_sentence_does_not_affect_others(engines):
@@ -271,7 +274,7 @@ def test_invalid_sentence_does_not_affect_others(engines):
     jobs = [SentenceJob("a b c"), bad, SentenceJob("d"), SentenceJob("a " * 900)]
     found = bounded.process_batch(SearchSettings(), jobs)
     assert [isinstance(one, Exception) for one in found] == [False, True, False, True]
-    assert found[0]["translations"][0]["text"] == alone(bounded, "a b c")[0].text
+    assert found[0]["text"] == alone(bounded, "a b c")[0].text
     scored = bounded.process_batch(
         ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)]
     )
@@ -468,7 +471,7 @@ def test_concurrent_clients_get_their_own_results(engines):
         line = (LINES * 2)[i]
         expected = alone(engines[i % 2], line, num_return=1 + i % 3)
         assert sentence["source"] == line
-        assert [one["text"] for one in sentence["translations"]] == [one.text for one in expected]
+        assert [one["text"] for one in ranked(sentence)] == [one.text for one in expected]
 
 
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):

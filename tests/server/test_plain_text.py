@@ -45,18 +45,18 @@ def test_plain_and_tokenized_text_give_the_same_results(directory: Path, tmp_pat
     ]
     words = TOKENIZED.split()
     assert [answer["source_words"] for answer in answers] == [words] * 4
-    best = [answer["translations"][0] for answer in answers]
-    assert [one["text"] for one in best] == [best[0]["text"]] * 4
-    assert command("translate", str(directory), text=f"{PLAIN}\n{TOKENIZED}\n") == f"{best[0]['text']}\n" * 2
+    text = answers[0]["text"]
+    assert [one["text"] for one in answers] == [text] * 4
+    assert command("translate", str(directory), text=f"{PLAIN}\n{TOKENIZED}\n") == f"{text}\n" * 2
     model = regard.load(directory)
-    assert model.translate(PLAIN).text == model.translate(TOKENIZED).text == best[0]["text"]
+    assert model.translate(PLAIN).text == model.translate(TOKENIZED).text == text
     (source, target) = (tmp_path / name for name in ("source", "target"))
     source.write_text(f"{PLAIN}\n{TOKENIZED}\n")
     target.write_text("A B.\nA B .\n")
     scores = command("score", str(directory), str(source), str(target)).split()
     assert scores[0] == scores[1]
     pairs = [{"source": PLAIN, "target": "A B."}, {"source": TOKENIZED, "target": "A B ."}]
-    scored = post(directory, "/score", {"pairs": pairs})["pairs"]
+    scored = post(directory, "/score", {"pairs": pairs})["sentences"]
     assert scored[0]["source_tokens"] == scored[1]["source_tokens"] == words
     assert scored[0]["tokens"] == scored[1]["tokens"] == ["A", "B", "."]
     assert f"{scored[0]['log_probability']:.4f}" == scores[0]
@@ -70,10 +70,10 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     command(
         "translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n"
     )
-    assert [word for word in json.loads(attention.read_text())["source"]] == words
+    assert [word for word in json.loads(attention.read_text())["source_tokens"]] == words
     assert list(regard.load(directory, tokenized=True).translate(PLAIN).source_tokens) == words
     pairs = [{"source": PLAIN, "target": "A."}]
-    scored = post(directory, "/score", {"pairs": pairs, "tokenized": True})["pairs"][0]
+    scored = post(directory, "/score", {"pairs": pairs, "tokenized": True})["sentences"][0]
     assert (scored["source_tokens"], scored["tokens"]) == (words, ["A."])
     (tmp_path / "source").write_text(PLAIN + "\n")
     (tmp_path / "target").write_text("A.\n")
@@ -95,6 +95,6 @@ def test_sentences_are_split_by_language_of_request_or_model(directory: Path) ->
 
 def test_fertilities_refer_to_tokenized_words(tmp_path: Path) -> None:
     directory = save_model(tmp_path / "bounded", fertility=2.0, tokenized=True)
-    payload = {"text": PLAIN, "fertilities": [{"word": 7, "most": 0.0}]}
-    bounds = post(directory, "/translate", payload)["sentences"][0]["bounds"]
-    assert len(bounds) == 8 and bounds[7]["most"] == 0.0
+    payload = {"text": PLAIN, "fertilities": [{"word": 7, "upper": 0.0}]}
+    bounds = post(directory, "/translate", payload)["sentences"][0]["fertility_bounds"]
+    assert len(bounds) == 8 and bounds[7]["upper"] == 0.0

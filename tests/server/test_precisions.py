@@ -6,8 +6,7 @@ import pytest
 from served import save_model
 
 from regard.errors import UsageError
-from regard.server.engine import load_engines
-from regard.server.jobs import SearchSettings
+from regard.server.engine import SearchSettings, load_engines
 
 
 def test_unknown_precision_is_rejected_before_loading() -> None:

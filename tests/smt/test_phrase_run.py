@@ -20,12 +20,11 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.generation.lines import enumerate_lines
-from regard.generation.tune_penalties import tune_penalties
+from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
-from regard.server.engine import load_engines
-from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.smt.model import PhraseConfig, PhraseTranslator, load_phrases
+from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
+from regard.smt.model import PhraseConfig, load_phrases
 from regard.smt.phrase_table import PhraseTable
 
 SETTINGS = """
@@ -147,10 +146,10 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
     assert shown[6] == "Unbekanntes"  # an unknown word is copied
     assert links.read_text().splitlines()[5:] == ["", "0-0"]
     for entry in map(json.loads, maps.read_text().splitlines()):
-        if not entry["posterior"]:
+        if not entry["posterior_attention"]:
             continue
-        (layer,) = np.array(entry["posterior"])
-        assert layer.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
+        (layer,) = np.array(entry["posterior_attention"])
+        assert layer.shape == (len(entry["tokens"]) + 1, 1, len(entry["source_tokens"]))
         sums = layer.sum(axis=2)
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
@@ -295,7 +294,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
         (lambda model: model.translate("ein Hund", sample=True), "sample"),
         (lambda model: model.translate("ein Hund", mbr="chrf"), "mbr"),
         (
-            lambda model: tune_penalties(model.translator, ["a"], ["a"], [0.0], [0.0]),
+            lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
             "a comparison of penalties",
         ),
     ],
@@ -330,12 +329,12 @@ def test_forced_decoding_is_rejected(directory: Path) -> None:
 
 def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     (engine,) = load_engines([directory / "model"])
-    assert engine.properties["kind"] == "phrase" and engine.properties["parameters"] > 0
+    assert engine.properties["kind"] == "phrase" and engine.properties["num_parameters"] > 0
     line = (directory / "test.de").read_text().splitlines()[0]
     (answer,) = engine.process_batch(SearchSettings(num_return=2), [SentenceJob(line)])
     assert isinstance(answer, dict)
-    assert answer["translations"][0]["text"] == regard.load(directory / "model").translate(line).text
-    assert answer["translations"][0]["attention"] and answer["translations"][0]["alignment"]
+    assert answer["text"] == regard.load(directory / "model").translate(line).text
+    assert answer["word_attention_map"] and answer["alignment"]
     (score,) = engine.process_batch(ScoreSettings(), [PairJob(line, "a dog")])
     assert isinstance(score, UsageError)
     (bounded,) = engine.process_batch(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])

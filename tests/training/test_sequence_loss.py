@@ -13,7 +13,7 @@ from regard.config import from_dict
 from regard.data.batch import PaddedSequences, collate
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig

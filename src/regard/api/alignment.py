@@ -4,27 +4,31 @@ aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-from regard.api.arguments import as_texts
+from regard.api.arguments import TextSource, as_list, as_texts, read_texts
 from regard.config import from_dict
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
-from regard.data.links import parse_gold_links, parse_links
+from regard.data.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
-from regard.metrics.alignment import alignment_score
+from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
+from regard.metrics.base import bootstrap
 from regard.results import Result
 
 __all__ = ["Aligner", "Alignments", "LinkEvaluation", "align", "evaluate_links", "fertilities"]
+
+_Parsed = TypeVar("_Parsed", Links, GoldLinks)
 
 
 @dataclass(frozen=True)
@@ -221,55 +225,6 @@ class Aligner:
         return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
 
 
-@dataclass(frozen=True)
-class LinkEvaluation(Result):
-    """Agreement of links with gold links (Och & Ney, 2003). Precision, recall and AER are from 0 to 1.
-
-    Attributes:
-        precision: Share of the links that are possible; 1 if there are no links.
-        recall: Share of the sure links that are found; 1 if there are no sure links.
-        aer: Alignment error rate; lower is better.
-        pairs: Number of sentence pairs.
-    """
-
-    schema = "link-evaluation"
-    precision: float
-    recall: float
-    aer: float
-    pairs: int
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the scores and the number of pairs."""
-        return dict(vars(self))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row with the scores."""
-        return [self.to_data()]
-
-
-def evaluate_links(
-    links: Alignments | Iterable[str] | Path, gold: Iterable[str] | Path | str
-) -> LinkEvaluation:
-    """Compare word links with gold links.
-
-    Args:
-        links: Alignments, a file, or lines in Pharaoh format (`0-0 1-2`).
-        gold: A file or lines of gold links, in which `i-j` is a sure link and `ipj` a possible link.
-
-    Raises:
-        DataError: if a file cannot be read, a field is not a link, or the numbers of pairs differ.
-    """
-    lines = links.lines() if isinstance(links, Alignments) else _lines(links)
-    found = [parse_links(line, f"links, line {number}") for number, line in enumerate(lines, 1)]
-    wanted = [parse_gold_links(line, f"gold, line {number}") for number, line in enumerate(_lines(gold), 1)]
-    score = alignment_score(found, wanted)
-    return LinkEvaluation(score.precision, score.recall, score.aer, len(found))
-
-
-def _lines(given: Iterable[str] | Path | str) -> Iterable[str]:
-    return read_lines(given) if isinstance(given, str | Path) else given
-
-
 def align(
     sources: Iterable[str],
     targets: Iterable[str],
@@ -302,6 +257,111 @@ def _method(name: str) -> Method:
     if name not in METHODS:
         raise UsageError(f"symmetrize={name!r}: expected one of {', '.join(METHODS)}")
     return cast(Method, name)
+
+
+@dataclass(frozen=True)
+class LinkEvaluation(Result):
+    """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
+
+    Attributes:
+        num_pairs: Number of sentence pairs.
+        precision: Share of the links that are possible links.
+        recall: Share of the sure links that are found.
+        aer: Alignment error rate; lower is better.
+        aer_low: Lower end of its 95 % interval.
+        aer_high: Upper end of its 95 % interval.
+    """
+
+    schema = "link_evaluation"
+    num_pairs: int
+    precision: float
+    recall: float
+    aer: float
+    aer_low: float
+    aer_high: float
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all fields."""
+        return dataclasses.asdict(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per score: its name, its value, and the interval of the AER."""
+        intervals = {"aer": {"low": self.aer_low, "high": self.aer_high}}
+        nothing = {"low": None, "high": None}
+        return [
+            {"metric": name, "score": getattr(self, name), **intervals.get(name, nothing)}
+            for name in ("precision", "recall", "aer")
+        ]
+
+
+def evaluate_links(
+    links: Path | str | Iterable[Any],
+    gold: Path | str | Iterable[GoldLinks | str],
+    *,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
+    num_bootstrap_samples: int = 1000,
+    seed: int = 0,
+) -> LinkEvaluation:
+    """Compare word links with gold links: precision, recall and alignment error rate (Och & Ney, 2003).
+
+    Args:
+        links: A file in the Pharaoh format, `Alignments`, or the links of each pair: pairs of positions, or
+            an array as in `Translation.alignment`.
+        gold: A file in the `.talp` format (`i-j` sure, `ipj` possible), or the gold links of each pair.
+        sources: The source sentences, whose words the links must not exceed.
+        targets: The target sentences, likewise.
+        num_bootstrap_samples: Number of bootstrap samples of the interval.
+        seed: Random seed of the bootstrap.
+
+    Raises:
+        DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
+            sentence.
+    """
+    truth, gold_name = _read_links(gold, "gold", parse_gold_links)
+    found, name = _read_links(links, "links", parse_links)
+    texts = {"source": sources, "target": targets}
+    lengths = {
+        side: [len(split_whitespace(line)) for line in read_texts(given, f"{side}s")]
+        for side, given in texts.items()
+        if given is not None
+    }
+    for other, count in ((name, len(found)), *((side, len(own)) for side, own in lengths.items())):
+        if count != len(truth):
+            raise DataError(
+                f"{other} has {count} lines but {gold_name} has {len(truth)}: parallel files must have the "
+                "same number of lines"
+            )
+    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
+        words = {side: lengths[side][row] if side in lengths else None for side in texts}
+        check_links(true.possible, words, f"{gold_name}:{row + 1}")
+        check_links(own, words, f"{name}:{row + 1}")
+    score = alignment_score(found, truth)
+    error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
+    return LinkEvaluation(
+        len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
+    )
+
+
+def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        given: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument.
+        parse: Parses one line, given its name for messages.
+    """
+    if isinstance(given, Path | str):
+        name = str(given)
+        given = read_lines(given)
+    found = []
+    for number, one in enumerate(as_list(given, name), 1):
+        if isinstance(one, str):
+            one = parse(one, f"{name}:{number}")
+        elif not isinstance(one, GoldLinks):
+            one = frozenset((int(i), int(j)) for i, j in one)
+        found.append(one)
+    return found, name
 
 
 def _split_pairs(

@@ -1,11 +1,35 @@
-"""Validation of arguments of the Python API: texts, and values for one sentence, for all or for each."""
+"""Arguments of the Python API: texts and files, and the prefixes, terms and fertilities of each sentence."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from regard.analysis.inputs import ParallelText
+from regard.data.corpus import read_lines
+from regard.data.text import TextSide
 from regard.errors import UsageError
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator
+from regard.generation.lines import InputLine, parse_user_fertilities
 
-__all__ = ["as_list", "as_texts", "broadcast", "check_texts", "join_terms"]
+__all__ = [
+    "TextSource",
+    "WordFertilities",
+    "as_list",
+    "as_texts",
+    "check_texts",
+    "input_lines",
+    "parallel_text",
+    "read_texts",
+]
+
+TextSource = Path | str | Iterable[str]
+"""A text: a file with one sentence per line, or the sentences."""
+FertilityBounds = float | tuple[float | None, float | None]
+"""Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
+WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | None]
+"""Fertilities of words by spelling, or one for each word of a text (None keeps the model's own)."""
 
 
 def as_list(given: Any, name: str) -> list[Any]:
@@ -50,7 +74,71 @@ def as_texts(given: Iterable[Any], name: str) -> list[str]:
     return check_texts([getattr(line, "text", line) for line in as_list(given, name)], name)
 
 
-def broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
+def read_texts(given: Path | str | Iterable[Any], name: str) -> list[str]:
+    """Return the lines of a file, or a list of strings as `as_texts` does.
+
+    Raises:
+        DataError: if the file cannot be read.
+        UsageError: if the list contains other items than texts.
+    """
+    return list(read_lines(Path(given))) if isinstance(given, str | Path) else as_texts(given, name)
+
+
+def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
+    """Return the text of two files, or of lists of sentences.
+
+    Raises:
+        DataError: if a file cannot be read, a side contains no text, or the numbers of lines differ.
+        UsageError: if a list contains other items than texts.
+    """
+    if isinstance(sources, Path | str) and isinstance(references, Path | str):
+        return ParallelText.read(sources, references)
+    return ParallelText(
+        tuple(read_texts(sources, "sources")),
+        tuple(read_texts(references, "references")),
+        str(sources) if isinstance(sources, Path | str) else None,
+        str(references) if isinstance(references, Path | str) else None,
+    )
+
+
+def input_lines(
+    translator: BaseTranslator, texts: Sequence[str], single: bool, fertilities: Any, prefix: Any, terms: Any
+) -> list[InputLine]:
+    """Return the sentences with their prefixes, fertilities and terms; see `Model.translate`.
+
+    Args:
+        translator: The translator of the sentences.
+        texts: The sentences.
+        single: Whether the other arguments are values for a single sentence.
+        fertilities: Fertilities of the words.
+        prefix: Text that a translation must start with.
+        terms: Words and phrases that a translation must contain.
+
+    Raises:
+        UsageError: if an argument does not match the sentences, or the translator does not support it.
+    """
+    if fertilities is not None:
+        translator.require("fertility", "fertilities")
+    if isinstance(terms, str):
+        raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
+    terms = as_list(terms, "terms")
+    shared = single or fertilities is None or isinstance(fertilities, Mapping)
+    all_fertilities = _broadcast(fertilities, shared, len(texts), "fertilities")
+    prefixes = _broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
+    all_terms = _broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
+    return [
+        InputLine(
+            number,
+            text,
+            check_texts([prefixes[number - 1]], "prefix")[0],
+            _format_fertilities(text, translator.text.source, all_fertilities[number - 1]),
+            _join_terms(all_terms[number - 1]),
+        )
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def _broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     """Return one value for each sentence.
 
     Args:
@@ -70,7 +158,7 @@ def broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     return found
 
 
-def join_terms(terms: Any) -> str:
+def _join_terms(terms: Any) -> str:
     """Return required terms as a tab-separated line.
 
     Raises:
@@ -81,3 +169,59 @@ def join_terms(terms: Any) -> str:
         if "\t" in term:
             raise UsageError(f"terms: {term!r} contains a tab; pass each term as an item of its own")
     return "\t".join(found)
+
+
+def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities | None) -> str:
+    """Return a line with the fertilities of each token of a text; see `parse_user_fertilities`.
+
+    Args:
+        text: The text.
+        side: Text processing of the source.
+        fertilities: Fertilities of its words, applied to each of their subword tokens.
+
+    Raises:
+        UsageError: if they do not match the text or are not valid fertilities.
+    """
+    if not fertilities or side.format_error(text):
+        return ""
+    tokens = side.tokenize(text)
+    if isinstance(fertilities, Mapping):
+        by_word = {word: _bounds(value, f"fertilities[{word!r}]") for word, value in fertilities.items()}
+        found = parse_user_fertilities(tokens, side, "", by_word, "fertilities")
+        return "" if found is None else _line(list(found))
+    if isinstance(fertilities, str) or not isinstance(fertilities, Sequence):
+        raise UsageError(
+            f"fertilities={fertilities!r}: expected a dict from words to numbers, or one number per word"
+        )
+    words = tokens_to_words(side, tokens)
+    if len(fertilities) != len(words):
+        raise UsageError(
+            f"fertilities: {len(fertilities)} for a text of {len(words)} words "
+            f"({', '.join(map(repr, words))}); expected one per word"
+        )
+    bounds = [_bounds(value, f"fertilities[{index}]") for index, value in enumerate(fertilities)]
+    return _line([bounds[word] for word in side.word_ids(tokens)])
+
+
+def _line(bounds: Sequence[Any]) -> str:
+    return " ".join(
+        f"{minimum!r}:{'' if math.isnan(maximum) else repr(maximum)}" for minimum, maximum in bounds
+    )
+
+
+def _bounds(value: Any, name: str) -> tuple[float, float]:
+    """Return minimum and maximum. The maximum is NaN if it is not given."""
+    minimum, maximum = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
+    low = 0.0 if minimum is None else _number(minimum, name)
+    high = math.nan if maximum is None else _number(maximum, name)
+    if low > high:
+        raise UsageError(
+            f"{name}: the minimum {low:g} is above the maximum {high:g}; expected (minimum, maximum)"
+        )
+    return low, high
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UsageError(f"{name}: {value!r}; expected a number of at least 0, or (minimum, maximum)")
+    return float(value)

@@ -10,24 +10,25 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
-from regard.api.arguments import as_list, broadcast, check_texts, join_terms
-from regard.api.fertilities import WordFertilities, format_fertilities
+from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
 from regard.api.loading import load_translator
-from regard.api.result import TranslationResult
-from regard.api.results import AttentionOutput, scored_result, translation_result
+from regard.api.translation import Translation
+from regard.api.translations import Scores, Translations, scored_translation, searched_translation
 from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.blocks import PretokenizedPair, read_blocks
+from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
 from regard.generation.lines import InputLine
-from regard.generation.mbr import MbrConfig
-from regard.generation.pairs import PretokenizedPair
 from regard.plugins import load_plugins
 
-__all__ = ["Model", "load"]
+__all__ = ["AttentionOutput", "Model", "load"]
+
+AttentionOutput = Literal["source", "all"]
+"""Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
 
 
 def load(
@@ -83,11 +84,13 @@ class Model:
     Attributes:
         directories: Directories it was loaded from.
         translator: The translator, with text processing and the default search settings.
+        lock: Held by every use of the translator: translation, scoring, analyses and reports. The thread that
+            holds it may acquire it again.
     """
 
     directories: tuple[Path, ...]
     translator: BaseTranslator
-    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+    lock: "threading.RLock" = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
 
     @property
     def text(self) -> TextProcessor:
@@ -112,12 +115,12 @@ class Model:
         mbr: str | Mapping[str, Any] | None = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
-    ) -> TranslationResult: ...
+    ) -> Translation: ...
 
     @overload
     def translate(
         self,
-        text: Iterable[str],
+        text: Iterable[str] | Path,
         *,
         fertilities: WordFertilities | Sequence[WordFertilities | None] | None = None,
         prefix: str | Sequence[str] = "",
@@ -126,11 +129,11 @@ class Model:
         mbr: str | Mapping[str, Any] | None = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
-    ) -> list[TranslationResult]: ...
+    ) -> Translations: ...
 
     def translate(
         self,
-        text: str | Iterable[str],
+        text: str | Iterable[str] | Path,
         *,
         fertilities: Any = None,
         prefix: Any = "",
@@ -139,11 +142,11 @@ class Model:
         mbr: str | Mapping[str, Any] | None = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
-    ) -> TranslationResult | list[TranslationResult]:
+    ) -> Translation | Translations:
         """Translate a sentence, or several sentences.
 
         Args:
-            text: A sentence, or an iterable of sentences, whose translations are returned as a list in order.
+            text: A sentence, several sentences, or a file (`Path`) with one sentence per line.
             fertilities: Maximum attention that words may receive, for models with constrained attention:
                 `{"Hund": 1}` for all occurrences of a word, or a list with one number per word (None keeps
                 the model's own). `(minimum, maximum)` also sets a minimum. For several sentences: a dict for
@@ -152,8 +155,8 @@ class Model:
                 each.
             terms: Words and phrases that the translation must contain. For several sentences: one list for
                 all, or one list for each.
-            sample: Sample from the model instead of searching. True, or a dict with `temperature`, `top_k`,
-                `top_p` and `seed`. `num_return` is the number of samples.
+            sample: Sample from the model instead of searching. True, or a dict with any of `temperature`,
+                `top_k`, `top_p` and `seed`. `num_return` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
                 `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see
                 `regard.generation.mbr`.
@@ -163,8 +166,8 @@ class Model:
                 `head`; see `load`. If `beam_size` is not given, it is raised to `num_return` if necessary.
 
         Returns:
-            A result, or a list with one result per sentence. In a list, the result of a sentence that is
-            rejected (for example because it is too long) states the reason in `error`.
+            The translation of a single sentence, or those of all sentences in order. Of several sentences, a
+            rejected one (for example because it is too long) states the reason in `error`.
 
         Raises:
             DataError: if a single sentence is rejected; states the reason.
@@ -174,40 +177,47 @@ class Model:
         if output_attentions not in ("source", "all"):
             raise UsageError(f"output_attentions={output_attentions!r}: expected 'source' or 'all'")
         single = isinstance(text, str)
+        if isinstance(text, Path):
+            text = read_texts(text, "text")
         texts = check_texts([text] if single else text, "text")
-        lines = self._lines(texts, single, fertilities, prefix, terms)
+        lines = input_lines(self.translator, texts, single, fertilities, prefix, terms)
         if output_attentions == "all":
             self.translator.require("self_attention", "output_attentions='all'")
-        translator = self._translator(search, sample, mbr)
-        with self._lock:
+        found = self._translate_lines(
+            lines, self._with_settings(search, sample, mbr), output_attentions == "all"
+        )
+        if single and found[0].error:
+            raise DataError(f"the text cannot be translated: {found[0].error}")
+        return found[0] if single else Translations(tuple(found))
+
+    def _translate_lines(
+        self, lines: Sequence[InputLine], translator: BaseTranslator, self_attention: bool
+    ) -> list[Translation]:
+        """Return the translations of lines."""
+        with self.lock:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
-            size = translator.search.buffer_lines
-            blocks = [lines[start : start + size] for start in range(0, len(lines), size)]
-            results = [
-                translation_result(translator, each, output_attentions)
-                for block in blocks
-                for each in translator.translate_block(block)
+            return [
+                searched_translation(
+                    translator.text, found, translator.self_attention if self_attention else None
+                )
+                for block in read_blocks(lines, translator.search.buffer_lines)
+                for found in translator.translate_block(block)
             ]
-        if single and results[0].error:
-            raise DataError(f"the text cannot be translated: {results[0].error}")
-        return results[0] if single else results
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
-        self, source: str, target: str | TranslationResult, **search: Any
-    ) -> TranslationResult: ...
+        self, source: str, target: str | Translation, **search: Any
+    ) -> Translation: ...
 
     @overload
-    def score(
-        self, source: Iterable[str], target: Iterable[str | TranslationResult], **search: Any
-    ) -> list[TranslationResult]: ...
+    def score(self, source: Iterable[str], target: Iterable[str | Translation], **search: Any) -> Scores: ...
 
     def score(
         self,
         source: str | Iterable[str],
-        target: str | TranslationResult | Iterable[str | TranslationResult],
+        target: str | Translation | Iterable[str | Translation],
         **search: Any,
-    ) -> TranslationResult | list[TranslationResult]:
+    ) -> Translation | Scores:
         """Compute the scores of one or several given translations.
 
         Args:
@@ -218,7 +228,7 @@ class Model:
                 `head` and `shift` select the attention for the links.
 
         Returns:
-            A result, or a list with one result per sentence, whose text is the given translation.
+            The given translation with its scores, or one per sentence.
 
         Raises:
             DataError: if a single sentence is rejected (empty or too long); states the reason.
@@ -228,34 +238,24 @@ class Model:
         """
         self.translator.require("score", "score")
         single = isinstance(source, str)
-        if single != isinstance(target, str | TranslationResult):
+        if single != isinstance(target, str | Translation):
             raise UsageError("source and target: expected two strings, or two lists of strings")
         sources = check_texts([source] if single else source, "source")
         targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
-        pairs = [self._pair(*pair) for pair in zip(sources, targets, strict=True)]
+        pairs = [_scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
         translator = self.translator.with_search(search)
-        with self._lock:
-            found = list(translator.score(pairs))
-        results = [
-            scored_result(self.text, pair, one, translator.search)
-            for pair, one in zip(pairs, found, strict=True)
-        ]
-        if single and results[0].error:
-            raise DataError(f"the translation cannot be scored: {results[0].error}")
-        return results[0] if single else results
+        with self.lock:
+            found = tuple(
+                scored_translation(self.text, pair, one, translator.search.alignment)
+                for pair, one in zip(pairs, translator.score(pairs), strict=True)
+            )
+        if single and found[0].error:
+            raise DataError(f"the translation cannot be scored: {found[0].error}")
+        return found[0] if single else Scores(found)
 
-    def _pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
-        """Return a pair to score, with the tokens of a result if one is given."""
-        if not isinstance(target, TranslationResult):
-            return source, check_texts([target], "target")[0]
-        tokens = target.source_tokens[: len(target.source_tokens) - len(self.text.sink_tokens)]
-        # A source that differs from that of the result is tokenized again.
-        own = tokens if source == target.source else None
-        return PretokenizedPair(source, target.text, own, target.tokens)
-
-    def _translator(
+    def _with_settings(
         self,
         options: dict[str, Any],
         sample: bool | Mapping[str, Any],
@@ -263,41 +263,27 @@ class Model:
     ) -> BaseTranslator:
         """Return a translator that searches, samples or reranks, depending on the arguments."""
         sampling = mbr_config = None
-        if sample:
+        # An empty dict asks for samples with the default settings.
+        if sample is not False:
             given = dict(sample) if isinstance(sample, Mapping) else {}
             sampling = from_dict(SamplingConfig, given, origin="sample")
-        if mbr:
+        if mbr is not None:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
             mbr_config = from_dict(MbrConfig, given, origin="mbr")
         return self.translator.with_search(options, sampling, mbr_config)
 
-    def _lines(
-        self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any
-    ) -> list[InputLine]:
-        """Return the sentences with their prefixes, fertilities and terms."""
-        if fertilities is not None:
-            self.translator.require("fertility", "fertilities")
-        if isinstance(terms, str):
-            raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
-        terms = as_list(terms, "terms")
-        shared = single or fertilities is None or isinstance(fertilities, Mapping)
-        bounds_by_line = broadcast(fertilities, shared, len(texts), "fertilities")
-        prefixes = broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
-        shared = single or all(isinstance(term, str) for term in terms)
-        terms_by_line = broadcast(terms, shared, len(texts), "terms")
-        return [
-            InputLine(
-                number,
-                text,
-                check_texts([before], "prefix")[0],
-                format_fertilities(text, self.text.source, bounds),
-                join_terms(line_terms),
-            )
-            for number, (text, before, bounds, line_terms) in enumerate(
-                zip(texts, prefixes, bounds_by_line, terms_by_line, strict=True), 1
-            )
-        ]
-
     def __repr__(self) -> str:
         """Return the model's directories."""
         return f"Model({', '.join(repr(str(directory)) for directory in self.directories)})"
+
+
+def _scored_pair(source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
+    """Return a pair to score, with the tokens of a translation if one is given."""
+    if not isinstance(target, Translation):
+        return source, check_texts([target], "target")[0]
+    # A sink belongs to the model that made the translation, which may be another one.
+    ids = target.source_word_ids
+    tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
+    # A source that differs from that of the translation is tokenized again.
+    own = tokens if source == target.source else None
+    return PretokenizedPair(source, target.text, own, target.tokens)

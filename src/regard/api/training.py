@@ -1,19 +1,24 @@
-"""Training from Python: `regard.train` takes a file, a dictionary or a `RunConfig`, and files or pairs."""
+"""Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from regard.api.arguments import TextSource, parallel_text
+from regard.api.loading import as_paths, load_systems, lock_models
+from regard.api.model import Model
 from regard.config import from_dict, to_dict
 from regard.data.files import write_atomic
 from regard.errors import DataError, UsageError
 from regard.experiment import run_training
+from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.plugins import load_plugins
 from regard.run_config import RunConfig, listed_plugins, read_run_config
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
 
-__all__ = ["train"]
+__all__ = ["train", "tune"]
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -67,6 +72,44 @@ def train(
     load_plugins(listed_plugins(data))
     settings = from_dict(RunConfig, data)
     return run_training(settings, directory, callbacks=callbacks)
+
+
+def tune(
+    model: Any,
+    sources: TextSource,
+    references: TextSource,
+    *,
+    options: PenaltyTuningOptions | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    **settings: Any,
+) -> PenaltyTuningResult:
+    """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU, as `regard tune` does.
+
+    The score of a pair is that of beam search with this pair, not that of a rescored n-best list.
+
+    Args:
+        model: A model directory or a loaded model. Several directories form an ensemble.
+        sources: Source lines for validation, as a file or a list. Do not use the test text.
+        references: Their reference translations.
+        options: The penalties to compare, and the settings of BLEU.
+        on_progress: Callback that receives the number of lines translated so far, and their total number.
+        settings: Arguments of `regard.load`, such as `device` and `beam_size`.
+
+    Raises:
+        UsageError: if an argument does not apply, or the model does not have these penalties.
+        DataError: if a file cannot be read, contains no text, or the numbers of lines differ.
+    """
+    text = parallel_text(sources, references)
+    single = isinstance(model, Model | Path | str)
+    given = {"the model": model if isinstance(model, Model) else as_paths([model] if single else model)}
+    with lock_models(given.values()):
+        (system,) = load_systems(given, settings, len(text), text.source_name)
+        result = tune_penalties(
+            system.translator, text.sources, text.references, options or PenaltyTuningOptions(), on_progress
+        )
+    return replace(
+        result, models=system.paths, source_path=text.source_path, reference_path=text.reference_path
+    )
 
 
 def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) -> Path:

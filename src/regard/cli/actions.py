@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.column_option import column_numbers
+from regard.cli.options import (
+    ColumnsOption,
+    NumThreadsOption,
+    OutputDirOption,
+    SeedOption,
+    column_numbers,
+)
+from regard.cli.output import print_message
 from regard.errors import UsageError
 
 __all__ = ["actions"]
@@ -18,20 +25,10 @@ def actions(
             help="Tab-separated tables. One aligner is trained on all of them.", show_default=False
         ),
     ],
-    output_dir: Annotated[Path, typer.Option(help="Directory for the new tables.", show_default=False)],
-    columns: Annotated[
-        str,
-        typer.Option(
-            help="Column numbers (from 1) of the lemma, the features (any number of columns) and the form."
-        ),
-    ] = "1,2,3",
-    seed: Annotated[int, typer.Option(help="Random seed of the aligner.", min=0, max=4_294_967_295)] = 0,
-    num_threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of threads of the aligner. Default: the number of processors.", min=1, max=1_024
-        ),
-    ] = None,
+    output_dir: OutputDirOption,
+    columns: ColumnsOption = "1,2,3",
+    seed: SeedOption = 0,
+    num_threads: NumThreadsOption = None,
 ) -> None:
     """Convert the forms of inflection tables to sequences of edit actions.
 
@@ -64,4 +61,4 @@ def actions(
             )
     counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):
-        typer.echo(f"{path}: converted {count} forms to actions", err=True)
+        print_message(f"{path}: converted {count} forms to actions")

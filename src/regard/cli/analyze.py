@@ -1,24 +1,32 @@
 """`regard analyze`: translation errors, attention and scores by length of models on a text."""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.command import Command
-from regard.cli.common_options import (
-    BatchSizeOption,
-    BeamSizeOption,
-    CoveragePenaltyOption,
-    DeviceOption,
+from regard.cli.command import Command, expand_groups, given
+from regard.cli.options import (
+    AlignerOption,
+    FiguresDirOption,
     GoldLinksOption,
-    LengthPenaltyOption,
-    NumThreadsOption,
-    PrecisionOption,
+    JsonOption,
+    LinkOptions,
+    LowercaseOption,
+    ModelDirsArgument,
+    NamesOption,
+    OutputOption,
+    PriorOption,
+    ReferenceLinksOption,
     ReferenceOption,
+    RuntimeOptions,
+    SearchOptions,
     SourceOption,
+    SystemsArgument,
+    TokenizeOption,
+    split_names,
 )
+from regard.cli.output import open_output, print_message, render_figures, track, write_images, write_json
 
 __all__ = ["analyze"]
 
@@ -28,63 +36,25 @@ analyze = typer.Typer(
     no_args_is_help=True,
 )
 
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", help="Output file for the report. Default: standard output.", show_default=False
-    ),
-]
-JsonOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", help="Also write the results, for all sentences, to this JSON file.", show_default=False
-    ),
-]
-AlignerOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
-        show_default=False,
-    ),
-]
-LowercaseOption = Annotated[
-    bool,
-    typer.Option("--lowercase", help="Ignore case in scores, repetitions and word links."),
-]
-FiguresOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
-        show_default=False,
-    ),
-]
-NamesOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Display names of the systems, separated by commas. Default: the names of the directories.",
-        show_default=False,
-    ),
-]
+
+@dataclass(frozen=True)
+class AnalysisFiles:
+    """The text and the output files of an analysis."""
+
+    panel: ClassVar[str] = "Files"
+
+    source: SourceOption
+    reference: ReferenceOption
+    output: OutputOption = None
+    json_file: JsonOption = None
 
 
-@analyze.command(cls=Command)
-def errors(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directories. Several directories form an ensemble.", show_default=False),
-    ],
-    source: SourceOption,
-    reference: ReferenceOption,
-    output: OutputOption = None,
-    json_file: JsonOption = None,
-    aligner: AlignerOption = None,
-    reference_links: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with word links (i-j) of source and reference, used instead of the aligner's links.",
-            show_default=False,
-        ),
-    ] = None,
+@dataclass(frozen=True)
+class ErrorOptions:
+    """The word links, and the sentences that are shown."""
+
+    aligner: AlignerOption = None
+    reference_links: ReferenceLinksOption = None
     num_sentences: Annotated[
         int,
         typer.Option(
@@ -94,18 +64,19 @@ def errors(
             min=0,
             max=1_000_000_000,
         ),
-    ] = 10,
-    lowercase: LowercaseOption = False,
-    beam_size: BeamSizeOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = 10
+    lowercase: LowercaseOption = False
+
+
+@analyze.command("errors", cls=Command)
+@expand_groups
+def errors_command(
+    models: ModelDirsArgument,
+    files: AnalysisFiles,
+    options: ErrorOptions,
+    search: SearchOptions,
+    links: LinkOptions,
+    runtime: RuntimeOptions,
 ) -> None:
     """Show the sentences with the highest number of dropped and repeated words.
 
@@ -113,41 +84,40 @@ def errors(
     reference but not by the translation, the repeated words, and the attention that each source word received
     next to its fertility (Malaviya et al. 2018). The last line has REP and DROP of the text. Words are those
     of the model's tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP
-    plus 1 for each dropped word.
+    plus 1 for each dropped word. The links of --reference-links replace those of the aligner.
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_errors import ErrorOptions, analyze_errors
+    from regard import analyze as analyses
+    from regard.cli.analysis_output import show_errors
     from regard.training.device import set_num_threads
 
-    set_num_threads(num_threads)
-    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
-    search = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-        "layer": layer,
-        "head": head,
-        "shift": shift,
-    }
-    analyze_errors(
-        inputs, ErrorOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
-    )
+    set_num_threads(runtime.num_threads)
+    with open_output(files.output) as file:
+        result = analyses.errors(
+            models,
+            files.source,
+            files.reference,
+            aligner=options.aligner,
+            reference_links=options.reference_links,
+            lowercase=options.lowercase,
+            progress=track,
+            **given(search),
+            **given(links),
+            **given(runtime),
+        )
+        show_errors(file, result, options.num_sentences)
+        write_json(files.json_file, result.to_dict())
+    for note in result.notes:
+        print_message(note)
 
 
-@analyze.command(cls=Command)
-def attention(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directories. Several models are compared.", show_default=False),
-    ],
-    source: SourceOption,
-    reference: ReferenceOption,
-    output: OutputOption = None,
-    json_file: JsonOption = None,
-    gold_links: GoldLinksOption = None,
-    figures_dir: FiguresOption = None,
+@dataclass(frozen=True)
+class AttentionFlags:
+    """The gold links, the figures, and the statistics."""
+
+    gold_links: GoldLinksOption = None
+    figures_dir: FiguresDirOption = None
     line: Annotated[
         list[int] | None,
         typer.Option(
@@ -156,26 +126,22 @@ def attention(
             min=1,
             show_default=False,
         ),
-    ] = None,
-    names: NamesOption = None,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    prior: Annotated[
-        bool,
-        typer.Option(
-            "--prior",
-            help="Use the prior attention, before the target token is observed (for hard attention: the "
-            "selected words). Default: the posterior attention, given the target token.",
-        ),
-    ] = False,
+    ] = None
+    names: NamesOption = None
+    prior: PriorOption = False
     bin_width: Annotated[
         float, typer.Option(help="Width of the entropy bins in nats.", min=0.001, max=1_000)
-    ] = 0.2,
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = 0.2
+
+
+@analyze.command("attention", cls=Command)
+@expand_groups
+def attention_command(
+    models: SystemsArgument,
+    files: AnalysisFiles,
+    options: AttentionFlags,
+    links: LinkOptions,
+    runtime: RuntimeOptions,
 ) -> None:
     """Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.
 
@@ -187,37 +153,44 @@ def attention(
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_attention import AttentionOptions, analyze_attention
+    from regard import analyze as analyses
+    from regard.analysis.attention import AttentionOptions
+    from regard.cli.analysis_output import show_attention
+    from regard.plotting.style import require_matplotlib
     from regard.training.device import set_num_threads
 
-    set_num_threads(num_threads)
-    inputs = AnalysisInput(models, source, reference, output, json_file, batch_size, precision, device)
-    chosen = {"layer": layer, "head": head, "shift": shift}
-    analyze_attention(
-        inputs, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
-    )
+    set_num_threads(runtime.num_threads)
+    if options.figures_dir is not None:
+        require_matplotlib()
+    lines = options.line or (() if options.figures_dir is None else "auto")
+    with open_output(files.output) as file:
+        result = analyses.attention(
+            models,
+            files.source,
+            files.reference,
+            options=AttentionOptions(options.gold_links, lines, options.prior, options.bin_width),
+            names=split_names(options.names),
+            progress=track,
+            **given(links),
+            **given(runtime),
+        )
+        show_attention(file, result)
+        write_json(files.json_file, result.to_dict())
+    if options.figures_dir is not None:
+        for one in result.maps:
+            if one.error is not None:
+                print_message(f"line {one.line} is not plotted: {one.error}")
+        write_images(options.figures_dir, render_figures(result.figures()))
 
 
-@analyze.command(cls=Command)
-def length(
-    systems: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Model directories or files with translations, which are compared.", show_default=False
-        ),
-    ],
-    source: SourceOption,
-    reference: ReferenceOption,
-    output: OutputOption = None,
-    json_file: JsonOption = None,
-    aligner: AlignerOption = None,
-    lowercase: LowercaseOption = False,
-    beam_size: BeamSizeOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
-    figures_dir: FiguresOption = None,
-    names: NamesOption = None,
+@dataclass(frozen=True)
+class LengthFlags:
+    """The buckets, the scores and the figure."""
+
+    aligner: AlignerOption = None
+    lowercase: LowercaseOption = False
+    figures_dir: FiguresDirOption = None
+    names: NamesOption = None
     bucket_width: Annotated[
         int,
         typer.Option(
@@ -225,18 +198,18 @@ def length(
             min=1,
             max=1_000_000,
         ),
-    ] = 10,
-    tokenize: Annotated[
-        str,
-        typer.Option(
-            help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized) or another "
-            "tokenizer of `regard evaluate`."
-        ),
-    ] = "13a",
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = 10
+    tokenize: TokenizeOption = "13a"
+
+
+@analyze.command("length", cls=Command)
+@expand_groups
+def length_command(
+    systems: SystemsArgument,
+    files: AnalysisFiles,
+    options: LengthFlags,
+    search: SearchOptions,
+    runtime: RuntimeOptions,
 ) -> None:
     """Show BLEU, REP and DROP by source length.
 
@@ -246,18 +219,29 @@ def length(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
-    from regard.cli.analysis_input import AnalysisInput
-    from regard.cli.analyze_length import LengthOptions, analyze_length
+    from regard import analyze as analyses
+    from regard.analysis.length import LengthOptions
+    from regard.cli.analysis_output import show_length
+    from regard.plotting.style import require_matplotlib
     from regard.training.device import set_num_threads
 
-    set_num_threads(num_threads)
-    inputs = AnalysisInput(systems, source, reference, output, json_file, batch_size, precision, device)
-    search = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-    }
-    analyze_length(
-        inputs,
-        LengthOptions(aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads),
-    )
+    set_num_threads(runtime.num_threads)
+    if options.figures_dir is not None:
+        require_matplotlib()
+    with open_output(files.output) as file:
+        result = analyses.length(
+            systems,
+            files.source,
+            files.reference,
+            options=LengthOptions(options.aligner, options.bucket_width, options.tokenize, options.lowercase),
+            names=split_names(options.names),
+            progress=track,
+            **given(search),
+            **given(runtime),
+        )
+        show_length(file, result)
+        write_json(files.json_file, result.to_dict())
+    if options.figures_dir is not None:
+        write_images(options.figures_dir, render_figures({"length": result.plot()}))
+    for note in result.notes:
+        print_message(note)

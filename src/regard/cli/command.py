@@ -1,17 +1,164 @@
-"""The command classes of the command line interface, which name what replaced an old command or flag."""
+"""The building blocks of commands: option groups, flags of configuration classes, and old names.
 
+An option group is a frozen dataclass. Each field is a flag, declared as for any typer command: `size:
+Annotated[int, typer.Option(help="...")] = 1`. `@expand_groups` gives a command one parameter per field of its
+groups, from which typer makes the flags, and passes the groups to the command:
+
+    @expand_groups
+    def translate(models: Models, search: SearchOptions, runtime: RuntimeOptions) -> None: ...
+
+The flag of a field of a configuration class is declared by `setting`, without a description: the description,
+the range and the default in `--help` are those of the class.
+"""
+
+import dataclasses
+import functools
+import inspect
 import itertools
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from typing import Annotated, Any, TypeVar, get_args
 
+import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
+from regard.errors import UsageError
 from regard.renames import new_flag
 
-__all__ = ["Command", "CommandGroup"]
+__all__ = [
+    "Command",
+    "CommandGroup",
+    "expand_groups",
+    "fill_in_settings",
+    "given",
+    "require_flag",
+    "setting",
+]
+
+R = TypeVar("R")
+_SETTING = "setting:"
+
+
+def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
+    """Return a command that takes the fields of its option groups as keyword arguments.
+
+    Parameters without a group stay as they are. If a group has the attribute `panel`, its options stand in a
+    panel of this title in `--help`. Arguments are listed before all options.
+    """
+    signature = inspect.signature(command)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if dataclasses.is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += _group_parameters(parameter.annotation)
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def call(**values: Any) -> R:
+        made = {
+            name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+            for name, group in groups.items()
+        }
+        return command(**values, **made)
+
+    # A required flag may follow one with a default only if both are keyword-only.
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    call.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+    return call
+
+
+def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
+    """Yield the fields of an option group as parameters of a command."""
+    parameters = inspect.signature(group).parameters
+    for field in dataclasses.fields(group):
+        kind, declared = get_args(parameters[field.name].annotation)
+        # The declaration may be shared by several groups with different panels.
+        info = copy(declared)
+        if isinstance(info, OptionInfo):
+            info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
+        parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
+        if field.default_factory is not dataclasses.MISSING:
+            parameter = parameter.replace(default=field.default_factory())
+        yield parameter
+
+
+def given(group: Any) -> dict[str, Any]:
+    """Return the values of an option group that are not None, by the names of the fields."""
+    values = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def require_flag(flag: str, present: bool, others: Mapping[str, object]) -> None:
+    """Check that no flag is given without the one that it depends on.
+
+    Args:
+        flag: The flag that the others need.
+        present: Whether it is given.
+        others: The values of the other flags by the names of their fields; None if a flag is not given.
+
+    Raises:
+        UsageError: If flags are given without `flag`; names all of them.
+    """
+    flags = [f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None]
+    if flags and not present:
+        listed = " and ".join(filter(None, [", ".join(flags[:-1]), flags[-1]]))
+        raise UsageError(f"{listed} {'need' if len(flags) > 1 else 'needs'} {flag}")
+
+
+def setting(path: str, *names: str, note: str = "", **options: Any) -> Any:
+    """Declare the flag of a field of a configuration class. It is None if it is not given.
+
+    The class checks the value when the command builds it.
+
+    Args:
+        path: Module and class, then a colon and the path of the field, as in
+            `regard.generation.config.GenerationConfig:coverage_penalty.weight`. The module is imported only
+            for `--help`, because it imports pydantic and may import PyTorch.
+        *names: Names of the flag, if it is not that of the field.
+        note: A sentence about the command that follows the description.
+        **options: Other arguments of `typer.Option`.
+    """
+    return typer.Option(*names, help=f"{_SETTING}{path} {note}".strip(), show_default=False, **options)
+
+
+def fill_in_settings(parameters: Iterable[Any]) -> None:
+    """Set the help text of each flag declared by `setting` to the description of the field of its class."""
+    for parameter in parameters:
+        text = getattr(parameter, "help", None) or ""
+        if text.startswith(_SETTING):
+            path, _, note = text.removeprefix(_SETTING).partition(" ")
+            parameter.help = _describe(path, note, parameter.default)
+
+
+def _describe(path: str, note: str, default: object) -> str:
+    """Return the description of a field, the note, the range and the default."""
+    from importlib import import_module
+
+    from regard import config_reference as options
+
+    home, _, key = path.partition(":")
+    module, _, name = home.rpartition(".")
+    tables = options.reference(getattr(import_module(module), name), "settings")
+    (table,) = options.select_tables(tables, f"settings.{key}")
+    (found,) = table.options
+    bounds = found.types[""].partition(", ")[2]
+    if default is None:
+        # A model has its own settings of the search.
+        default = "that of the model" if name == "GenerationConfig" else (found.defaults[""] or "").strip('"')
+    parts = [
+        found.help[""].partition(" Default:")[0],
+        note,
+        bounds and f"Range: {bounds}.",
+        "" if default in ("", "[]") else f"Default: {default}.",
+    ]
+    return " ".join(part for part in parts if part)
 
 
 class Command(TyperCommand):
-    """A command that names the new flag if an old one is given."""
+    """A command that names the new flag if an old one is given, and describes its settings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command; an old flag is a usage error."""
@@ -25,6 +172,11 @@ class Command(TyperCommand):
                 ctx.fail(f"No such option: {flag}. It is now called {new}.")
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of the command, with the descriptions of its settings."""
+        fill_in_settings(self.params)
+        super().format_help(ctx, formatter)
+
 
 class CommandGroup(TyperGroup):
     """The group of all commands: it imports plugins, and names the new command if the old one is given."""
@@ -32,10 +184,10 @@ class CommandGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move `--plugin` to the front, so that it may stand anywhere before `--`."""
         end = args.index("--") if "--" in args else len(args)
-        plugins, others, given = [], [], iter(args[:end])
-        for argument in given:
+        plugins, others, remaining = [], [], iter(args[:end])
+        for argument in remaining:
             if argument == "--plugin":
-                plugins += [argument, *itertools.islice(given, 1)]
+                plugins += [argument, *itertools.islice(remaining, 1)]
             elif argument.startswith("--plugin="):
                 plugins.append(argument)
             else:

@@ -1,11 +1,17 @@
 """`regard lm`: estimate n-gram language models, stored as ARPA files, and compute perplexities."""
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.options import JsonOption
+from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.smt.language_model import NgramLanguageModel
 
 __all__ = ["lm"]
 
@@ -39,10 +45,7 @@ def lm(
     perplexity: Annotated[
         Path | None, typer.Option(help="Text for which the perplexity is computed.", show_default=False)
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
-    ] = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998).
 
@@ -50,10 +53,6 @@ def lm(
 
     Example: regard lm --model train.arpa.gz --perplexity valid.en
     """
-    from itertools import pairwise
-
-    from regard.cli.output import open_output, write_json
-    from regard.cli.progress import print_message
     from regard.smt.arpa import read_arpa, write_arpa
     from regard.smt.kneser_ney import estimate_language_model
     from regard.smt.language_model import read_sentences
@@ -68,25 +67,37 @@ def lm(
     else:
         assert model_path is not None
         model = read_arpa(model_path)
-    levels = model.trie.levels
-    counts = [end - start for start, end in pairwise(levels[1:])]
-    results: dict[str, object] = {"order": model.order, "ngrams": counts}
-    print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
+    results = _describe(model)
     if output is not None:
         write_arpa(model, output)
     if perplexity is not None:
-        found = model.perplexity(read_sentences(perplexity))
-        results |= {
-            "perplexity": found.with_unknown,
-            "perplexity_known": found.without_unknown,
-            "words": found.num_words,
-            "unknown": found.num_unknown,
-            "sentences": found.num_sentences,
-            "log10": found.log_prob,
-        }
-        with open_output(None) as file:
-            file.write(
-                f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
-                f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
-            )
+        results |= _perplexity(model, perplexity)
     write_json(json_file, results)
+
+
+def _describe(model: "NgramLanguageModel") -> dict[str, Any]:
+    """Print and return the order of a model and its number of n-grams of each length."""
+    levels = model.trie.levels
+    counts = [end - start for start, end in pairwise(levels[1:])]
+    print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
+    return {"order": model.order, "ngrams": counts}
+
+
+def _perplexity(model: "NgramLanguageModel", text: Path) -> dict[str, Any]:
+    """Print and return the perplexity of a text."""
+    from regard.smt.language_model import read_sentences
+
+    found = model.perplexity(read_sentences(text))
+    with open_output(None) as file:
+        file.write(
+            f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
+            f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
+        )
+    return {
+        "perplexity": found.with_unknown,
+        "perplexity_known": found.without_unknown,
+        "words": found.num_words,
+        "unknown": found.num_unknown,
+        "sentences": found.num_sentences,
+        "log10": found.log_prob,
+    }

@@ -15,26 +15,20 @@ import typer
 from regard.cli.actions import actions
 from regard.cli.align import align_command
 from regard.cli.analyze import analyze
-from regard.cli.average import average
 from regard.cli.command import Command, CommandGroup
-from regard.cli.config import config
 from regard.cli.evaluate import evaluate_command
-from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.lm import lm
-from regard.cli.phrasebook import phrasebook
-from regard.cli.prepare import prepare
-from regard.cli.pretrain import pretrain_command
-from regard.cli.quickstart import quickstart
-from regard.cli.report import report
+from regard.cli.quickstart import phrasebook, quickstart
+from regard.cli.report import report_command
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
 from regard.cli.tour import tour
-from regard.cli.train import train_command
+from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
-from regard.cli.tune import tune
+from regard.cli.tune import tune_command
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
 from regard.plugins import load_plugins
@@ -81,8 +75,8 @@ def load_given_plugins(
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
     "Train": (prepare, train_command, pretrain_command, average, config),
-    "Translate": (translate, score, tune, serve, export),
-    "Evaluate and inspect": (evaluate_command, analyze, report, figures, reproduce),
+    "Translate": (translate, score, tune_command, serve, export),
+    "Evaluate and inspect": (evaluate_command, analyze, report_command, figures, reproduce),
     "Alignment and statistical models": (align_command, fertility, actions, lm),
 }
 """The commands, grouped by task as in the help."""

@@ -1,22 +1,36 @@
-"""Output of commands: standard output, or a file that is written completely or not at all."""
+"""Output of commands: results to files or stdout, and progress bars and messages to stderr.
+
+A file is written completely or not at all. Progress bars are shown only if stderr is a terminal.
+"""
 
 import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from regard.cli.progress import print_message
 from regard.data.files import open_atomic, write_atomic
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.plotting.figure import Figure
 
-__all__ = ["Output", "open_output", "render_figures", "write_images", "write_json", "write_table"]
+__all__ = [
+    "Output",
+    "open_output",
+    "preparation_progress",
+    "print_message",
+    "render_figures",
+    "track",
+    "write_images",
+    "write_json",
+    "write_table",
+]
+
+_T = TypeVar("_T")
 
 
 class Output:
@@ -166,3 +180,53 @@ def write_images(directory: Path, images: Mapping[str, bytes]) -> None:
         path = directory / name.replace("/", "-")
         write_atomic(path, content)
         print_message(f"wrote {path}")
+
+
+@contextmanager
+def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show progress bars for `regard.data.dataset.prepare_data`, one per stage.
+
+    Yields:
+        A callback that receives the name of a stage, the number of finished items, and their total or None.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        stages: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            # The stages are not known in advance, so bars are added when a stage begins.
+            if stage not in stages:
+                stages[stage] = bar.add_task(stage, total=total)
+            bar.update(stages[stage], completed=done, total=total)
+
+        yield report
+
+
+def track(items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
+    """Yield the items and show a progress bar.
+
+    Args:
+        items: The items.
+        name: Label of the bar.
+        total: Number of items.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total)
+        for item in items:
+            bar.advance(task)
+            yield item
+
+
+def print_message(message: str) -> None:
+    """Print a message to stderr."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)

@@ -1,50 +1,54 @@
-"""`regard score`: log-probabilities of given translations, by forced decoding."""
+"""`regard score`: log-probabilities of given translations, by forced decoding.
+
+The tokens of a translation cannot be recovered from its text. A model may generate the tokens `a@@ b`, but
+the tokenizer may segment the same word as `ab`. The actions of pointer attention do not appear in the text at
+all. `--tokens-from` therefore reads the tokens from a file of `regard translate`.
+"""
 
 import math
-import sys
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.common_options import (
-    BatchSizeOption,
-    DeviceOption,
-    NumThreadsOption,
-    PrecisionOption,
+from regard.cli.command import expand_groups, given, setting
+from regard.cli.options import (
+    GENERATION,
+    CoverageEpsilonOption,
+    JsonOption,
+    LinkOptions,
+    ModelDirArgument,
+    ModelSettingsOption,
+    OutputOption,
+    RuntimeOptions,
+    TokenizedOption,
 )
+from regard.cli.output import open_output, print_message, write_json
+from regard.errors import DataError
 
-__all__ = ["score"]
+if TYPE_CHECKING:
+    from regard.api.translations import ScoreTotals
+    from regard.data.text import TextProcessor
+    from regard.generation.base import BaseTranslator
+    from regard.generation.blocks import PretokenizedPair
+    from regard.generation.forced import LineScore
+
+__all__ = ["read_tokens", "score"]
 
 
-def score(
-    model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
-    source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
-    target: Annotated[
-        Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
-    ],
-    other_models: Annotated[
+@dataclass(frozen=True)
+class ScoreOptions:
+    """The models of an ensemble, the tokens of the text, and the output files."""
+
+    ensemble_with: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--ensemble-with", help="Directory of another model of an ensemble. The option may be repeated."
-        ),
-    ] = None,
-    tokenized: Annotated[
-        bool,
-        typer.Option(
-            "--tokenized",
-            help="The texts are already tokenized in the same way as the training text. By default, "
-            "punctuation is separated from words if the training text is tokenized.",
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option(help="Output file for the scores. Default: standard output.")
-    ] = None,
-    token_scores: Annotated[
-        bool, typer.Option("--token-scores", help="Write the log-probability of each token, as TOKEN|VALUE.")
-    ] = False,
+        typer.Option(help="Directory of another model of an ensemble. The option may be repeated."),
+    ] = None
+    tokenized: TokenizedOption = False
     tokens_from: Annotated[
         Path | None,
         typer.Option(
@@ -52,45 +56,39 @@ def score(
             "--attention-output. By default, the text is tokenized again, and its tokens may differ from the "
             "generated ones.",
         ),
-    ] = None,
+    ] = None
+    output: OutputOption = None
+    token_scores: Annotated[
+        bool, typer.Option("--token-scores", help="Write the log-probability of each token, as TOKEN|VALUE.")
+    ] = False
     links_output: Annotated[
         Path | None,
         typer.Option(help="Output file for the word links of each line (0-0 1-2), derived from attention."),
-    ] = None,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    length_penalty: Annotated[
-        float,
-        typer.Option(
-            help="Alpha of the length penalty: scores are divided by ((5 + length) / 6)^alpha. 0 "
-            "disables it.",
-            min=0,
-        ),
-    ] = 0.0,
-    coverage_penalty: Annotated[
-        float, typer.Option(help="Beta of the coverage penalty. 0 disables it.", min=0)
-    ] = 0.0,
-    coverage_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
-    ] = None,
-    batch_size: BatchSizeOption = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Override a setting of the model, as key=value, for example model.attention.top_k=0. "
-            "The weights of the model must still fit.",
-            show_default=False,
-        ),
-    ] = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = None
+    json_file: JsonOption = None
+    settings: ModelSettingsOption = None
+
+
+@dataclass(frozen=True)
+class PenaltyOptions:
+    """The penalties of the scores."""
+
+    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty")] = 0.0
+    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight")] = 0.0
+    coverage_epsilon: CoverageEpsilonOption = None
+
+
+@expand_groups
+def score(
+    model: ModelDirArgument,
+    source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
+    ],
+    options: ScoreOptions,
+    penalties: PenaltyOptions,
+    links: LinkOptions,
+    runtime: RuntimeOptions,
 ) -> None:
     """Score given translations by forced decoding.
 
@@ -101,61 +99,130 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.api.loading import load_translator
-    from regard.cli.output import open_output, write_json
-    from regard.cli.token_file import read_tokens
+    from regard.api.translations import Scores
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.data.links import format_links
+    from regard.results import SCHEMA_VERSION
     from regard.training.device import set_num_threads
 
-    set_num_threads(num_threads)
-    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    chosen = {"layer": layer, "head": head, "shift": shift}
-    others = {"coverage_epsilon": coverage_epsilon, "batch_size": batch_size, **chosen}
-    models = [model, *(other_models or [])]
-    translator = load_translator(models, device, precision, None, settings or [])
+    set_num_threads(runtime.num_threads)
+    models = [model, *(options.ensemble_with or [])]
+    translator = load_translator(models, runtime.device, runtime.precision, None, options.settings or [])
     translator.require("score", "regard score")
-    translator = translator.with_search({**penalties, **others})
-    if tokenized:
+    translator = translator.with_search(
+        {**given(penalties), **given(links), "batch_size": runtime.batch_size}
+    )
+    if options.tokenized:
         translator = translator.pretokenized()
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
-    given = pairs if tokens_from is None else read_tokens(tokens_from, pairs, translator.text)
-    results: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
-    retokenized = 0
+    totals, sentences = _score(translator, pairs, options)
+    perplexity = totals.perplexity
+    shown = "no perplexity" if not totals.num_tokens else "perplexity above e^700"
+    if math.isfinite(perplexity):
+        shown = f"perplexity {perplexity:.4f}"
+    num_scored = totals.num_sentences - totals.num_skipped
+    print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {shown}")
+    retokenized = totals.num_retokenized
+    if retokenized:
+        print_message(
+            f"{retokenized} lines were tokenized differently when they were generated: their scores would "
+            "differ without --tokens-from"
+        )
+    header = {"schema": Scores.schema, "schema_version": SCHEMA_VERSION}
+    write_json(options.json_file, header | totals.to_data() | {"sentences": sentences})
+
+
+def _score(
+    translator: "BaseTranslator", pairs: Iterable[tuple[str, str]], options: ScoreOptions
+) -> "tuple[ScoreTotals, list[dict[str, Any]]]":
+    """Write the score and the links of each pair, and return the sums and the JSON form of each pair."""
+    from regard.api.translations import ScoreTotals, scored_translation
+    from regard.data.links import format_links
+
+    path = options.tokens_from
+    tokenized = pairs if path is None else read_tokens(path, pairs, translator.text)
+    # The texts of the pairs are needed again when their scores arrive, one block later.
+    tokenized, texts = tee(tokenized)
+    totals, sentences = ScoreTotals(), []
     with ExitStack() as files:
-        file = files.enter_context(open_output(output))
-        linked = None if links_output is None else files.enter_context(open_output(links_output))
-        for result in translator.score(given):
-            found = result.hypothesis
-            retokenized += result.retokenized
+        file = files.enter_context(open_output(options.output))
+        links = options.links_output
+        linked = None if links is None else files.enter_context(open_output(links))
+        for pair, result in zip(texts, translator.score(tokenized), strict=True):
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
-            if found is None:
-                results["skipped"] += 1
-                file.write("\n" if token_scores else "nan\n")
-                continue
-            results["sentences"] += 1
-            results["tokens"] += len(found.token_log_probs)
-            results["log_probability"] += found.log_probability
-            if token_scores:
-                named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
-                file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
-            else:
-                file.write(f"{found.score:.4f}\n")
-    results["perplexity"], shown = None, "no perplexity"
-    if results["tokens"]:
-        mean = results["log_probability"] / results["tokens"]
-        # exp(x) overflows a float above x = 709.
-        results["perplexity"] = math.exp(-mean) if mean > -700 else None
-        shown = "perplexity " + ("above e^700" if mean <= -700 else f"{results['perplexity']:.4f}")
-    print(f"{results['sentences']} sentences, {results['tokens']} tokens, {shown}", file=sys.stderr)
-    if tokens_from is not None:
-        results["retokenized"] = retokenized
-    if retokenized:
-        print(
-            f"{retokenized} lines were tokenized differently when they were generated: their scores would "
-            "differ without --tokens-from",
-            file=sys.stderr,
+            file.write(_format_score(result, options.token_scores) + "\n")
+            totals = totals.add(result.hypothesis and result.hypothesis.token_log_probs, result.retokenized)
+            if options.json_file is not None:
+                scored = scored_translation(translator.text, pair, result, translator.search.alignment)
+                sentences.append(scored.to_data("none"))
+    return totals, sentences
+
+
+def _format_score(result: "LineScore", by_token: bool) -> str:
+    found = result.hypothesis
+    if found is None:
+        return "" if by_token else "nan"
+    if not by_token:
+        return f"{found.score:.4f}"
+    named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
+    return " ".join(f"{name}|{value:.4f}" for name, value in named)
+
+
+def read_tokens(
+    path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcessor"
+) -> "Iterator[PretokenizedPair]":
+    """Yield sentence pairs together with their tokens from a file.
+
+    Args:
+        path: File written by `regard translate --tokens-output` or `--attention-output`.
+        pairs: Source lines and their translations.
+        text: Tokenizers and vocabularies of the two sides.
+
+    Raises:
+        DataError: If a line of the file has another form or belongs to another translation, or the numbers
+            of lines differ. The message gives the line.
+    """
+    from pydantic import BaseModel, Field
+
+    from regard.data.corpus import read_lines
+    from regard.data.reading import InvalidJsonError, parse_json
+    from regard.generation.blocks import PretokenizedPair
+
+    class Line(BaseModel):
+        """The fields of a line that are used. The weights of `--attention-output` are ignored."""
+
+        source_tokens: list[Annotated[str, Field(min_length=1)]]
+        tokens: list[Annotated[str, Field(min_length=1)]]
+        text: str
+
+    lines = read_lines(path)
+    number = 0
+    for number, (source, target) in enumerate(pairs, 1):
+        line = next(lines, None)
+        if line is None:
+            raise DataError(
+                f"{path} has only {number - 1} lines, fewer than the text: it must have one line per "
+                "translation"
+            )
+        try:
+            kept = parse_json(line, Line)
+        except InvalidJsonError as error:
+            raise DataError(
+                f"{path}:{number}: the line was not written by `regard translate --tokens-output`: {error}"
+            ) from None
+        if kept.text != target:
+            raise DataError(
+                f"{path}:{number}: the tokens belong to {kept.text[:60]!r}, but the translation is "
+                f"{target[:60]!r}: give the output file of the same run of `regard translate`"
+            )
+        read = kept.source_tokens
+        # The source tokens in the file include the sink, which is added again when the pair is scored.
+        if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
+            read = read[: -len(text.sink_tokens)]
+        yield PretokenizedPair(source, target, tuple(read), tuple(kept.tokens))
+    if next(lines, None) is not None:
+        raise DataError(
+            f"{path} has more lines than the text, which has {number}: it must have one line per translation"
         )
-    write_json(json_file, results)

@@ -1,72 +1,71 @@
 """`regard serve`: serve models with a web page and a JSON API."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.common_options import (
-    DeviceOption,
-    PrecisionOption,
-)
+from regard.cli.command import expand_groups, given, setting
+from regard.cli.options import DeviceOption, LinkOptions, PrecisionOption, SettingsOption
+from regard.cli.output import print_message
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.server.config import ServeConfig
 
 __all__ = ["serve"]
 
+SERVER = "regard.server.config.ServeConfig"
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 
 
-def serve(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
-    ],
-    host: Annotated[
-        str | None,
-        typer.Option(help="Address to listen on. Default: 127.0.0.1, which only this machine can reach."),
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on. 0 chooses a free port. Default: 8000.")
-    ] = None,
-    allow_origin: Annotated[
+@dataclass(frozen=True)
+class AddressOptions:
+    """The settings of the server that have flags of their own."""
+
+    panel: ClassVar[str] = "Address"
+
+    host: Annotated[str | None, setting(f"{SERVER}:host")] = None
+    port: Annotated[int | None, setting(f"{SERVER}:port")] = None
+    allow_origins: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Origin of web pages that may use the API, for example https://example.org. * allows all "
-            "origins. The option may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_host: Annotated[
+        setting(f"{SERVER}:allow_origins", "--allow-origin", note="The option may be repeated."),
+    ] = None
+    allow_hosts: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Additional host name of the server, for example translate.example.org. * allows all host "
-            "names. The option may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Setting of the server, as key=value, for example batch_window=8 or max_words=300. All "
-            "settings are listed above.",
-            show_default=False,
-        ),
-    ] = None,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
+        setting(f"{SERVER}:allow_hosts", "--allow-host", note="The option may be repeated."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ServerRuntime:
+    """The options of the computation."""
+
+    panel: ClassVar[str] = "Computation"
+
+    precision: PrecisionOption = "float32"
+    device: DeviceOption = "auto"
     num_threads: Annotated[
         int | None,
         typer.Option(
             help="Number of CPU threads per model. Default: half of the processors.", min=1, max=1_024
         ),
-    ] = None,
+    ] = None
+
+
+@expand_groups
+def serve(
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
+    ],
+    address: AddressOptions,
+    links: LinkOptions,
+    runtime: ServerRuntime,
+    settings: SettingsOption = None,
 ) -> None:
     """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
@@ -80,29 +79,10 @@ def serve(
 
     Example: regard serve runs/first runs/second --port 8080
     """
-    from importlib.util import find_spec
+    _require_packages()
+    config = _config(address, settings or [])
 
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
-        )
-
-    from regard.config import apply_override, from_dict
     from regard.cpu_threads import num_available_cpus
-    from regard.server.config import ServeConfig
-
-    data: dict[str, object] = {
-        "host": host,
-        "port": port,
-        "allow_origins": allow_origin or None,
-        "allow_hosts": allow_host or None,
-    }
-    for setting in settings or []:
-        apply_override(data, setting)
-    given = {key: value for key, value in data.items() if value is not None}
-    config = from_dict(ServeConfig, given, origin="settings of regard serve")
-
     from regard.server.app import create_app
     from regard.server.engine import load_engines
     from regard.server.run import run_server
@@ -116,20 +96,42 @@ def serve(
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
-    set_num_threads(num_threads or max(1, num_available_cpus() // 2))
+    set_num_threads(runtime.num_threads or max(1, num_available_cpus() // 2))
     engines = load_engines(
         models,
-        device,
-        precision,
-        {"layer": layer, "head": head, "shift": shift},
+        runtime.device,
+        runtime.precision,
+        given(links),
         batch_size=config.batch_size,
         max_words=config.max_words,
         max_beam_size=config.max_beam_size,
     )
     app = create_app(engines, config)
+    names = ", ".join(engine.name for engine in engines)
+    run_server(app, config, lambda address: print_message(f"{names}: {address}"))
 
-    def ready(address: str) -> None:
-        names = ", ".join(engine.name for engine in engines)
-        typer.echo(f"{names}: {address}", err=True)
 
-    run_server(app, config, ready)
+def _require_packages() -> None:
+    """Check that the packages of the extra `serve` are installed.
+
+    Raises:
+        UsageError: If one of them is missing.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
+        )
+
+
+def _config(address: AddressOptions, settings: list[str]) -> "ServeConfig":
+    """Return the settings of the server; those of `--set` replace those of flags."""
+    from regard.config import apply_override, from_dict
+    from regard.server.config import ServeConfig
+
+    data = given(address)
+    for override in settings:
+        apply_override(data, override)
+    return from_dict(ServeConfig, data, origin="settings of regard serve")

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
+from regard.cli.output import preparation_progress, track, write_json
 from regard.errors import UsageError
 
 __all__ = ["tour"]
 
 
 def tour(
-    output_dir: Annotated[
-        Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
-    ] = Path("tour"),
+    output_dir: OutputDirOption = Path("tour"),
     systems: Annotated[
         str | None,
         typer.Option(
@@ -25,21 +25,16 @@ def tour(
     num_train: Annotated[
         int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
     ] = 15_000,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Setting of all neural models, as key=value.", show_default=False),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
-    ] = None,
+    settings: SettingsOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Train ten systems on the built-in corpus, from IBM Model 1 to hard attention, and compare them.
 
     The systems translate from German to English. Training takes a few minutes per system on two CPU cores.
     The table shows BLEU, repeated and dropped words, alignment error, model size, training cost and speed.
     The HTML page shows the attention of all systems on the same sentences. Run the same command again to
-    resume after an interruption; trained systems are reused.
+    resume after an interruption; trained systems are reused. The settings of --set apply to all
+    neural models.
 
     Example: regard tour
 
@@ -47,23 +42,21 @@ def tour(
     """
     from rich.console import Console
 
-    from regard.cli.output import write_json
-    from regard.cli.progress import preparation_progress, track
     from regard.tour.report import load_report, write_report
     from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
 
-    names = [system.name for system in SYSTEMS] if systems is None else systems.split(",")
-    known = {system.name: system for system in SYSTEMS}
+    known = [system.name for system in SYSTEMS]
+    names = known if systems is None else systems.split(",")
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"--systems {unknown[0]!r}: expected one or more of {', '.join(known)}")
     chosen = [system for system in SYSTEMS if system.name in names]
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     runner = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))
     runner.write_corpus()
     costs = {}
     for number, system in enumerate(chosen, 1):
         console.rule(f"{number}. {system.label.capitalize()}, {system.citation}", align="left")
-        console.print(system.summary, soft_wrap=True)
+        console.print(system.summary)
         try:
             costs[system] = runner.train(system, preparation_progress)
         except TrainingInterruptedError as stopped:
@@ -73,14 +66,9 @@ def tour(
     results = load_report(runner, costs) or write_report(runner, costs, track)
     _show(results)
     write_json(json_file, results)
-    console.print(
-        f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
-    )
-    console.print(
-        f"To try a system: echo 'Der Hund schläft .' | regard translate "
-        f"{output_dir}/models/{chosen[-1].name} --show-attention",
-        soft_wrap=True,
-    )
+    model = output_dir / "models" / chosen[-1].name
+    console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
+    console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")
 
 
 def _show(results: dict[str, Any]) -> None:

@@ -1,41 +1,63 @@
-"""`regard train`: train a model from a TOML configuration, or resume an earlier run."""
+"""The commands of training: `regard config`, `prepare`, `train`, `pretrain`, `average` and `export`."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-__all__ = ["train_command"]
+from regard.cli.options import (
+    ConfigArgument,
+    DirectoryArgument,
+    JsonOption,
+    ModelDirArgument,
+    OutputDirOption,
+    OverridesArgument,
+    RunDirOption,
+)
+from regard.cli.output import preparation_progress, print_message, write_json
+
+if TYPE_CHECKING:
+    from regard.run_config import RunConfig
+    from regard.training.trainer import TrainingResult
+
+__all__ = ["average", "config", "export", "prepare", "pretrain_command", "train_command"]
+
+
+def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None:
+    """Tokenize the text of a run and store it as binary arrays.
+
+    If the text and the settings of the data have not changed, existing files are reused.
+
+    Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
+    """
+    from regard.data.dataset import prepare_data
+    from regard.data.text_checks import warn_if_swapped
+    from regard.run_config import read_run_config
+
+    settings = read_run_config(config, overrides or [])
+    with preparation_progress() as progress:
+        prepared = prepare_data(settings.data, progress=progress)
+    warn_if_swapped(prepared)
+    text = prepared.text
+    print_message(
+        f"{settings.data.cache_dir}: {len(prepared.split('train')):,} training pairs, vocabularies of "
+        f"{len(text.source.vocabulary):,} and {len(text.target.vocabulary):,} tokens"
+    )
 
 
 def train_command(
-    config: Annotated[
-        Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
-    ] = None,
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
     init_from: Annotated[
         str | None,
         typer.Option(
-            "--init-from",
             help="Model directory whose weights initialize the model (training.init_from).",
             show_default=False,
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
-    ] = None,
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output directory. Default: `output_dir` of the configuration, or else runs/NAME.",
-            show_default=False,
-        ),
-    ] = None,
+    json_file: JsonOption = None,
+    output_dir: RunDirOption = None,
 ) -> None:
     """Train a model. Its text is prepared first if necessary.
 
@@ -45,12 +67,7 @@ def train_command(
 
     Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
-    from rich.console import Console
-
-    from regard.cli.output import write_json
-    from regard.cli.progress import preparation_progress
     from regard.experiment import run_training as run
-    from regard.metrics.registry import METRICS
     from regard.run_config import read_run_config
     from regard.training.device import process_rank
 
@@ -63,32 +80,177 @@ def train_command(
     result = run(settings, directory, preparation_progress)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Stopped after {result.reason} at step {result.progress.step}.", markup=False)
-        if result.signal is not None:
-            console.print("The state is saved. Run the same command again to resume.")
-        elif result.progress.best_score is not None:
-            metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
-            registered = METRICS.get(metric)
-            name = metric if registered is None else registered.label
-            best, step = result.progress.best_score, result.progress.best_step
-            console.print(
-                f"Best validation {name}: {best:.2f} at step {step}. The model is in {directory}.",
-                markup=False,
-            )
-        progress = result.progress
-        results = {
-            "stopped_after": result.reason,
-            "signal": result.signal,
-            "step": progress.step,
-            "seconds": progress.seconds,
-            "tokens": progress.tokens,
-            "flops": progress.flops,
-            "metric": settings.training.validation.metric,
-            "best": progress.best_score,
-            "best_step": progress.best_step,
-        }
-        write_json(json_file, results)
+        best = f"Best validation {_metric_label(settings)}: {result.progress.best_score or 0:.2f}"
+        _report(result, f"{best} at step {result.progress.best_step}. The model is in {directory}.")
+        write_json(json_file, _training_record(result, settings))
     if result.signal is not None:
         # Shells report a process that was ended by a signal with status 128 + signal number.
         raise typer.Exit(128 + result.signal)
+
+
+def pretrain_command(
+    config: ConfigArgument, overrides: OverridesArgument = None, output_dir: RunDirOption = None
+) -> None:
+    """Pretrain an encoder (model.kind = "masked") or a decoder ("causal") on monolingual text.
+
+    The output directory has the Hugging Face format. It can be loaded by `transformers`, and by `regard
+    train` with model.kind = "pretrained" or "hf". Run the same command again to resume a run that was
+    stopped. The command needs the package transformers (extra: hf).
+
+    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir
+        encoders/de
+    """
+    from regard.pretrain import pretrain as run
+    from regard.pretrain import read_pretrain_config
+    from regard.training.device import process_rank
+
+    settings = read_pretrain_config(config, list(overrides or []))
+    directory = output_dir or Path(settings.output_dir or config.stem)
+    result = run(settings, directory)
+    if process_rank() == 0:
+        best = f"Best validation perplexity: {result.progress.best_score or 0:.2f}."
+        _report(result, f"{best} The model is in {directory}.")
+    if result.signal is not None:
+        raise typer.Exit(128 + result.signal)
+
+
+def _report(result: "TrainingResult", best: str) -> None:
+    """Print why training stopped and, if it was validated, its best score."""
+    print_message(f"Stopped after {result.reason} at step {result.progress.step}.")
+    if result.signal is not None:
+        print_message("The state is saved. Run the same command again to resume.")
+    elif result.progress.best_score is not None:
+        print_message(best)
+
+
+def _metric_label(settings: "RunConfig") -> str:
+    from regard.metrics.base import METRICS
+
+    metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
+    registered = METRICS.get(metric)
+    return metric if registered is None else registered.label
+
+
+def _training_record(result: "TrainingResult", settings: "RunConfig") -> dict[str, Any]:
+    """Return the results for `--json`."""
+    progress = result.progress
+    return {
+        "stopped_after": result.reason,
+        "signal": result.signal,
+        "step": progress.step,
+        "seconds": progress.seconds,
+        "tokens": progress.tokens,
+        "flops": progress.flops,
+        "metric": settings.training.validation.metric,
+        "best": progress.best_score,
+        "best_step": progress.best_step,
+    }
+
+
+def average(
+    output_dir: DirectoryArgument,
+    model_paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Model directories, or checkpoint files in their `training/` directories.",
+            show_default=False,
+        ),
+    ],
+    last_epochs: Annotated[
+        int,
+        typer.Option(
+            help="Number of most recent epoch checkpoints to average from each model directory; "
+            "training.checkpoint.keep_last_epochs determines how long they are kept. 0 averages the models "
+            "themselves.",
+            min=0,
+            max=1_000_000,
+        ),
+    ] = 0,
+) -> None:
+    """Average the weights of models with the same architecture and vocabularies.
+
+    The average of the last epochs of a run often translates better than any single epoch.
+
+    Example: regard average runs/averaged runs/first --last-epochs 5
+    """
+    from regard.averaging import average_models
+
+    files = average_models(output_dir, model_paths, last_epochs)
+    print_message(f"{output_dir}: averaged the weights of {len(files)} checkpoints")
+
+
+def export(
+    engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
+    model: ModelDirArgument,
+    output_dir: OutputDirOption,
+    quantization: Annotated[
+        str,
+        typer.Option(
+            help="Storage type of the weights: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
+            "int8_bfloat16 or int16."
+        ),
+    ] = "float32",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")
+    ] = False,
+) -> None:
+    """Convert a model for another inference engine.
+
+    Transformers with softmax attention can be exported to CTranslate2, which is small and fast.
+
+    Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
+    regard translate exported --engine ctranslate2 < input.txt
+    """
+    from regard.export import export_ctranslate2
+
+    export_ctranslate2(model, output_dir, quantization, overwrite)
+    print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")
+
+
+def config(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="A TOML file, whose settings are checked and printed in full, or the path of a table or "
+            "option, such as model.attention. Default: all options.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: OverridesArgument = None,
+    find: Annotated[
+        str, typer.Option(help="Print only the options whose path or description contains this text.")
+    ] = "",
+    format: Annotated[
+        Literal["text", "toml"],
+        typer.Option(help="text: one line per option. toml: a commented template for a run."),
+    ] = "text",
+) -> None:
+    """Print the options with their defaults, or check a run's file and print all its settings.
+
+    Example: regard config model.attention
+    """
+    from rich.console import Console
+
+    from regard.config import dump_toml
+    from regard.config_reference import reference, select_tables
+    from regard.config_rendering import render_text, render_toml
+    from regard.errors import ConfigError
+    from regard.run_config import RunConfig, read_run_config
+
+    if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):
+        typer.echo(dump_toml(read_run_config(Path(what), overrides or [])), nl=False)
+        return
+    tables = reference(RunConfig)
+    if what is not None:
+        tables = select_tables(tables, what)
+    if find:
+        tables = [table.matching(find) for table in tables]
+        tables = [table for table in tables if table.options]
+        if not tables:
+            raise ConfigError(f"no option contains {find!r} in its path or its description")
+    if format == "toml":
+        typer.echo(render_toml(tables), nl=False)
+        return
+    console = Console()
+    lines = render_text(tables, width=console.width if console.is_terminal else None)
+    typer.echo("\n".join(lines))

@@ -1,123 +1,63 @@
 """`regard translate`: translate text with one model or an ensemble, and show or save its attention."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.common_options import (
-    BatchSizeOption,
-    BeamSizeOption,
-    CoveragePenaltyOption,
-    DeviceOption,
-    NumThreadsOption,
-    PrecisionOption,
+from regard.cli.command import expand_groups, given, require_flag, setting
+from regard.cli.options import (
+    GENERATION,
+    CoverageEpsilonOption,
+    LinkOptions,
+    ModelDirsArgument,
+    ModelSettingsOption,
+    RuntimeOptions,
+    SearchOptions,
+    TokenizedOption,
 )
-from regard.cli.translation_writer import TranslationWriter
-from regard.cli.word_fertility import parse_word_fertilities, report_missing_words, report_unknown_tokens
+from regard.cli.output import print_message
+from regard.cli.translation_writer import TranslationOutput, TranslationWriter
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.generation.base import Capability
-    from regard.generation.lines import LineResult
+    from regard.data.text import TextProcessor
+    from regard.generation.base import BaseTranslator, Capability
+    from regard.generation.config import MbrConfig, SamplingConfig
+    from regard.generation.lines import InputLine, LineResult
+    from regard.training.device import ProcessGroup
 
 __all__ = ["translate"]
 
+SAMPLING = "regard.generation.config.SamplingConfig"
+MBR = "regard.generation.config.MbrConfig"
 
-def translate(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
-    ],
+
+@dataclass(frozen=True)
+class TranslationInput:
+    """The text to translate, and the files with demands on the translation of each line."""
+
+    panel: ClassVar[str] = "Input"
+
     input: Annotated[
         Path | None, typer.Option(help="Source text, plain or gzip. Default: standard input.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Output file for the translations. Default: standard output.")
-    ] = None,
-    tokenized: Annotated[
-        bool,
-        typer.Option(
-            "--tokenized",
-            help="The text is already tokenized in the same way as the training text. By default, "
-            "punctuation is separated from words if the training text is tokenized.",
-        ),
-    ] = False,
-    beam_size: BeamSizeOption = None,
-    num_return: Annotated[
-        int,
-        typer.Option(
-            help="Number of translations per line. With more than 1, the format is LINE ||| TEXT ||| SCORE, "
-            "with lines counted from 0."
-        ),
-    ] = 1,
-    with_scores: Annotated[
-        bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
-    ] = False,
-    links_output: Annotated[
-        str | None,
-        typer.Option(
-            help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
-            "the translations."
-        ),
-    ] = None,
-    attention_output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for the attention weights, with one JSON object per translation. `prior` is "
-            "the attention before a target token is observed, and `posterior` is the attention given the "
-            "token. Both are nested by layer, time step (including the end symbol), head and source token."
-        ),
-    ] = None,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    tokens_output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for the tokens, with one JSON object per translation, for "
-            "`regard score --tokens-from`."
-        ),
-    ] = None,
-    show_attention: Annotated[
-        bool, typer.Option("--show-attention", help="Print the attention map of each line to the terminal.")
-    ] = False,
-    svg: Annotated[
-        Path | None,
-        typer.Option(
-            help="SVG file for the attention map of the first line. The maps of other lines are written to "
-            "NAME-2.svg, NAME-3.svg and so on."
-        ),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
-    ] = False,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            help="With --sample: the logits are divided by the temperature. Values below 1 sharpen the "
-            "distribution; values above 1 flatten it."
-        ),
-    ] = 1.0,
-    top_k: Annotated[
-        int,
-        typer.Option(help="With --sample: sample from the K most probable tokens only. 0 uses all tokens."),
-    ] = 0,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            help="With --sample: sample from the smallest set of tokens with at least this total probability."
-        ),
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="With --sample: random seed.", max=4_294_967_295)] = 1,
+    ] = None
+    tokenized: TokenizedOption = False
     prefixes: Annotated[
         Path | None,
         typer.Option(help="File with the required beginnings of the translations, one line per source line."),
-    ] = None,
+    ] = None
+    required_terms: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with required words and phrases, one line per source line, separated by tabs. An "
+            "empty line requires none."
+        ),
+    ] = None
     fertilities: Annotated[
         Path | None,
         typer.Option(
@@ -125,7 +65,7 @@ def translate(
             "has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces a "
             "missing maximum. An empty line means the model's own fertilities.",
         ),
-    ] = None,
+    ] = None
     word_fertility: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,14 +73,69 @@ def translate(
             "option may be repeated.",
             show_default=False,
         ),
-    ] = None,
-    required_terms: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with required words and phrases, one line per source line, separated by tabs. An "
-            "empty line requires none."
+    ] = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the user types the lines in a terminal."""
+        return self.input is None and sys.stdin.isatty()
+
+    def lines(self) -> "Iterator[InputLine]":
+        """Yield the numbered lines, with their prefixes, fertilities and required terms."""
+        from regard.data.corpus import decode_lines, read_lines
+        from regard.generation.lines import enumerate_lines
+
+        def read(path: Path | None) -> Iterator[str] | None:
+            return None if path is None else read_lines(path)
+
+        return enumerate_lines(
+            read(self.input) or decode_lines(sys.stdin.buffer, "standard input"),
+            read(self.prefixes),
+            str(self.prefixes),
+            read(self.fertilities),
+            str(self.fertilities),
+            read(self.required_terms),
+            str(self.required_terms),
+        )
+
+
+@dataclass(frozen=True)
+class TranslationSearch(SearchOptions):
+    """All settings of beam search."""
+
+    num_return: Annotated[
+        int,
+        setting(
+            f"{GENERATION}:num_return",
+            note="With more than 1, the format is LINE ||| TEXT ||| SCORE, with lines counted from 0.",
         ),
-    ] = None,
+    ] = 1
+    coverage_epsilon: CoverageEpsilonOption = None
+    no_repeat_ngram_size: Annotated[int | None, setting(f"{GENERATION}:no_repeat_ngram_size")] = None
+    min_length: Annotated[int | None, setting(f"{GENERATION}:min_length")] = None
+    max_length_ratio: Annotated[float | None, setting(f"{GENERATION}:max_length_ratio")] = None
+    max_length_offset: Annotated[int | None, setting(f"{GENERATION}:max_length_offset")] = None
+    suppress_unk: Annotated[
+        bool | None, setting(f"{GENERATION}:suppress_unk", "--suppress-unk/--allow-unk")
+    ] = None
+    replace_unk: Annotated[bool | None, setting(f"{GENERATION}:alignment.replace_unk", "--replace-unk")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """Sampling instead of beam search, and the choice from the beam or the samples by expected utility."""
+
+    panel: ClassVar[str] = "Sampling and minimum Bayes risk decoding"
+
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
+    ] = False
+    temperature: Annotated[float | None, setting(f"{SAMPLING}:temperature")] = None
+    top_k: Annotated[int | None, setting(f"{SAMPLING}:top_k")] = None
+    top_p: Annotated[float | None, setting(f"{SAMPLING}:top_p")] = None
+    seed: Annotated[int | None, setting(f"{SAMPLING}:seed")] = None
     mbr: Annotated[
         str | None,
         typer.Option(
@@ -149,83 +144,61 @@ def translate(
             "Scores in the output are expected utilities.",
             show_default=False,
         ),
-    ] = None,
-    mbr_candidates: Annotated[
-        int,
-        typer.Option(help="With --mbr: number of candidates. 0 uses the whole beam, or 32 samples.", min=0),
-    ] = 0,
-    mbr_weighting: Annotated[
-        str,
-        typer.Option(
-            help="With --mbr: weights of the candidates as references: uniform, probability, or auto "
-            "(uniform for samples, probability for the beam)."
-        ),
-    ] = "auto",
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(
-            help="Alpha of the length penalty. 0 disables it. For a Hugging Face model, the penalty is that "
-            "of the transformers library."
-        ),
-    ] = None,
-    coverage_penalty: CoveragePenaltyOption = None,
-    coverage_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
-    ] = None,
-    no_repeat_ngram_size: Annotated[
-        int | None, typer.Option(help="Length of n-grams that must not be repeated. 0 allows repetitions.")
-    ] = None,
-    min_length: Annotated[
-        int | None, typer.Option(help="Minimum number of tokens of a translation, without the end symbol.")
-    ] = None,
-    max_length_ratio: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum number of tokens of a translation per source token; --max-length-offset is added."
-        ),
-    ] = None,
-    max_length_offset: Annotated[
-        int | None,
-        typer.Option(help="Number of tokens added to the maximum length of --max-length-ratio."),
-    ] = None,
-    suppress_unk: Annotated[
-        bool | None,
-        typer.Option(
-            "--suppress-unk/--allow-unk",
-            help="Whether the unknown token is excluded from translations. Default: the model's setting.",
-            show_default=False,
-        ),
-    ] = None,
-    replace_unk: Annotated[
-        bool | None,
-        typer.Option(
-            "--replace-unk",
-            help="Replace each unknown token by the source word with the highest attention.",
-            show_default=False,
-        ),
-    ] = None,
-    batch_size: BatchSizeOption = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Override a setting of the model, as key=value, for example model.attention.top_k=0. "
-            "The weights of the model must still fit.",
-            show_default=False,
-        ),
-    ] = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = None
+    mbr_candidates: Annotated[int | None, setting(f"{MBR}:num_candidates")] = None
+    mbr_weighting: Annotated[str | None, setting(f"{MBR}:weighting")] = None
+
+    def configs(self) -> "tuple[SamplingConfig | None, MbrConfig | None]":
+        """Return the settings of sampling and of minimum Bayes risk decoding, None if it is not used.
+
+        Raises:
+            UsageError: If a flag is given without --sample or --mbr, or its value is wrong.
+        """
+        sampled = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
+        require_flag("--sample", self.sample, sampled)
+        mbr_flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
+        require_flag("--mbr", self.mbr is not None, mbr_flags)
+
+        from regard.config import from_dict
+        from regard.generation.config import MbrConfig, SamplingConfig
+
+        sampled = {name: value for name, value in sampled.items() if value is not None}
+        chosen = {
+            "utility": self.mbr,
+            "num_candidates": self.mbr_candidates,
+            "weighting": self.mbr_weighting,
+        }
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        return (
+            from_dict(SamplingConfig, sampled, origin="sampling options") if self.sample else None,
+            from_dict(MbrConfig, chosen, origin="--mbr options") if self.mbr is not None else None,
+        )
+
+
+@dataclass(frozen=True)
+class TranslationRuntime(RuntimeOptions):
+    """The options of the computation, with changes of the model and its inference engine."""
+
+    settings: ModelSettingsOption = None
     engine: Annotated[
-        str | None,
+        Literal["regard", "ctranslate2"] | None,
         typer.Option(
-            help="Inference engine: regard, or ctranslate2 for a model of `regard export`, which supports "
-            "plain translation only. Default: the engine of the model.",
+            help="Inference engine. ctranslate2 is for a model of `regard export` and supports plain "
+            "translation only. Default: the engine of the model.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
+
+
+@expand_groups
+def translate(
+    models: ModelDirsArgument,
+    text: TranslationInput,
+    output: TranslationOutput,
+    search: TranslationSearch,
+    links: LinkOptions,
+    sampling: SamplingOptions,
+    runtime: TranslationRuntime,
 ) -> None:
     """Translate text, one line at a time.
 
@@ -238,126 +211,133 @@ def translate(
 
     Required terms: regard translate runs/first --required-terms terms.txt < input.txt
     """
-    options = {
-        "beam_size": beam_size,
-        "num_return": num_return,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-        "coverage_epsilon": coverage_epsilon,
-        "no_repeat_ngram_size": no_repeat_ngram_size,
-        "min_length": min_length,
-        "max_length_ratio": max_length_ratio,
-        "max_length_offset": max_length_offset,
-        "suppress_unk": suppress_unk,
-        "replace_unk": replace_unk,
-        "batch_size": batch_size,
-        "layer": layer,
-        "head": head,
-        "shift": shift,
-    }
-    # These options have defaults, so a changed value shows that the user has given them.
-    sampled = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    if not sample and sampled != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
-        raise UsageError("--temperature, --top-k, --top-p and --seed need --sample")
-    if mbr is None and (mbr_candidates or mbr_weighting != "auto"):
-        raise UsageError("--mbr-candidates and --mbr-weighting need --mbr")
-    if sample and required_terms is not None:
+    configs = sampling.configs()
+    if sampling.sample and text.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
-    if engine not in (None, "regard", "ctranslate2"):
-        raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
     from regard.api.loading import load_translator
-    from regard.config import from_dict
-    from regard.generation.config import SamplingConfig
-    from regard.generation.distributed import translate_distributed
-    from regard.generation.lines import enumerate_lines
-    from regard.generation.mbr import MbrConfig
     from regard.training.device import init_process_group, pick_device, set_num_threads
 
-    set_num_threads(num_threads)
-    sampling = from_dict(SamplingConfig, sampled, origin="sampling options") if sample else None
-    mbr_options = {"utility": mbr, "num_candidates": mbr_candidates, "weighting": mbr_weighting}
-    mbr_config = None if mbr is None else from_dict(MbrConfig, mbr_options, origin="--mbr options")
-    with init_process_group(pick_device(device)) as processes:
-        interactive = input is None and sys.stdin.isatty()
-        by_word = parse_word_fertilities(word_fertility or [])
+    set_num_threads(runtime.num_threads)
+    with init_process_group(pick_device(runtime.device)) as processes:
+        fertilities = parse_word_fertilities(text.word_fertility or [])
         loaded = load_translator(
-            models, device, precision, None, settings or [], num_threads=num_threads, engine=engine
+            models,
+            runtime.device,
+            runtime.precision,
+            None,
+            runtime.settings or [],
+            num_threads=runtime.num_threads,
+            engine=runtime.engine,
         )
-        translator = loaded.with_search(options, sampling, mbr_config, by_word)
-        needed: list[tuple[Capability, str, object]] = [
-            ("prefix", "--prefixes", prefixes),
-            ("fertility", "--fertilities", fertilities),
-            ("terms", "--required-terms", required_terms),
-            ("attention", "--links-output", links_output),
-            ("attention", "--attention-output", attention_output),
-            ("attention", "--show-attention", show_attention),
-            ("attention", "--svg", svg),
-        ]
-        for capability, option, value in needed:
-            if value:
-                translator.require(capability, option)
-        if tokenized:
-            translator = translator.pretokenized()
-        lines = enumerate_lines(
-            _lines(input),
-            None if prefixes is None else _file_lines(prefixes),
-            str(prefixes),
-            None if fertilities is None else _file_lines(fertilities),
-            str(fertilities),
-            None if required_terms is None else _file_lines(required_terms),
-            str(required_terms),
-        )
-        if interactive and processes.world_size == 1:
-            # Translate each line at once instead of waiting for a full batch.
-            results = (result for line in lines for result in translator.translate([line]))
-        elif processes.world_size > 1:
-            results = translate_distributed(translator, lines)
-        else:
-            results = translator.translate(lines)
+        options = {**given(search), **given(links), "batch_size": runtime.batch_size}
+        translator = loaded.with_search(options, *configs, fertilities)
+        _require_capabilities(translator, text, output)
+        results = _results(translator.pretokenized() if text.tokenized else translator, text, processes)
         if not processes.is_main:
             # Only the main process writes; the others run their share of the work.
             for _ in results:
                 pass
             return
-        if by_word:
-            results = report_missing_words(results, by_word, translator.text)
+        if fertilities:
+            results = report_missing_words(results, fertilities, translator.text)
         # In interactive use, the message would interrupt the dialog.
-        if translator.resolved_search.suppress_unk is False and not interactive:
+        if translator.resolved_search.suppress_unk is False and not text.interactive:
             results = report_unknown_tokens(results)
         with ExitStack() as files:
-            writer = TranslationWriter(
-                files,
-                output,
-                num_return > 1,
-                with_scores,
-                links_output,
-                attention_output,
-                tokens_output,
-                show_attention,
-                svg,
-            )
-            for result in _with_progress(
-                results, quiet=interactive or (output is None and sys.stdout.isatty())
-            ):
+            writer = TranslationWriter(files, output, search.num_return > 1, translator.text)
+            quiet = text.interactive or (output.output is None and sys.stdout.isatty())
+            for result in _with_progress(results, quiet):
                 writer.write(result)
 
 
-def _lines(path: Path | None) -> Iterator[str]:
-    """Return the lines of a file or of standard input."""
-    return _file_lines(path) if path is not None else _standard_input()
+def _require_capabilities(
+    translator: "BaseTranslator", text: TranslationInput, output: TranslationOutput
+) -> None:
+    """Check that the translator supports the given flags.
+
+    Raises:
+        UsageError: If it does not; names the flag.
+    """
+    needed: list[tuple[Capability, str, object]] = [
+        ("prefix", "--prefixes", text.prefixes),
+        ("fertility", "--fertilities", text.fertilities),
+        ("terms", "--required-terms", text.required_terms),
+        ("attention", "--links-output", output.links_output),
+        ("attention", "--attention-output", output.attention_output),
+        ("attention", "--show-attention", output.show_attention),
+        ("attention", "--svg", output.svg),
+    ]
+    for capability, flag, value in needed:
+        if value:
+            translator.require(capability, flag)
 
 
-def _file_lines(path: Path) -> Iterator[str]:
-    from regard.data.corpus import read_lines
+def _results(
+    translator: "BaseTranslator", text: TranslationInput, processes: "ProcessGroup"
+) -> "Iterator[LineResult]":
+    """Return the results of all lines, or of one line at a time if the user waits for each."""
+    from regard.generation.parallel import translate_distributed
 
-    return read_lines(path)
+    if processes.world_size > 1:
+        return translate_distributed(translator, text.lines())
+    if text.interactive:
+        return (result for line in text.lines() for result in translator.translate([line]))
+    return translator.translate(text.lines())
 
 
-def _standard_input() -> Iterator[str]:
-    from regard.data.corpus import decode_lines
+def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX.
 
-    return decode_lines(sys.stdin.buffer, "standard input")
+    Raises:
+        UsageError: If an option does not have this form.
+        DataError: If the numbers of an option are not valid fertilities.
+    """
+    from regard.data.fertility import parse_bounds
+
+    found: dict[str, tuple[float, float]] = {}
+    for option in options:
+        # Split at the last "=", because the word itself may contain one.
+        word, equals, bounds = option.rpartition("=")
+        if not equals or not word:
+            raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
+        found[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
+    return found
+
+
+def report_missing_words(
+    results: "Iterator[LineResult]", words: Iterable[str], text: "TextProcessor"
+) -> "Iterator[LineResult]":
+    """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
+    from regard.generation.analysis import tokens_to_words
+
+    side, left = text.source, set(words)
+    sinks = len(text.sink_tokens)
+    for result in results:
+        if left and result.translations:
+            # The sink is an artificial token and not a word of the text.
+            tokens = result.source_tokens[: len(result.source_tokens) - sinks]
+            left.difference_update(tokens_to_words(side, tokens))
+        yield result
+    for word in words:
+        if word in left:
+            print_message(f"--word-fertility {word}: this word does not occur in the text")
+
+
+def report_unknown_tokens(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
+    """Yield the results, then report the share of unknown tokens in the best translations."""
+    from regard.data.vocabulary import UNK
+
+    tokens = unknown = 0
+    for result in results:
+        for best in result.translations[:1]:
+            tokens += len(best.hypothesis.tokens)
+            unknown += best.hypothesis.tokens.count(UNK)
+        yield result
+    if tokens:
+        print_message(
+            f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)"
+        )
 
 
 def _with_progress(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":

@@ -1,57 +1,95 @@
-"""Writer for the output files of `regard translate`: translations, links, tokens and attention."""
+"""The output files of `regard translate`: translations, links, tokens and attention."""
 
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from regard.cli.options import OutputOption
+from regard.cli.output import Output, open_output
 
 if TYPE_CHECKING:
-    import numpy as np
+    from regard.api.translation import AttentionDetail
+    from regard.data.text import TextProcessor
+    from regard.generation.lines import LineResult, TextHypothesis
 
-    from regard.generation.lines import LineResult, Translation
+__all__ = ["TranslationOutput", "TranslationWriter"]
 
-__all__ = ["TranslationWriter"]
+
+@dataclass(frozen=True)
+class TranslationOutput:
+    """The output files, and the maps that are shown."""
+
+    panel: ClassVar[str] = "Output"
+
+    output: OutputOption = None
+    with_scores: Annotated[
+        bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
+    ] = False
+    links_output: Annotated[
+        str | None,
+        typer.Option(
+            help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
+            "the translations."
+        ),
+    ] = None
+    attention_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
+            "attention before a target token is observed, and `posterior_attention` is the attention given "
+            "the token. Both are nested by layer, time step (including the end symbol), head and source "
+            "token."
+        ),
+    ] = None
+    tokens_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the tokens, with one JSON object per line, for "
+            "`regard score --tokens-from`."
+        ),
+    ] = None
+    show_attention: Annotated[
+        bool, typer.Option("--show-attention", help="Print the attention map of each line to the terminal.")
+    ] = False
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            help="SVG file for the attention map of the first line. The maps of other lines are written to "
+            "NAME-2.svg, NAME-3.svg and so on."
+        ),
+    ] = None
 
 
 class TranslationWriter:
-    """Write results to the output files that were chosen by options."""
+    """Write results to the output files."""
 
     def __init__(
-        self,
-        files: ExitStack,
-        output: Path | None,
-        nbest: bool,
-        scores: bool,
-        alignment: str | None,
-        attention: Path | None,
-        tokens: Path | None,
-        show: bool,
-        svg: Path | None,
+        self, files: ExitStack, options: TranslationOutput, nbest: bool, processor: "TextProcessor"
     ) -> None:
         """Open the output files.
 
         Args:
             files: Stack that closes the files.
-            output: File for the translations. None means standard output.
+            options: The output files.
             nbest: Whether to write n-best lists.
-            scores: Whether to write a score before each translation.
-            alignment: File for word links. "-" appends the links to the translations.
-            attention: File for attention weights.
-            tokens: File for tokens.
-            show: Whether to print attention maps to the terminal.
-            svg: File for the attention map of the first line.
+            processor: Text processing of the translator.
         """
-        from regard.cli.output import Output, open_output
 
-        def opened(path: Path | None) -> Output | None:
-            return None if path is None else files.enter_context(open_output(path))
+        def opened(path: Path | str | None) -> Output | None:
+            return None if path is None else files.enter_context(open_output(Path(path)))
 
-        self.text = files.enter_context(open_output(output))
-        self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
-        self.attention, self.tokens = opened(attention), opened(tokens)
-        self.nbest, self.scores, self.append = nbest, scores, alignment == "-"
-        self.show, self.svg = show, svg
+        self.text = files.enter_context(open_output(options.output))
+        self.append = options.links_output == "-"
+        self.links = None if self.append else opened(options.links_output)
+        self.attention, self.tokens = opened(options.attention_output), opened(options.tokens_output)
+        self.nbest, self.scores = nbest, options.with_scores
+        self.show, self.svg = options.show_attention, options.svg
+        self.processor = processor
 
     def write(self, result: "LineResult") -> None:
         """Write the results of one line."""
@@ -62,11 +100,8 @@ class TranslationWriter:
         best = result.translations[0] if result.translations else None
         if self.links is not None:
             self.links.write((format_links(best.links) if best else "") + "\n")
-        for rank, translation in enumerate(result.translations or (None,), 1):
-            if self.attention is not None:
-                self.attention.write(_attention(result, rank, translation) + "\n")
-            if self.tokens is not None:
-                self.tokens.write(_json(_to_dict(result, rank, translation)) + "\n")
+        if self.attention is not None or self.tokens is not None:
+            self._write_json(result)
         if best is not None:
             if self.show:
                 self._show_map(result, best)
@@ -75,6 +110,20 @@ class TranslationWriter:
         # In interactive use, each translation must appear at once.
         if self.text.is_terminal or self.show:
             self.text.flush()
+
+    def _write_json(self, result: "LineResult") -> None:
+        """Write the line number and the fields of `Translation.to_dict`."""
+        from regard.api.translations import searched_translation
+
+        translation = searched_translation(self.processor, result)
+        outputs: "list[tuple[Output | None, AttentionDetail]]" = [
+            (self.attention, "layers"),
+            (self.tokens, "none"),
+        ]
+        for output, detail in outputs:
+            if output is not None:
+                content = {"line": result.line.number, **translation.to_dict(detail)}
+                output.write(json.dumps(content, ensure_ascii=False) + "\n")
 
     def _texts(self, result: "LineResult") -> Iterator[str]:
         from regard.data.links import format_links
@@ -91,7 +140,7 @@ class TranslationWriter:
         fields += [format_links(best.links) if best else ""] if self.append else []
         yield "\t".join(fields)
 
-    def _show_map(self, result: "LineResult", best: "Translation") -> None:
+    def _show_map(self, result: "LineResult", best: "TextHypothesis") -> None:
         from rich.console import Console
 
         from regard.plotting.terminal import terminal_map
@@ -102,56 +151,10 @@ class TranslationWriter:
         console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
         console.print()
 
-    def _write_svg(self, path: Path, result: "LineResult", best: "Translation") -> None:
-        from regard.cli.output import open_output
+    def _write_svg(self, path: Path, result: "LineResult", best: "TextHypothesis") -> None:
         from regard.plotting.heatmap import attention_heatmap, heatmap_svg
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         with open_output(name) as file:
             file.write(heatmap_svg(attention_heatmap(best.weights, result.source_tokens, best.tokens)))
-
-
-def _to_dict(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
-    """Return a translation with its tokens and its score, as JSON-compatible values."""
-    return {
-        "line": result.line.number,
-        "rank": rank,
-        "source": list(result.source_tokens),
-        "target": [] if translation is None else list(translation.tokens),
-        "text": "" if translation is None else translation.text,
-        "score": None if translation is None else translation.score,
-    }
-
-
-def _attention(result: "LineResult", rank: int, translation: "Translation | None") -> str:
-    """Return a translation with its attention, its links and the settings of the links, in JSON format.
-
-    `prior` and `posterior` are lists of layers, each of shape [T + 1][H][S] for T target tokens and the end
-    symbol, H heads and S source tokens.
-    """
-    from regard.data.links import format_links
-
-    content = _to_dict(result, rank, translation)
-    if translation is None:
-        content |= {"prior": [], "posterior": []}
-    else:
-        content |= {
-            "links": format_links(translation.links),
-            "alignment": translation.alignment.record(),
-            "prior": [_numbers(layer) for layer in translation.hypothesis.attention],
-            "posterior": [_numbers(layer) for layer in translation.hypothesis.posterior_attention],
-        }
-    return _json(content)
-
-
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False)
-
-
-def _numbers(weights: "np.ndarray") -> Any:
-    """Return nested lists with the shortest decimals that round to the given float32 numbers.
-
-    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
-    """
-    return weights.astype(str).astype(float).tolist()

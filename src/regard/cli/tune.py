@@ -3,135 +3,98 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from regard.cli.common_options import (
-    BatchSizeOption,
-    BeamSizeOption,
-    DeviceOption,
-    NumThreadsOption,
-    PrecisionOption,
+from regard.cli.command import expand_groups, given, setting
+from regard.cli.options import (
+    GENERATION,
+    CoverageEpsilonOption,
+    JsonOption,
+    LowercaseOption,
+    ModelDirsArgument,
+    ReferenceOption,
+    RuntimeOptions,
+    SourceOption,
+    TokenizeOption,
 )
-from regard.errors import DataError, UsageError
+from regard.cli.output import write_json
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.generation.tune_penalties import Trial
+    from regard.generation.tune_penalties import PenaltyTuningResult
 
-__all__ = ["tune"]
+__all__ = ["tune_command"]
 
 _DEFAULT_PENALTIES = "0,0.2,0.4,0.6,0.8,1.0"
 
 
-def tune(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
-    ],
-    source: Annotated[
-        Path,
-        typer.Option(
-            help="Source text for validation, plain or gzip. Do not use the test text.", show_default=False
-        ),
-    ],
-    reference: Annotated[
-        Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
-    ],
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that are compared, and the settings of BLEU."""
+
+    panel: ClassVar[str] = "Penalties and scores"
+
     length_penalties: Annotated[
         str, typer.Option(help="Values of the length penalty, separated by commas.")
-    ] = _DEFAULT_PENALTIES,
+    ] = _DEFAULT_PENALTIES
     coverage_penalties: Annotated[
         str, typer.Option(help="Values of the coverage penalty, separated by commas.")
-    ] = _DEFAULT_PENALTIES,
-    coverage_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
-    ] = None,
-    beam_size: BeamSizeOption = None,
-    tokenize: Annotated[
-        str,
-        typer.Option(
-            help="Tokenizer for BLEU: 13a, none (the text is already tokenized), intl, char, zh, ja-mecab or "
-            "ko-mecab."
-        ),
-    ] = "13a",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
-    ] = None,
-    batch_size: BatchSizeOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "auto",
-    num_threads: NumThreadsOption = None,
+    ] = _DEFAULT_PENALTIES
+    tokenize: TokenizeOption = "13a"
+    lowercase: LowercaseOption = False
+
+
+@dataclass(frozen=True)
+class TuningSearch:
+    """The other settings of the search."""
+
+    panel: ClassVar[str] = "Search"
+
+    beam_size: Annotated[int | None, setting(f"{GENERATION}:beam_size")] = None
+    coverage_epsilon: CoverageEpsilonOption = None
+
+
+@expand_groups
+def tune_command(
+    models: ModelDirsArgument,
+    source: SourceOption,
+    reference: ReferenceOption,
+    grid: PenaltyGrid,
+    search: TuningSearch,
+    runtime: RuntimeOptions,
+    json_file: JsonOption = None,
 ) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
     The score of a pair is that of beam search with this pair, not that of a rescored n-best list. A single
     search suffices for all pairs, unless the coverage penalty applies to unfinished hypotheses. Other
-    settings are those of the model. The last line of the output has the best pair.
+    settings are those of the model. The last line of the output has the best pair. Do not use the test text.
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
-    grid = {
-        "alpha": _numbers("--length-penalties", length_penalties),
-        "beta": _numbers("--coverage-penalties", coverage_penalties),
-    }
+    alphas = _numbers("--length-penalties", grid.length_penalties)
+    betas = _numbers("--coverage-penalties", grid.coverage_penalties)
 
-    from dataclasses import asdict
-
-    from regard.api.loading import load_translator
-    from regard.cli.output import write_json
-    from regard.config import from_dict
-    from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.generation.tune_penalties import best_trial, tune_penalties
-    from regard.metrics.translation import check_tokenizer
+    from regard.api.training import tune
+    from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.training.device import set_num_threads
 
-    tokenizer = check_tokenizer(tokenize)
-    set_num_threads(num_threads)
-    pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
-    loaded = load_translator(models, device, precision)
-    loaded.require("tune", "regard tune")
-    options = {
-        "beam_size": beam_size,
-        "num_return": 1,
-        "coverage_epsilon": coverage_epsilon,
-        "batch_size": batch_size,
-    }
-    translator = loaded.with_search(options)
-    search = translator.search
-    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    if not any(line.strip() for line in sources):
-        raise DataError(f"{source}: the file contains no text to translate")
-    # If the penalty ranks unfinished hypotheses, it changes the search, and each pair needs its own.
-    times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
-    with _progress(len(pairs) * times) as tick:
-        trials = tune_penalties(
-            translator,
-            sources,
-            references,
-            grid["alpha"],
-            grid["beta"],
-            tokenizer,
-            lowercase,
-            tick,
+    set_num_threads(runtime.num_threads)
+    with _progress() as on_progress:
+        result = tune(
+            models,
+            source,
+            reference,
+            options=PenaltyTuningOptions(alphas, betas, grid.tokenize, grid.lowercase),
+            on_progress=on_progress,
+            **given(search),
+            **given(runtime),
         )
-    best = best_trial(trials)
-    _show(trials, best)
-    results = {
-        "models": [str(path) for path in models],
-        "source": str(source),
-        "reference": str(reference),
-        "sentences": len(pairs),
-        "beam_size": search.beam_size,
-        "tokenize": tokenize,
-        "lowercase": lowercase,
-        "trials": [asdict(trial) for trial in trials],
-        "best": asdict(best),
-    }
-    write_json(json_file, results)
+    _show(result)
+    write_json(json_file, result.to_dict())
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -149,24 +112,25 @@ def _numbers(option: str, text: str) -> list[float]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar if stderr is a terminal, and yield a callback that advances it."""
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar if stderr is a terminal, and yield a callback that moves it."""
     if not sys.stderr.isatty():
-        yield lambda lines: None
+        yield lambda done, total: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("tune", total=total)
-        yield lambda lines: bar.update(task, advance=lines)
+        task = bar.add_task("tune", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(trials: "list[Trial]", best: "Trial") -> None:
+def _show(result: "PenaltyTuningResult") -> None:
     """Print a table of BLEU by alpha and beta (without a terminal: one line per pair), and the best pair."""
     from rich.console import Console
     from rich.table import Table
 
+    trials, best = result.trials, result.best
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         print("length_penalty\tcoverage_penalty\tBLEU")

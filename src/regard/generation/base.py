@@ -15,13 +15,17 @@ import numpy as np
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult
-from regard.generation.blocks import length_error, read_blocks
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig, search_settings
+from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
+from regard.generation.config import (
+    GenerationConfig,
+    LengthLimits,
+    MbrConfig,
+    SamplingConfig,
+    search_settings,
+)
+from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, Translation, log_warnings
-from regard.generation.mbr import MbrConfig
-from regard.generation.pairs import PretokenizedPair
-from regard.generation.scoring import LineScore
+from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
 
 __all__ = ["BaseTranslator", "Capability", "Description"]
 
@@ -217,7 +221,7 @@ class BaseTranslator(ABC):
 
     def to_translation(
         self, result: LineResult, text: str, tokens: Sequence[str], hypothesis: Hypothesis
-    ) -> Translation:
+    ) -> TextHypothesis:
         """Return a translation of a line.
 
         Args:
@@ -226,7 +230,7 @@ class BaseTranslator(ABC):
             tokens: Tokens of the hypothesis.
             hypothesis: Scores and attention.
         """
-        return Translation(
+        return TextHypothesis(
             text=text,
             tokens=tuple(tokens),
             hypothesis=hypothesis,
@@ -244,7 +248,7 @@ class BaseTranslator(ABC):
         raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
 
     def self_attention(
-        self, result: LineResult, translation: Translation
+        self, result: LineResult, translation: TextHypothesis
     ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
         """Return the self-attention of the encoder, and of the decoder, for a translation of a line.
 

@@ -1,12 +1,15 @@
-"""Settings of decoding: beam search, penalties, sampling, batches, and the attention used for word links."""
+"""Settings of decoding: search, sampling, minimum Bayes risk, batches, and the attention for word links."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from jaxtyping import Float
 from pydantic import Field
 
 from regard.config import configclass, from_dict, option, to_dict
+from regard.errors import UsageError
 
 __all__ = [
     "AlignmentConfig",
@@ -14,11 +17,13 @@ __all__ = [
     "GenerationBatchConfig",
     "GenerationConfig",
     "LengthLimits",
+    "MbrConfig",
     "SamplingConfig",
     "SearchSchemeConfig",
     "search_settings",
 ]
 
+_DEFAULT_NUM_SAMPLES = 32
 _NESTED_OPTIONS = {
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_epsilon": ("coverage_penalty", "epsilon"),
@@ -298,6 +303,66 @@ class SamplingConfig:
         ge=0,
         le=9_223_372_036_854_775_807,
     )
+
+
+@configclass
+class MbrConfig:
+    """Settings of minimum Bayes risk decoding."""
+
+    utility: Literal["bleu", "chrf", "rep"] = option(
+        default="chrf",
+        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
+        "score (rep).",
+    )
+    num_candidates: int = option(
+        default=0,
+        help="Number of candidates. 0 means the beam size, or 32 samples.",
+        ge=0,
+        le=1_000,
+    )
+    weighting: Literal["auto", "uniform", "probability"] = option(
+        default="auto",
+        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
+        "auto: uniform for samples, probability for n-best lists.",
+    )
+
+    def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
+        """Return the search settings that generate the candidates.
+
+        Args:
+            search: Search settings for a single translation.
+            sampled: Whether the candidates are sampled.
+
+        Raises:
+            UsageError: if there are fewer than two candidates, or more than the beam size.
+        """
+        count = max(
+            self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return
+        )
+        if count < 2:
+            raise UsageError(
+                "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
+                "the beam size"
+            )
+        if sampled:
+            return replace(search, num_return=count, beam_size=max(search.beam_size, count))
+        if count > search.beam_size:
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
+        return replace(search, num_return=count)
+
+    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
+        """Return the weight of each candidate as a reference. The weights sum to 1.
+
+        Args:
+            log_probs: Log-probability of each candidate, in nats.
+            sampled: Whether the candidates were sampled.
+        """
+        logs = np.array(log_probs, dtype=np.float64)
+        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
+            return np.full(len(logs), 1 / len(logs))
+        # Subtract the maximum to avoid underflow.
+        shares = np.exp(logs - logs.max())
+        return shares / shares.sum()
 
 
 def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:

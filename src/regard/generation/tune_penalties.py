@@ -11,16 +11,50 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import read_blocks
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
-from regard.metrics.translation import BleuTokenizer, bleu
+from regard.metrics.translation import bleu, check_tokenizer
+from regard.results import Result
 
-__all__ = ["Trial", "best_trial", "tune_penalties"]
+__all__ = ["PenaltyTuningOptions", "PenaltyTuningResult", "Trial", "tune_penalties"]
+
+_GRID = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class PenaltyTuningOptions:
+    """The penalties to compare, and the settings of BLEU. All pairs of penalties are compared.
+
+    Attributes:
+        length_penalties: Values of alpha, at least 0.
+        coverage_penalties: Values of beta, at least 0.
+        tokenize: Tokenizer of BLEU; see `regard.metrics.translation.bleu`.
+        lowercase: Whether BLEU ignores case.
+    """
+
+    length_penalties: Sequence[float] = _GRID
+    coverage_penalties: Sequence[float] = _GRID
+    tokenize: str = "13a"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: if a list is empty or has a value below 0, or there is no such tokenizer.
+        """
+        check_tokenizer(self.tokenize)
+        for name in ("length_penalties", "coverage_penalties"):
+            values = getattr(self, name)
+            if not values or not all(0 <= value < math.inf for value in values):
+                raise UsageError(f"{name}={list(values)}: expected numbers of 0 or more")
 
 
 @dataclass(frozen=True)
@@ -38,69 +72,115 @@ class Trial:
     bleu: float
 
 
+@dataclass(frozen=True)
+class PenaltyTuningResult(Result):
+    """BLEU by length penalty (alpha) and coverage penalty (beta).
+
+    Attributes:
+        trials: One trial per pair, ordered by alpha, then by beta.
+        num_sentences: Number of sentences.
+        beam_size: Beam size of the searches.
+        options: The penalties, and the settings of BLEU.
+        models: Directories of the model or the ensemble.
+        source_path: File of the source lines. None for a text from Python.
+        reference_path: File of the references. None for a text from Python.
+    """
+
+    schema = "penalty_tuning"
+    trials: tuple[Trial, ...]
+    num_sentences: int
+    beam_size: int
+    options: PenaltyTuningOptions
+    models: tuple[str, ...] = ()
+    source_path: str | None = None
+    reference_path: str | None = None
+
+    @cached_property
+    def best(self) -> Trial:
+        """Return the trial with the highest BLEU. Ties go to the lower coverage, then length penalty.
+
+        Raises:
+            RegardError: if the BLEU of every trial is NaN.
+        """
+        # A diverged model may give NaN for some pairs only.
+        valid = [trial for trial in self.trials if not math.isnan(trial.bleu)]
+        if not valid:
+            raise RegardError(
+                "BLEU is NaN for all pairs of penalties: the model's training diverged; "
+                "train again with a lower learning rate"
+            )
+        return max(valid, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the settings, all trials and the best one."""
+        return {
+            "models": list(self.models),
+            "source": self.source_path,
+            "reference": self.reference_path,
+            "num_sentences": self.num_sentences,
+            "beam_size": self.beam_size,
+            "tokenize": self.options.tokenize,
+            "lowercase": self.options.lowercase,
+            "trials": self.rows(),
+            "best": dataclasses.asdict(self.best),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per trial: length penalty, coverage penalty, BLEU (None if it is NaN)."""
+        rows = [dataclasses.asdict(trial) for trial in self.trials]
+        return [row | {"bleu": None if math.isnan(row["bleu"]) else row["bleu"]} for row in rows]
+
+    def __repr__(self) -> str:
+        """Return the best pair of penalties."""
+        alpha, beta = self.best.length_penalty, self.best.coverage_penalty
+        return (
+            f"PenaltyTuningResult(length_penalty={alpha:g}, coverage_penalty={beta:g}, "
+            f"BLEU {self.best.bleu:.2f})"
+        )
+
+
 def tune_penalties(
     translator: BaseTranslator,
     sources: Sequence[str],
     references: Sequence[str],
-    length_penalties: Sequence[float],
-    coverage_penalties: Sequence[float],
-    tokenize: BleuTokenizer = "13a",
-    lowercase: bool = False,
-    on_progress: Callable[[int], None] = lambda lines: None,
-) -> list[Trial]:
+    options: PenaltyTuningOptions,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> PenaltyTuningResult:
     """Evaluate all pairs of penalties.
 
     Args:
         translator: The model and its search settings; the penalties are replaced.
         sources: Lines to translate.
         references: Their reference translations.
-        length_penalties: Length penalties.
-        coverage_penalties: Coverage penalties.
-        tokenize: Tokenizer of `regard.metrics.translation.bleu`.
-        lowercase: Whether BLEU ignores case.
-        on_progress: Callback that receives the number of lines translated since its last call. In total, it
-            receives `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
-
-    Returns:
-        One trial per pair, ordered by alpha, then by beta.
+        options: The penalties, and the settings of BLEU.
+        on_progress: Callback that receives the number of lines translated so far, and their total number. If
+            each pair needs its own search, a line counts once per pair.
 
     Raises:
         UsageError: if the translator does not have these penalties.
     """
     translator.require("tune", "a comparison of penalties")
-    pairs = list(product(length_penalties, coverage_penalties))
-    settings = [_with_penalties(translator.search, alpha, beta) for alpha, beta in pairs]
+    search = translator.search
+    pairs = list(product(options.length_penalties, options.coverage_penalties))
+    settings = [_with_penalties(search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
     # A single search suffices for penalties that rank only finished hypotheses.
-    rescore_only = translator.search.coverage_penalty.rescore_only
-    groups = [settings] if rescore_only else [[one] for one in settings]
-    for block in read_blocks(enumerate_lines(sources), translator.search.buffer_lines):
+    groups = [settings] if search.coverage_penalty.rescore_only else [[one] for one in settings]
+    done = 0
+    for block in read_blocks(enumerate_lines(sources), search.buffer_lines):
         found: list[list[str]] = []
         for group in groups:
             found += translator.translate_with_settings(block, group)
-            on_progress(len(block))
+            done += len(block)
+            on_progress(done, len(sources) * len(groups))
         for own, translations in zip(texts, found, strict=True):
             own += translations
-    return [
-        Trial(alpha, beta, bleu(output, [references], tokenize, lowercase).score)
+    tokenize = check_tokenizer(options.tokenize)
+    trials = tuple(
+        Trial(alpha, beta, bleu(output, [references], tokenize, options.lowercase).score)
         for (alpha, beta), output in zip(pairs, texts, strict=True)
-    ]
-
-
-def best_trial(trials: Sequence[Trial]) -> Trial:
-    """Return the trial with the highest BLEU. Ties go to the lower coverage penalty, then length penalty.
-
-    Raises:
-        RegardError: if the BLEU of every trial is NaN.
-    """
-    # A diverged model may give NaN for some pairs only.
-    valid = [trial for trial in trials if not math.isnan(trial.bleu)]
-    if not valid:
-        raise RegardError(
-            "BLEU is NaN for all pairs of penalties: the model's training diverged; "
-            "train again with a lower learning rate"
-        )
-    return max(valid, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
+    )
+    return PenaltyTuningResult(trials, len(sources), search.beam_size, options)
 
 
 def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> GenerationConfig:

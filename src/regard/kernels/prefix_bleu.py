@@ -1,4 +1,4 @@
-"""The Numba kernel of `regard.metrics.prefix_bleu`: sentence BLEU of every prefix of a translation.
+"""The Numba kernel of `regard.metrics.utility.prefix_bleu`: sentence BLEU of every prefix of a translation.
 
 Let L_j(t) be the length, at most 4, of the longest common suffix of the first t and the first j tokens. The
 n-gram that ends at t occurs once for each j with L_j(t) >= n. One recurrence for L thus counts the n-grams of

@@ -15,9 +15,8 @@ from jaxtyping import Int
 
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
-from regard.metrics.counts import SentenceCounts
+from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_text_repetitions
-from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.translation import count_statistics, split_words
 
 __all__ = [

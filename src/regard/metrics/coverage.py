@@ -1,4 +1,6 @@
-"""REP and DROP: repeated and dropped words of a translation, Malaviya et al. (2018), Section 5.
+"""REP and DROP: repeated and dropped words of a translation, and the attention that source words received.
+
+REP and DROP are those of Malaviya et al. (2018), Section 5.
 
 Both are computed on words, after subword tokens are joined. With t(s) and r(s) the number of occurrences of
 the n-gram s in the output and in the reference, and ww the immediate repetition of the word w:
@@ -13,7 +15,8 @@ R are the source words linked to the reference and M those linked to the output,
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -21,23 +24,38 @@ from jaxtyping import Float
 
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
-from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
-from regard.metrics.registry import DEFAULT_REPETITION, MetricInput, register_metric
+from regard.metrics.base import (
+    DEFAULT_REPETITION,
+    CorpusScore,
+    MetricInput,
+    SentenceCounts,
+    check_references,
+    percentage,
+    register_metric,
+)
 from regard.metrics.translation import split_words
 
 __all__ = [
     "DEFAULT_REPETITION",
+    "NEGLECT_THRESHOLD",
+    "ReceivedAttention",
     "count_drops",
     "count_repetitions",
     "count_text_repetitions",
     "drop",
     "dropped_words",
     "immediate_repetitions",
-    "percentage",
+    "received_attention",
     "rep",
     "repeated_ngrams",
     "repetition_sigma",
 ]
+
+NEGLECT_THRESHOLD = 0.3
+"""A source word with less attention than this over the whole translation counts as neglected."""
+# Without fertilities, attention above this multiple of the sentence's mean counts as excessive.
+_EXCESS_FACTOR = 2.0
+_ROUNDING = 0.01
 
 
 def rep(
@@ -207,8 +225,59 @@ def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
     return frozenset(source for source, _ in links)
 
 
-def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
-    part, whole = summed.T
-    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
-    return 100 * part / np.maximum(whole, 1)
+# Attention that source words received
+
+
+@dataclass(frozen=True)
+class ReceivedAttention:
+    """The attention that the words of a source sentence received over all time steps of a translation.
+
+    Attributes:
+        attention: Attention of each word; one time step distributes a total of 1.
+        sink: Attention of the sink; None for a model without a sink.
+        fertility: Upper bound of the attention of each word; None for models without fertilities.
+    """
+
+    attention: tuple[float, ...]
+    sink: float | None = None
+    fertility: tuple[float, ...] | None = None
+
+    @cached_property
+    def neglected(self) -> frozenset[int]:
+        """The words with less attention than `NEGLECT_THRESHOLD`, rounded to two decimals as displayed."""
+        return frozenset(
+            i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD
+        )
+
+    @cached_property
+    def excessive(self) -> frozenset[int]:
+        """The words with more attention than their fertility; without fertilities, than twice the mean."""
+        mean = sum(self.attention) / max(len(self.attention), 1)
+        shares = self.fertility or (_EXCESS_FACTOR * mean,) * len(self.attention)
+        pairs = zip(self.attention, shares, strict=True)
+        # The tolerance ignores rounding errors of sums that reach their bound exactly.
+        return frozenset(i for i, (received, share) in enumerate(pairs) if received > share + _ROUNDING)
+
+
+def received_attention(
+    weights: Float[np.ndarray, "T S"],
+    source_words: Sequence[int],
+    fertilities: Float[np.ndarray, "N"] | None = None,
+) -> ReceivedAttention:
+    """Return the attention that each source word received: the weights of its tokens, summed over time steps.
+
+    Args:
+        weights: Attention of each target token to each source token.
+        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
+        fertilities: Fertility of each of the N source tokens without the sink; a word has their sum.
+    """
+    totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
+    own = np.asarray(source_words, dtype=np.int64)
+    words = own[own >= 0]
+    attention = np.bincount(words, totals[own >= 0])
+    fertility = None if fertilities is None else np.bincount(words, fertilities.astype(np.float64))
+    return ReceivedAttention(
+        attention=tuple(attention.tolist()),
+        sink=float(totals[own < 0].sum()) if (own < 0).any() else None,
+        fertility=None if fertility is None else tuple(fertility.tolist()),
+    )

@@ -26,8 +26,7 @@ from jaxtyping import Float
 from regard.data.reading import file_digest
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
-from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
-from regard.metrics.registry import MetricInput, register_metric
+from regard.metrics.base import CorpusScore, MetricInput, SentenceCounts, check_references, register_metric
 
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "meteor_from_counts"]
 

@@ -1,33 +1,53 @@
-"""BLEU, chrF and TER of a corpus with sacreBLEU (Post, 2018), including signatures.
+"""Scores of translations: BLEU, chrF and TER with sacreBLEU (Post, 2018), accuracy and edits.
 
 `count_statistics` returns n-gram matches, lengths and edits per sentence, for resampling
-(`regard.metrics.significance`).
+(`regard.metrics.base`).
+
+Outputs that are evaluated as a whole, such as inflected forms, have two metrics of their own:
+
+    accuracy = 100 * the share of outputs that equal the reference
+    edits    = the mean number of characters to insert, delete or replace (Levenshtein, 1966)
+
+White space is normalized to single spaces. Of several references, the closest one counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
+from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
-from regard.metrics.counts import CorpusScore, SentenceCounts, check_references
-from regard.metrics.registry import MetricInput, register_metric
-from regard.metrics.significance import Aggregate
+from regard.metrics.base import (
+    Aggregate,
+    CorpusScore,
+    MetricInput,
+    SentenceCounts,
+    check_references,
+    percentage,
+    register_metric,
+)
 
 __all__ = [
+    "TRANSDUCTION_METRICS",
     "BleuTokenizer",
     "MetricName",
+    "accuracy",
     "bleu",
     "check_tokenizer",
     "chrf",
     "count_statistics",
+    "count_transduction",
+    "edits",
     "looks_tokenized",
     "make_aggregate",
+    "mean_edits",
     "split_words",
     "ter",
 ]
@@ -209,3 +229,85 @@ def _bleu(tokenize: str, lowercase: bool) -> BLEU:
     except (RuntimeError, ImportError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"tokenizer {tokenize!r}: {reason}") from None
+
+
+TRANSDUCTION_METRICS = ("accuracy", "edits")
+
+
+def accuracy(
+    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> CorpusScore:
+    """Compute the percentage of outputs that equal a reference ("0/1 accuracy").
+
+    Args:
+        outputs: The outputs.
+        references: One or more sets of references.
+        lowercase: Whether to ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no output.
+    """
+    return count_transduction("accuracy", outputs, references, lowercase).corpus_score()
+
+
+def edits(
+    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> CorpusScore:
+    """Compute the mean edit distance in characters; lower is better. See `accuracy` for the arguments."""
+    return count_transduction("edits", outputs, references, lowercase).corpus_score()
+
+
+def count_transduction(
+    name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> SentenceCounts:
+    """Return the counts of each output for accuracy or edits.
+
+    Args:
+        name: `accuracy` or `edits`.
+        outputs: The outputs.
+        references: One or more sets of references.
+        lowercase: Whether to ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no output.
+        UsageError: if the name is unknown.
+    """
+    if name not in TRANSDUCTION_METRICS:
+        raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
+    check_references(outputs, references)
+    distance: Callable[[str, str], int] = Levenshtein.distance if name == "edits" else _same
+    choose = min if name == "edits" else max
+    plain_outputs = _plain(outputs, lowercase)
+    plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
+    rows = [
+        (choose(distance(output, reference) for reference in sentence_references), 1)
+        for output, sentence_references in zip(plain_outputs, plain_references, strict=True)
+    ]
+    signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
+    aggregate = mean_edits if name == "edits" else percentage
+    return SentenceCounts(name, signature, np.array(rows, dtype=np.float64), aggregate)
+
+
+@register_metric("accuracy", label="accuracy %")
+def _accuracy(data: MetricInput) -> SentenceCounts:
+    return count_transduction("accuracy", data.outputs, data.references, data.lowercase)
+
+
+@register_metric("edits", label="edits", higher_is_better=False)
+def _edits(data: MetricInput) -> SentenceCounts:
+    return count_transduction("edits", data.outputs, data.references, data.lowercase)
+
+
+def _same(first: str, second: str) -> int:
+    return int(first == second)
+
+
+def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
+    """Return lines with normalized white space, in lower case if requested."""
+    lines = [normalize_whitespace(line) for line in lines]
+    return [line.lower() for line in lines] if lowercase else lines
+
+
+def mean_edits(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+    """Return the mean number of edits per output from rows of summed counts."""
+    return summed[:, 0] / np.maximum(summed[:, 1], 1)

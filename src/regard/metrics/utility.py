@@ -1,4 +1,4 @@
-"""Utilities between translations for minimum Bayes risk decoding.
+"""Utilities between translations for minimum Bayes risk decoding, and BLEU of prefixes as a reward.
 
 BLEU and chrF are sacreBLEU's sentence-level scores (`sentence_bleu`, `sentence_chrf`). The utility based on
 REP is
@@ -10,17 +10,26 @@ where sigma counts the repetitions in t (`regard.metrics.coverage`) and |r| the 
 
 n texts have n^2 utilities. Their n-grams are counted once, and the matches of all pairs are computed by
 matrix multiplication: the minimum of two counts a and b is the number of t = 1, 2... with a >= t and b >= t.
+
+The reward of each token is based on the BLEU of every prefix of a translation:
+
+    R(y'_1..t) = BP exp(1/4 sum_{n <= 4} log((matches_n + 1) / (count_n + 1))) |y|,
+    BP = exp(1 - |y| / t) for t < |y|, else 1;   R of an empty prefix = 0
+
+as in Indurthi et al. (2019), Section 4, after Bahdanau et al. (2017): n-gram counts start from 1, and the
+score is multiplied by the length of the reference y. Matches are clipped to the reference's counts. An n-gram
+with an unknown token never matches. End symbols are removed from both sides.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from regard.metrics.translation import split_words
 
-__all__ = ["Utility", "utilities"]
+__all__ = ["Utility", "prefix_bleu", "utilities"]
 
 Utility = Literal["bleu", "chrf", "rep"]
 
@@ -132,3 +141,32 @@ def _excess_counts(
 ) -> Float[np.ndarray, "n n"]:
     """Return the sum of the differences by which counts exceed others."""
     return counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)
+
+
+def prefix_bleu(
+    produced: Int[np.ndarray, "B T"],
+    produced_lengths: Int[np.ndarray, "B"],
+    reference: Int[np.ndarray, "B N"],
+    reference_lengths: Int[np.ndarray, "B"],
+    eos_id: int,
+    unk_id: int,
+) -> Float[np.ndarray, "B T"]:
+    """Compute R after each of the first t tokens, t = 1, 2..., stored at the position of token t.
+
+    Args:
+        produced: Token ids of translations.
+        produced_lengths: Number of tokens in each row, without padding.
+        reference: Token ids of the references, including end symbols.
+        reference_lengths: Number of tokens in each reference, without padding.
+        eos_id: Id of the end symbol, which is not counted as a token.
+        unk_id: Id of the unknown token.
+
+    Returns:
+        [B, T] in float64; 0 at padding.
+    """
+    # Numba is imported only when rewards are computed, because search needs the utilities alone.
+    from regard.kernels.prefix_bleu import fill_prefix_bleu
+
+    rewards = np.zeros(produced.shape)
+    fill_prefix_bleu(rewards, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id)
+    return rewards

@@ -4,18 +4,21 @@ A function `plot_*` plots on matplotlib axes. Other functions return a `Figure`,
 which is saved as SVG, PDF or PNG. matplotlib (extra `plot`) is imported only when it plots.
 """
 
+from regard.plotting.analyses import (
+    plot_accuracy_by_entropy,
+    plot_coverage,
+    plot_entropy,
+    plot_error_counts,
+    plot_length,
+)
 from regard.plotting.attention import plot_attention, plot_heatmap
-from regard.plotting.attention_statistics import plot_accuracy_by_entropy, plot_coverage, plot_entropy
-from regard.plotting.difference import difference_heatmap
+from regard.plotting.charts import plot_training
 from regard.plotting.figure import Figure
-from regard.plotting.heatmap import attention_heatmap
-from regard.plotting.history import plot_history
+from regard.plotting.heatmap import attention_heatmap, difference_heatmap
 from regard.plotting.landscape import plot_curves, plot_regions, plot_surface
-from regard.plotting.length import plot_length
-from regard.plotting.self_attention import plot_self_attention
 from regard.plotting.simplex import plot_bars, plot_triangle
 from regard.plotting.terminal import TerminalMap, terminal_map
-from regard.plotting.training import plot_training
+from regard.plotting.word_attention import plot_history, plot_self_attention
 
 __all__ = [
     "Figure",
@@ -28,6 +31,7 @@ __all__ = [
     "plot_coverage",
     "plot_curves",
     "plot_entropy",
+    "plot_error_counts",
     "plot_heatmap",
     "plot_history",
     "plot_length",

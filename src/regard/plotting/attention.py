@@ -11,9 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.links import GoldLinks
-from regard.metrics.maps import AttentionMap, map_difference, match_columns
-from regard.plotting.colormap import clip_label
-from regard.plotting.difference import difference_heatmap
+from regard.metrics.alignment import AttentionMap, map_difference, match_columns
 from regard.plotting.figure import Figure
 from regard.plotting.heatmap import (
     CELL,
@@ -25,10 +23,11 @@ from regard.plotting.heatmap import (
     arrange_panels,
     attention_heatmap,
     combine_svgs,
+    difference_heatmap,
     heatmap_svg,
 )
-from regard.plotting.shapes import Label, Point, plot_shapes
-from regard.plotting.style import pixel_figure
+from regard.plotting.shapes import Label, plot_shapes
+from regard.plotting.style import Point, clip_label, pixel_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -12,9 +12,8 @@ from xml.sax.saxutils import escape
 
 from regard.data.files import write_atomic
 from regard.errors import UsageError
-from regard.plotting.colormap import printable
-from regard.plotting.shapes import Point, Shape, plot_shapes, svg_document, svg_parts
-from regard.plotting.style import add_fallback_fonts, matplotlib_style, pixel_figure
+from regard.plotting.shapes import Shape, plot_shapes, svg_document, svg_parts
+from regard.plotting.style import Point, add_fallback_fonts, matplotlib_style, pixel_figure, printable
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -2,6 +2,9 @@
 
 A weight of exactly 0 is white; every other weight has a color, even a very small one. The tooltip of a cell
 shows its words and its weight. `regard.plotting.attention` plots the same maps with matplotlib.
+
+A difference of two maps (Shankar & Sarawagi (2019), Figure 2) is red where one system attends more, and blue
+where the other does. Exactly equal weights are white; every other difference has a color.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +16,18 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
-from regard.plotting.colormap import MUTED, Colormap, LabeledMaps, clip_label, label_maps
-from regard.plotting.shapes import FONT, Box, Label, Length, Point, Shape, svg_document, svg_parts
+from regard.errors import DataError
+from regard.plotting.shapes import FONT, Box, Label, Shape, svg_document, svg_parts
+from regard.plotting.style import (
+    MUTED,
+    Colormap,
+    LabeledMaps,
+    Length,
+    Point,
+    clip_label,
+    label_maps,
+    printable,
+)
 
 __all__ = [
     "CELL",
@@ -28,11 +41,18 @@ __all__ = [
     "arrange_panels",
     "attention_heatmap",
     "combine_svgs",
+    "difference_heatmap",
     "heatmap_svg",
     "weight_color",
 ]
 
 _BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+# Colors of positive and negative differences.
+_POSITIVE = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
+_NEGATIVE = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+_GOLD = "#f0b000"  # visible on the darkest red and blue and on white
+_NAME = 40  # maximum width of the name of a system in the legend of differences
+_STEPS = 6  # colors of each sign in the legend of differences
 INVALID_COLOR = "#ff4fa3"
 GRID_COLOR = "#d9d9d9"
 MARK_COLOR = "#b3261e"
@@ -325,3 +345,43 @@ def combine_svgs(maps: Mapping[str, HeatMap], title: str, description: str) -> s
         parts += svg_parts([Label((x + MARGIN, y - 6), name, bold=True)])
         parts.append(heatmap_svg(heat).replace("<svg ", f'<svg x="{x:g}" y="{y:g}" ', 1))
     return svg_document(size, title, description, parts)
+
+
+def difference_heatmap(
+    differences: Float[np.ndarray, "T S"] | Float[np.ndarray, "N T S"],
+    source: Sequence[str],
+    target: Sequence[str],
+    names: tuple[str, str],
+    title: str | None = None,
+    captions: Sequence[str] | None = None,
+    gold: GoldLinks | None = None,
+) -> HeatMap:
+    """Return the difference of maps (`regard.metrics.alignment.map_difference`) as a heat map.
+
+    Args:
+        differences: One difference, or several over the same words; values between -1 and 1.
+        source: Source words, one per column.
+        target: Target words, one per row.
+        names: The system that has more attention where a difference is positive (red), and the one where it
+            is negative (blue).
+        title: Title above the picture.
+        captions: One caption per difference.
+        gold: Gold links to outline.
+
+    Raises:
+        DataError: if the names are equal, or the shapes of differences, words and captions do not match.
+    """
+    if len(set(names)) != 2:
+        raise DataError(f"both systems of a difference are named {names[0]!r}: give them different names")
+    red, blue = (f"more in {clip_label(printable(name), _NAME)}" for name in names)
+    steps = tuple(_cell_color((step + 0.5) / _STEPS) for step in range(-_STEPS, _STEPS))
+    scale = ColorScale(_cell_color, blue, red, steps, _GOLD)
+    return HeatMap(label_maps(differences, source, target, captions), scale, title, gold)
+
+
+def _cell_color(difference: float) -> str:
+    if not np.isfinite(difference):
+        return INVALID_COLOR
+    if difference == 0:
+        return "#ffffff"
+    return (_POSITIVE if difference > 0 else _NEGATIVE).color(abs(difference))

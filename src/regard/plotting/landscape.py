@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.plotting.colormap import INK, Colormap
 from regard.plotting.figure import Figure
-from regard.plotting.shapes import Length, Point
 from regard.plotting.simplex import clip_polygon
-from regard.plotting.style import new_figure
+from regard.plotting.style import INK, Colormap, Length, Point, new_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes

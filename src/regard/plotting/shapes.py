@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.plotting.colormap import INK, printable
+from regard.plotting.style import INK, Length, Point, printable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -19,18 +19,12 @@ __all__ = [
     "FONT",
     "Box",
     "Label",
-    "Length",
     "Line",
-    "Point",
     "Shape",
     "plot_shapes",
     "svg_document",
     "svg_parts",
 ]
-
-# The runtime type checks of the tests do not accept an int for a float.
-Length = int | float
-Point = tuple[Length, Length]
 
 FONT = 13
 """Default size of text in pixels."""

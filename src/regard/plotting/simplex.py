@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from regard.plotting.colormap import INK, MUTED
 from regard.plotting.figure import Figure
-from regard.plotting.shapes import Length, Point
-from regard.plotting.style import new_figure
+from regard.plotting.style import INK, MUTED, Length, Point, new_figure
 
 if TYPE_CHECKING:
     import matplotlib.artist

@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions
 from rich.style import Style
 from rich.text import Text
 
-from regard.plotting.colormap import Colormap, LabeledMaps, clip_label, label_maps
+from regard.plotting.style import Colormap, LabeledMaps, clip_label, label_maps
 
 __all__ = ["TerminalMap", "terminal_map"]
 

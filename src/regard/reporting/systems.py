@@ -5,51 +5,37 @@ Under forced decoding all systems produce the same words, so their maps can be c
 `regard analyze attention` does.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
 
+from regard.analysis.attention import perplexity_of
+from regard.analysis.errors import SentenceErrors, sentence_from_result
+from regard.analysis.inputs import Progress, System, no_progress
+from regard.analysis.linking import line_words
 from regard.data.links import Links
-from regard.data.text import TextSide
-from regard.data.vocabulary import UNK
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.config import AlignmentConfig
-from regard.generation.lines import LineResult, Translation, enumerate_lines
+from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.linking import LayerAttention, attention_map, select_heads
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
-from regard.reporting.errors import ReceivedAttention, SentenceErrors, received_attention
-from regard.reporting.training_curves import Curves
+from regard.reporting.training_curves import Curves, read_curves
 from regard.reporting.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
 
 __all__ = [
     "LinkFunction",
-    "Progress",
     "SentenceResult",
     "SystemResults",
     "add_word_links",
     "collect_system",
-    "sentence_from_result",
     "system_maps",
 ]
 
 
 LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
 """A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
-
-_T = TypeVar("_T")
-
-
-@runtime_checkable
-class Progress(Protocol):
-    """A progress display that passes items through."""
-
-    def __call__(self, items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
-        """Yield the items and show the progress; `name` labels the task, `total` is the number of items."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,30 +88,25 @@ class SystemResults:
 
 
 def collect_system(
-    name: str,
-    path: Path,
-    translator: BaseTranslator,
+    system: System,
     pairs: Sequence[tuple[str, str]],
-    progress: Progress,
+    progress: Progress = no_progress,
     all_layers: bool = False,
     lowercase: bool = False,
-    curves: Curves | None = None,
 ) -> SystemResults:
     """Translate a text with a system, and compute its attention under forced decoding of the references.
 
     A system that does not support forced decoding has attention only for its own translations, if at all.
 
     Args:
-        name: Name of the system.
-        path: Its model directory or file.
-        translator: The system and its search settings, which return one translation per line.
+        system: The system, which returns one translation per line.
         pairs: The lines and their references.
         progress: Progress display.
         all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
             attention.
         lowercase: Whether to ignore case when counting repetitions.
-        curves: Training curves of the model.
     """
+    name, translator = system.name, system.translator
     lines = enumerate_lines(source for source, _ in pairs)
     results: list[SentenceResult] = []
     block: list[LineResult] = []
@@ -145,14 +126,19 @@ def collect_system(
     attends = any(one is not None for one in attention)
     return SystemResults(
         name=name,
-        path=str(path),
+        path=", ".join(system.paths),
         sentences=sentences,
         attention=tuple(attention) if attends else (),
-        # exp(709) is the largest finite value; a worse model gets no perplexity.
-        perplexity=math.exp(-total / steps) if steps and total / steps > -700 else None,
-        curves=curves,
+        perplexity=perplexity_of(total, steps),
+        curves=_curves(system),
         has_fertilities=translator.text.budget is not None,
     )
+
+
+def _curves(system: System) -> Curves | None:
+    """Return the training curves of a single model; an ensemble and a file have none."""
+    directories = [Path(path) for path in system.paths]
+    return read_curves(directories[0]) if len(directories) == 1 and directories[0].is_dir() else None
 
 
 def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
@@ -183,56 +169,6 @@ def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
     return next((one.kinds for one in maps if one is not None), ())
 
 
-def sentence_from_result(
-    result: LineResult, reference: str, translator: BaseTranslator, lowercase: bool
-) -> SentenceErrors:
-    """Return a translated line as words, with the attention that each source word received.
-
-    Args:
-        result: The line; without translations, the output is empty and there is no attention.
-        reference: Text of the reference.
-        translator: The translator that produced the result.
-        lowercase: Whether to ignore case when counting repetitions.
-    """
-    text = translator.text
-    best = result.translations[0] if result.translations else None
-    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
-    output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
-    return SentenceErrors(
-        line=result.line.number,
-        source=tokens_to_words(text.source, own),
-        reference=tokens_to_words(text.target, text.target.tokenize(reference)),
-        # A model may generate two spaces in a row, with no word between them.
-        output=tuple(word for word in output if word),
-        received=None if best is None else _attention_received(best, own, translator),
-        lowercase=lowercase,
-    )
-
-
-def _output_tokens(best: Translation, translator: BaseTranslator) -> Sequence[str]:
-    """Return the tokens of the translated text, after the replacement of unknown words."""
-    if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
-        return translator.text.target.tokenize(best.text)
-    return best.tokens
-
-
-def _attention_received(
-    best: Translation, tokens: Sequence[str], translator: BaseTranslator
-) -> ReceivedAttention | None:
-    """Return the attention that the source words received, or None if the system has no attention."""
-    if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):
-        return None
-    text = translator.text
-    fertilities = None
-    if text.budget is not None:
-        (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
-    return received_attention(best.weights, best.source_words, fertilities)
-
-
-def _split_words(line: str, side: TextSide) -> tuple[str, ...]:
-    return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
-
-
 def _sentence_results(
     results: Sequence[LineResult],
     pairs: Sequence[tuple[str, str]],
@@ -246,7 +182,7 @@ def _sentence_results(
         sentence = sentence_from_result(result, reference, translator, lowercase)
         if result.error:
             # The output is empty, so every source word that is linked to the reference counts as dropped.
-            sentence = replace(sentence, source=_split_words(source, translator.text.source))
+            sentence = replace(sentence, source=line_words(source, translator.text.source))
         if not result.translations:
             yield SentenceResult(sentence, "", error=result.error)
             continue

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.metrics.maps import AttentionMap
+from regard.metrics.alignment import AttentionMap
 
 __all__ = [
     "AttentionLayers",

@@ -32,7 +32,7 @@ from regard.experiment import run_training as train
 from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.translator import Translator
-from regard.generation.tune_penalties import best_trial, tune_penalties
+from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
 from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics
@@ -127,12 +127,11 @@ def _tune_penalties(
     """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
     translator = Translator(loaded.model, loaded.text, search)
-    trials = tune_penalties(
-        translator, sources, references, row.penalties, row.penalties, "none", lowercase=True
-    )
-    best = best_trial(trials)
+    options = PenaltyTuningOptions(row.penalties, row.penalties, "none", lowercase=True)
+    result = tune_penalties(translator, sources, references, options)
+    best = result.best
     chosen = _with_penalties(search, best.length_penalty, best.coverage_penalty)
-    return chosen, [dataclasses.asdict(trial) for trial in trials]
+    return chosen, [dataclasses.asdict(trial) for trial in result.trials]
 
 
 def _with_penalties(search: GenerationConfig, length: float, coverage: float) -> GenerationConfig:

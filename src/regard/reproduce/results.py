@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics.significance import Estimate, PairedComparison, bootstrap, paired_bootstrap
+from regard.metrics.base import Estimate, PairedComparison, bootstrap, paired_bootstrap
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import PlanOptions, RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics

@@ -21,17 +21,15 @@ from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import aer_from_counts, count_links
+from regard.metrics.base import Aggregate, SentenceCounts
 from regard.metrics.by_length import bucket_by_length, count_lengths
-from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
-from regard.metrics.significance import Aggregate
-from regard.metrics.transduction import count_transduction, mean_edits
-from regard.metrics.translation import count_statistics, make_aggregate
+from regard.metrics.translation import count_statistics, count_transduction, make_aggregate, mean_edits
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import GOLD_LINKS_HINT
 from regard.reproduce.tables import LENGTH_BINS

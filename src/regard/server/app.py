@@ -4,6 +4,8 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -11,10 +13,13 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard import __version__
+from regard.api.translation import Translation
+from regard.api.translations import Scores, Translations
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
+from regard.results import SCHEMA_VERSION, Result
 from regard.server import schemas
-from regard.server.config import ServeConfig
+from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.dispatcher import (
     ClientDisconnectedError,
     Dispatcher,
@@ -22,15 +27,18 @@ from regard.server.dispatcher import (
     stream_answers,
     wait_for_answer,
 )
-from regard.server.engine import ModelServer
+from regard.server.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.errors import RequestError, add_handlers, unexpected_error_response
-from regard.server.hosts import AllowedHosts
-from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.metrics import Metrics
 from regard.server.middleware import RequestMiddleware
-from regard.server.sentence_splitter import split_sentences
-from regard.server.static_files import add_page
-from regard.server.validation import SplitTexts, check_lines, check_request_texts, check_search, split_texts
+from regard.server.validation import (
+    SplitTexts,
+    check_lines,
+    check_request_texts,
+    check_search,
+    split_sentences,
+    split_texts,
+)
 
 __all__ = ["create_app"]
 
@@ -92,7 +100,7 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
     _add_translate(app, desk, config)
     _add_score(app, desk, config)
     _add_facts(app, desk, config, metrics)
-    add_page(app)
+    _add_page(app)
     if config.allow_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -179,7 +187,8 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             # The status of a closed connection in nginx; it only appears in the metrics.
             return Response(status_code=499)
         sentences = [_with_position(number, texts, one) for number, one in enumerate(found)]
-        return _json({"model": engine.name, "sentences": sentences, "texts": texts.join(_best(found))})
+        best = [one["text"] for one in found]
+        return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
 
 
 def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServer) -> list[SentenceJob]:
@@ -195,9 +204,9 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
             raise RequestError(
                 422, f"a fertility for sentence {one.sentence}: there are {count} sentences, counted from 0"
             )
-        given.setdefault(one.sentence, []).append((one.word, one.least, one.most))
+        given.setdefault(one.sentence, []).append((one.word, one.lower, one.upper))
     return [
-        SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention, asked.tokens)
+        SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention)
         for number, (_, sentence) in enumerate(texts.sentences)
     ]
 
@@ -206,28 +215,33 @@ async def _lines(
     request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float
 ) -> AsyncIterator[str]:
     """Yield the lines of a streamed answer."""
-    found: list[dict[str, Any]] = [{} for _ in futures]
+    best = ["" for _ in futures]
     async for number, one in stream_answers(request, futures, seconds):
         if isinstance(one, dict):
-            found[number] = one
-            yield _line(_with_position(number, texts, one))
+            best[number] = one["text"]
+            yield _line(_header(Translation) | _with_position(number, texts, one))
         else:
             place, sentence = texts.sentences[number]
-            failed = {"sentence": number, "text": place, "source": sentence.text}
+            failed = {"sentence": number, "text_index": place, "source": sentence.text}
             if isinstance(one, RegardError | RequestError):
                 yield _line({**failed, "error": str(one)})
             else:
                 yield _line({**failed, **json.loads(bytes(unexpected_error_response(one).body))})
-    yield _line({"done": True, "texts": texts.join(_best(found))})
+    yield _line({"done": True, "texts": texts.join(best)})
 
 
-def _best(found: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the best translation of each sentence; an empty text for a sentence without translation."""
-    return [one["translations"][0]["text"] if one.get("translations") else "" for one in found]
+def _header(result: type[Result]) -> dict[str, Any]:
+    """Return the name and the version of the schema of a result."""
+    return {"schema": result.schema, "schema_version": SCHEMA_VERSION}
+
+
+def _answer(result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sentences of a result, with the name of the model."""
+    return _header(result) | {"model": engine.name, "sentences": sentences}
 
 
 def _with_position(number: int, texts: SplitTexts, answer: dict[str, Any]) -> dict[str, Any]:
-    return {"sentence": number, "text": texts.sentences[number][0], **answer}
+    return {"sentence": number, "text_index": texts.sentences[number][0], **answer}
 
 
 def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
@@ -250,7 +264,7 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         except ClientDisconnectedError:
             return Response(status_code=499)
-        return _json({"model": engine.name, "pairs": found})
+        return _json(_answer(Scores, engine, found))
 
 
 def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
@@ -312,3 +326,37 @@ def _json(content: Any) -> JSONResponse:
 
 def _line(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+# Package, file name and content type of each path.
+_FILES = {
+    "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
+    **{
+        f"/{name}.js": ("regard.server", f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("page", "client", "state", "card", "difference", "weave")
+    },
+    "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),
+    "/map.js": ("regard.reporting", "map.js", "text/javascript; charset=utf-8"),
+    "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
+}
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add routes for the page at `/` and for its files."""
+    for path, (package, name, kind) in _FILES.items():
+        app.add_api_route(path, _file_endpoint(package, name, kind), include_in_schema=False)
+
+
+def _file_endpoint(package: str, name: str, kind: str):
+    async def answer() -> Response:
+        # The page stores its state in the address, and browsers request the icon after each change of it.
+        kept = "max-age=86400" if name == "icon.svg" else "no-cache"
+        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
+
+    return answer
+
+
+@cache
+def _content(package: str, name: str) -> bytes:
+    return (files(package) / "assets" / name).read_bytes()

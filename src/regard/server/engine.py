@@ -4,27 +4,78 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.api.loading import load_translator
+from regard.api.translation import AttentionDetail
+from regard.api.translations import scored_translation, searched_translation
 from regard.data.text import TextProcessor
 from regard.errors import DataError, RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import InputLine
-from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.serializers import serialize_score, serialize_sentence
 from regard.training.device import release_unused_memory
 
-__all__ = ["ModelServer", "load_engines"]
+__all__ = ["ModelServer", "PairJob", "ScoreSettings", "SearchSettings", "SentenceJob", "load_engines"]
 
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
 _BATCHES_PER_CLEANUP = 50
 """Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The settings common to the translations of a batch.
+
+    Attributes:
+        num_return: Number of translations per sentence.
+        beam_size: Beam size. Default: the model's own.
+        tokenized: Whether the text is already tokenized and must not be changed.
+    """
+
+    num_return: int = 1
+    beam_size: int | None = None
+    tokenized: bool = False
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """The settings common to the scores of a batch.
+
+    Attributes:
+        tokenized: Whether the text is already tokenized and must not be changed.
+    """
+
+    tokenized: bool = False
+
+
+@dataclass(frozen=True)
+class SentenceJob:
+    """A sentence to translate.
+
+    Attributes:
+        text: The sentence, without line breaks.
+        fertilities: Tuples of word index, lower bound and upper bound of the attention of the word. An upper
+            bound of None is the model's own. The bounds apply to each subword token of the word.
+        attention: The attention in the answer; see `Translation.to_data`.
+    """
+
+    text: str
+    fertilities: tuple[tuple[int, float, float | None], ...] = ()
+    attention: AttentionDetail = "words"
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """A source sentence and a translation to score."""
+
+    source: str
+    target: str
 
 
 class ModelServer:
@@ -111,7 +162,10 @@ class ModelServer:
                 yield field
                 continue
             result = next(results)
-            yield DataError(result.error) if result.error else serialize_sentence(job, result, self.text)
+            if result.error:
+                yield DataError(result.error)
+            else:
+                yield searched_translation(self.text, result).to_data(job.attention)
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
         """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
@@ -127,31 +181,27 @@ class ModelServer:
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
         given: dict[int, str] = {}
-        for word, least, most in job.fertilities:
+        for word, lower, upper in job.fertilities:
             if word >= count:
                 raise UsageError(
                     f"a fertility for word {word}: the sentence has {count} words, counted from 0"
                 )
-            given[word] = f"{least!r}:{'' if most is None else repr(most)}"
+            given[word] = f"{lower!r}:{'' if upper is None else repr(upper)}"
         return " ".join(given.get(word, "-") for word in words)
 
     def _score(
         self, settings: ScoreSettings, jobs: Sequence[PairJob]
     ) -> Iterator[dict[str, Any] | Exception]:
         self.translator.require("score", "scores of given translations")
-        pairs = [(job.source, job.target) for job in jobs]
         problems = [self._problem(job) for job in jobs]
-        readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
-        scores = self._cached_translator(settings).score(readable)
-        for job, problem in zip(jobs, problems, strict=True):
+        pairs = [(job.source, job.target) for job, problem in zip(jobs, problems, strict=True) if not problem]
+        scores = zip(pairs, self._cached_translator(settings).score(pairs), strict=True)
+        for problem in problems:
             if problem is not None:
                 yield DataError(problem)
                 continue
-            found = next(scores)
-            if found.hypothesis is None:
-                yield DataError(found.error)
-            else:
-                yield serialize_score(job.source, job.target, found, self.text)
+            translation = scored_translation(self.text, *next(scores), self.search.alignment)
+            yield DataError(translation.error) if translation.error else translation.to_data("none")
 
     def _problem(self, job: PairJob) -> str | None:
         """Return why a pair cannot be scored, as far as its text shows; None if there is no problem."""
@@ -260,11 +310,11 @@ def _model_properties(translator: BaseTranslator) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "attention": found.attention,
-        "map": found.normalizer,
+        "normalizer": found.normalizer,
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink_tokens),
         "beam_size": translator.search.beam_size,
-        "parameters": found.num_parameters,
+        "num_parameters": found.num_parameters,
         "tokenizers": [getattr(config, "kind", "") for config in configs],
         "languages": [
             side.text_format.language or getattr(config, "language", None)

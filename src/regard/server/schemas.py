@@ -1,6 +1,6 @@
 """The schemas of requests and answers, from which the OpenAPI description is generated."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -10,7 +10,6 @@ __all__ = [
     "ErrorResponse",
     "Health",
     "ModelsAnswer",
-    "PairAnswer",
     "ScoreAnswer",
     "ScoreRequest",
     "SentenceAnswer",
@@ -20,6 +19,7 @@ __all__ = [
     "SplitSentence",
     "TranslateAnswer",
     "TranslateRequest",
+    "TranslationData",
     "WordFertility",
     "add_limits",
 ]
@@ -46,18 +46,20 @@ class WordFertility(BaseModel):
         0, description="Index of the sentence among all sentences of the request, counted from 0."
     )
     word: Index = Field(description="Index of the word in the sentence, counted from 0.")
-    least: Number = Field(
+    lower: Number = Field(
         0.0, description="Lower bound of the attention that each subword token of the word must receive."
     )
-    most: Number | None = Field(
+    upper: Number | None = Field(
         None,
         description="Upper bound of the attention of each subword token. Default: the model's fertility.",
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> "WordFertility":
-        if self.most is not None and self.least > self.most:
-            raise ValueError(f"least = {self.least:g} exceeds most = {self.most:g}: expected least <= most")
+        if self.upper is not None and self.lower > self.upper:
+            raise ValueError(
+                f"lower = {self.lower:g} exceeds upper = {self.upper:g}: expected lower <= upper"
+            )
         return self
 
 
@@ -102,8 +104,11 @@ class TranslateRequest(BaseModel):
         "fertilities.",
         max_length=1000,
     )
-    attention: bool = Field(True, description="Whether to return the attention weights of words.")
-    tokens: bool = Field(False, description="Whether to return the attention weights of tokens, too.")
+    # All layers and heads would let a small request ask for an answer of gigabytes.
+    attention: Literal["none", "words", "tokens"] = Field(
+        "words",
+        description="Attention in the answer: none, between words, or also between tokens.",
+    )
     tokenized: bool = Field(
         False,
         description="Whether the text is already tokenized and must not be changed. By default, punctuation "
@@ -178,65 +183,100 @@ class SplitAnswer(BaseModel):
     sentences: list[SplitSentence]
 
 
-class Bounds(BaseModel):
+class _Versioned(BaseModel):
+    """The name and the version of the schema of an answer."""
+
+    schema_name: str = Field(alias="schema", description="Kind of the result.")
+    schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
+
+
+class WordBounds(BaseModel):
     """Bounds of the attention of a word: the sums of the bounds of its subword tokens."""
 
-    least: float
-    most: float | None = Field(description="Upper bound; `null` for no bound.")
+    lower: float
+    upper: float | None = Field(description="Upper bound; `null` for no bound.")
 
 
-class TranslationAnswer(BaseModel):
-    """A translation of a sentence."""
+class AlignmentSettings(BaseModel):
+    """The attention from which the attention map and the word links are computed."""
 
-    text: str
-    tokens: list[str] = Field(description="Generated tokens.")
-    words: list[str] = Field(description="Generated words, joined from the tokens.")
-    score: float = Field(description="Score by which the search ranks translations; higher is better.")
-    log_probability: float = Field(
+    layer: int = Field(description="Index of the layer, counted from 0; -1 is the last.")
+    heads: list[int] = Field(description="Indices of the heads; an empty list means all.")
+    shift: bool = Field(description="Whether the row of a token is that of the next time step.")
+
+
+class Alternative(BaseModel):
+    """The fields of `Translation.to_data` in which the translations of an n-best list differ."""
+
+    text: str = Field(description="The translation.")
+    tokens: list[str] = Field(description="Tokens of the translation.")
+    target_words: list[str] = Field(description="Words of the translation, joined from the tokens.")
+    target_word_ids: list[int] = Field(description="Word index of each token, counted from 0.")
+    score: float | None = Field(
+        description="Score by which the search ranks translations; higher is better. `null` without a "
+        "translation."
+    )
+    log_probability: float | None = Field(
         description="Log-probability of all tokens including the end symbol, in nats."
     )
-    token_log_probs: list[float] = Field(
+    token_log_probs: list[float | None] = Field(
         description="Log-probability of each token in nats; the last is that of the end symbol."
     )
+    retokenized: bool = Field(description="Whether tokenizing the text gives other tokens.")
     alignment: list[list[int]] = Field(
         description="Word links as pairs of source word and target word, counted from 0."
     )
-    attention: list[list[float]] | None = Field(
+    word_attention_map: list[list[float]] | None = Field(
         description="Attention map: one row per target word, one column per source word, and a last column "
         "for the sink if the model has one. It is the posterior attention of the layer and heads from which "
         "word links are computed, summed over the subword tokens of a source word and averaged over those of "
         "a target word."
     )
-    received: list[float] | None = Field(
+    received_attention: list[float] | None = Field(
         description="Total attention of each source word, and of the sink, over all time steps including the "
         "end symbol's."
     )
-    token_attention: list[list[float]] | None = Field(
+    attention_map: list[list[float]] | None = Field(
         description="The attention map of tokens instead of words."
     )
+    attention: None = Field(description="Attention of all layers; only in Python and on the command line.")
+    posterior_attention: None = Field(description="Posterior attention of all layers; see `attention`.")
+    encoder_attention: None = Field(description="Self-attention of the encoder; see `attention`.")
+    decoder_attention: None = Field(description="Self-attention of the decoder; see `attention`.")
 
 
-class SentenceAnswer(BaseModel):
-    """The translations of a sentence."""
+class TranslationData(Alternative):
+    """A translation: the fields of `Translation.to_data`, which Python and the command line share."""
+
+    source: str
+    source_tokens: list[str] = Field(description="Source tokens, including the sink.")
+    source_words: list[str]
+    source_word_ids: list[int] = Field(
+        description="Word index of each source token, counted from 0; -1 for the sink."
+    )
+    unknown_words: list[int] = Field(
+        description="Indices of the source words with a token that is not in the vocabulary."
+    )
+    fertility_bounds: list[WordBounds] | None = Field(
+        description="Bounds of each source word; `null` for a model without fertilities."
+    )
+    sink: bool = Field(description="Whether the last column of the attention maps is the sink.")
+    alignment_config: AlignmentSettings
+    error: str | None = Field(description="Why the text was not translated; `null` if it was.")
+    missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
+    alternatives: list[Alternative] = Field(description="The other translations, best first.")
+
+
+class SentenceAnswer(TranslationData):
+    """The translation of a sentence of a request."""
 
     sentence: int = Field(
         description="Index of the sentence among all sentences of the request, counted from 0."
     )
-    text: int = Field(description="Index of the text that contains the sentence, counted from 0.")
-    source: str
-    source_tokens: list[str]
-    source_words: list[str]
-    unknown: list[int] = Field(
-        description="Indices of the source words with a token that is not in the vocabulary."
-    )
-    sink: bool = Field(description="Whether the last column of the attention maps is the sink.")
-    bounds: list[Bounds] | None = Field(
-        description="Bounds of each source word; `null` for a model without fertilities."
-    )
-    translations: list[TranslationAnswer] = Field(description="Translations, best first.")
+    text_index: int = Field(description="Index of the text that contains the sentence, counted from 0.")
 
 
-class TranslateAnswer(BaseModel):
+class TranslateAnswer(_Versioned):
     """The translations of texts."""
 
     model: str
@@ -244,26 +284,11 @@ class TranslateAnswer(BaseModel):
     texts: list[str] = Field(description="Best translation of each text, with the line breaks of the text.")
 
 
-class PairAnswer(BaseModel):
-    """The score of a given translation."""
-
-    source: str
-    target: str
-    source_tokens: list[str]
-    tokens: list[str]
-    source_words: list[str]
-    words: list[str]
-    score: float
-    log_probability: float
-    token_log_probs: list[float]
-    alignment: list[list[int]]
-
-
-class ScoreAnswer(BaseModel):
+class ScoreAnswer(_Versioned):
     """Scores of translations."""
 
     model: str
-    pairs: list[PairAnswer]
+    sentences: list[TranslationData]
 
 
 class ModelAnswer(BaseModel):
@@ -272,13 +297,13 @@ class ModelAnswer(BaseModel):
     name: str
     kind: str
     attention: str
-    map: str | None
+    normalizer: str | None = Field(description="Transformation of attention scores to weights.")
     fertility: str | None = Field(
         description="Kind of the fertility predictor; `null` for a model without fertilities."
     )
     sink: bool
     beam_size: int = Field(description="Default beam size.")
-    parameters: int | None = Field(
+    num_parameters: int | None = Field(
         description="Number of parameters, or of entries of the model's table; `null` if unknown."
     )
     tokenizers: list[str] = Field(description="Kinds of the source and the target tokenizer.")

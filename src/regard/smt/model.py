@@ -24,7 +24,7 @@ from regard.errors import CheckpointError, DataError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, Translation
+from regard.generation.lines import InputLine, LineResult, TextHypothesis
 from regard.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation, SearchLimits
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.features import feature_names
@@ -312,7 +312,7 @@ class PhraseTranslator(BaseTranslator):
             for result, several in zip(results, found, strict=True)
         ]
 
-    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> Translation:
+    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> TextHypothesis:
         """Convert a translation to text, with the word links of its phrases as attention."""
         target, words = self.text.target, found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)

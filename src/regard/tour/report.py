@@ -8,15 +8,15 @@ from typing import Any
 from regard import __version__
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.word_aligner import DEFAULT_ALIGNER
+from regard.analysis.inputs import Progress, System
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
 from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import DataError
 from regard.reporting.page import Report, render
-from regard.reporting.scores import Scores, compute_scores, score_word_links
-from regard.reporting.systems import LinkFunction, Progress, SystemResults, add_word_links, collect_system
-from regard.reporting.training_curves import read_curves
+from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
+from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
 from regard.tour.runner import Costs, Tour, TourSystem
 
 __all__ = ["TOUR_METRICS", "load_report", "write_report"]
@@ -96,10 +96,8 @@ def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
 def _system(
     tour: Tour, system: TourSystem, pairs: Sequence[tuple[str, str]], progress: Progress
 ) -> SystemResults:
-    directory = tour.model_dir(system)
-    return collect_system(
-        system.label, directory, tour.translator(system), pairs, progress, curves=read_curves(directory)
-    )
+    loaded = System(system.label, (str(tour.model_dir(system)),), tour.translator(system))
+    return collect_system(loaded, pairs, progress)
 
 
 def _make_aligner(aligner: WordAligner) -> LinkFunction:
@@ -113,9 +111,9 @@ def _with_aligner_scores(
     tour: Tour,
     tour_systems: Sequence[TourSystem],
     systems: Sequence[SystemResults],
-    scores: Scores,
+    scores: ScoreTable,
     gold: Sequence[GoldLinks],
-) -> Scores:
+) -> ScoreTable:
     """Return the scores with the AER of the aligners of word- and phrase-based systems.
 
     These systems do not support forced decoding of the references.
@@ -131,7 +129,7 @@ def _with_aligner_scores(
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: Scores, index: int) -> dict[str, dict[str, float] | None]:
+def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, float] | None]:
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
     return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from regard.config import configclass, option
 from regard.data.batch import BatchConfig
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS
 from regard.registry import NamesWith
 from regard.training.device import Precision
 from regard.training.losses.base import LossConfig

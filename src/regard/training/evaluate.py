@@ -14,7 +14,7 @@ from regard.data.batch import Batch, BatchConfig
 from regard.data.dataset import PreparedData
 from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
-from regard.metrics.registry import METRICS, MetricInput
+from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from regard.errors import CheckpointError
-from regard.metrics.registry import METRICS
+from regard.metrics.base import METRICS
 from regard.training.config import StopConfig
 from regard.training.evaluate import perplexity
 from regard.training.run_context import StepStatistics

@@ -1,8 +1,7 @@
 """The ratio of output words to reference words, which shows translations that are too short or too long."""
 
 import regard
-from regard.metrics.counts import SentenceCounts
-from regard.metrics.registry import MetricInput
+from regard.metrics.base import MetricInput, SentenceCounts
 
 
 @regard.register_metric("length_ratio", label="length ratio")

@@ -228,7 +228,7 @@ const regardMap = (() => {
   }
 
   /**
-   * Subtract the second map from the first, as regard.metrics.maps does: { columns, rows, weights }. `sink` is
+   * Subtract the second map from the first, as regard.metrics.alignment does: { columns, rows, weights }. `sink` is
    * true if the last column of a map is the sink; a map without a sink gets a column of zeros for it.
    * If the words of the maps differ, the result is { side, why }, with the side and the first different word.
    */

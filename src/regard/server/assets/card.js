@@ -12,16 +12,16 @@ export function fitted(map) {
 
 /** Return the attention map of an answer in the form of `regardMap.subtract`; null without attention. */
 export function mapOf(answer, translation) {
-  if (translation.attention === null || !translation.words.length) return null;
+  if (translation.word_attention_map === null || !translation.target_words.length) return null;
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
-  return { columns, sink: answer.sink, rows: translation.words, weights: translation.attention.flat() };
+  return { columns, sink: answer.sink, rows: translation.target_words, weights: translation.word_attention_map.flat() };
 }
 
 /** Return the properties of a model as tags with tooltips. */
 function tags(model) {
   const attention = model.attention === "none" ? "no attention" : `${model.attention} attention`;
   const found = [[attention, "Attention mechanism of the model"]];
-  if (model.map) found.push([model.map, "Transformation of attention scores to attention weights"]);
+  if (model.normalizer) found.push([model.normalizer, "Transformation of attention scores to attention weights"]);
   if (model.fertility) found.push([`fertility: ${model.fertility}`, "Source of the fertilities, the upper bounds of the attention that each source word may receive"]);
   return found.map(([text, tip]) => make("span", { class: "tag", title: tip }, text));
 }
@@ -72,7 +72,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
   const map = hasMap ? regardMap.draw({
     ...seen,
     title: `attention of ${model.name}`,
-    bounds: answer.bounds ? [...answer.bounds.map((one) => one.most), ...(answer.sink ? [null] : [])] : null,
+    bounds: answer.fertility_bounds ? [...answer.fertility_bounds.map((one) => one.upper), ...(answer.sink ? [null] : [])] : null,
   }) : null;
 
   /** Highlight a word in all views, and describe its attention in words. */
@@ -86,18 +86,18 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
 
   function sentenceOf({ side, word }) {
     if (!hasMap) return "";
-    const own = side === "source" ? columns[word] : translation.words[word];
-    const others = side === "source" ? translation.words : columns;
+    const own = side === "source" ? columns[word] : translation.target_words[word];
+    const others = side === "source" ? translation.target_words : columns;
     const found = others
-      .map((text, place) => [text, side === "source" ? translation.attention[place][word] : translation.attention[word][place]])
+      .map((text, place) => [text, side === "source" ? translation.word_attention_map[place][word] : translation.word_attention_map[word][place]])
       .filter(([, share]) => share >= 0.05)
       .sort((a, b) => b[1] - a[1])
       .slice(0, 5)
       .map(([text, share]) => `${text} ${number(share)}`);
     const list = found.length ? found.join(", ") : "nothing";
     if (side === "target") return `${own} ← ${list}`;
-    const most = answer.bounds && word < answer.bounds.length ? answer.bounds[word].most : null;
-    const received = `received ${translation.received[word].toFixed(2)}${most === null ? "" : ` of at most ${+most.toFixed(2)}`}`;
+    const upper = answer.fertility_bounds && word < answer.fertility_bounds.length ? answer.fertility_bounds[word].upper : null;
+    const received = `received ${translation.received_attention[word].toFixed(2)}${upper === null ? "" : ` of at most ${+upper.toFixed(2)}`}`;
     return `${own} → ${list} (${received})`;
   }
 
@@ -116,12 +116,12 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     map.addEventListener("cell", (event) => {
       const cell = event.detail;
       if (!cell) show(current);
-      else reading.textContent = `${translation.words[cell.row]} ← ${columns[cell.column]}: ${number(cell.weight)}`;
+      else reading.textContent = `${translation.target_words[cell.row]} ← ${columns[cell.column]}: ${number(cell.weight)}`;
     });
     map.addEventListener("pick", (event) => show({ side: "target", word: event.detail.row }));
     detail.append(make("div", {}, make("h3", {}, "Attention"), mapBox));
   } else {
-    const why = translation.attention === null ? "This model has no attention." : "The translation is empty.";
+    const why = translation.word_attention_map === null ? "This model has no attention." : "The translation is empty.";
     detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "note-text" }, why)));
   }
   detail.append(make("div", {}, make("h3", {}, "Translations, best first"), ranking(answer, pick, choose)));
@@ -141,7 +141,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
         if (again) again.focus({ preventScroll: true });
         held = null;
       }
-      if (current && current.word >= (current.side === "source" ? columns : translation.words).length) current = null;
+      if (current && current.word >= (current.side === "source" ? columns : translation.target_words).length) current = null;
       show(current);
     },
     /** Return the scroll position and focus for the next card of the same sentence. */

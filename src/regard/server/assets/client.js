@@ -45,9 +45,15 @@ export async function split(text, language, signal) {
   return sentences.map((one) => ({ text: one.text, start: places.get(one.start), end: places.get(one.end) }));
 }
 
+/** Return an answer with `translations`, best first: the answer and its alternatives; none if it has no translation. */
+function ranked(answer) {
+  const found = answer.token_log_probs && answer.token_log_probs.length;
+  return { ...answer, translations: found ? [answer, ...answer.alternatives] : [] };
+}
+
 /**
  * Translate sentences; `each(number, answer)` is called for each sentence as soon as it is translated.
- * `fertilities` are `{sentence, word, least, most}`.
+ * `fertilities` are `{sentence, word, lower, upper}`.
  */
 export async function translate({ model, texts, num_return, fertilities, signal, each }) {
   const asked = { model, texts, num_return, fertilities, split: false, stream: true };
@@ -62,7 +68,7 @@ export async function translate({ model, texts, num_return, fertilities, signal,
     rest = lines.pop();
     for (const line of lines) {
       const answer = JSON.parse(line);
-      if (!answer.done) each(answer.sentence, answer);
+      if (!answer.done) each(answer.sentence, ranked(answer));
     }
     if (done) return;
   }

@@ -83,7 +83,7 @@ async function ask(side) {
   const keys = places.map((place) => keyOf(side, place));
   const fertilities = places.flatMap((place, number) => (model(side).fertility
     ? [...levelsOf(side, place)].map(([word, level]) => ({
-      sentence: number, word, least: LEVELS[level].least, most: LEVELS[level].most }))
+      sentence: number, word, lower: LEVELS[level].lower, upper: LEVELS[level].upper }))
     : []));
   const began = performance.now();
   try {

@@ -3,11 +3,11 @@
 
 /** The positions of a handle from bottom to top, with the bounds of the word's attention (null: no upper bound). */
 export const LEVELS = [
-  { code: "never", label: "never", least: 0, most: 0 },
-  { code: "once", label: "at most once", least: 0, most: 1 },
-  { code: "twice", label: "at most twice", least: 0, most: 2 },
+  { code: "never", label: "never", lower: 0, upper: 0 },
+  { code: "once", label: "at most once", lower: 0, upper: 1 },
+  { code: "twice", label: "at most twice", lower: 0, upper: 2 },
   { code: "free", label: "default" },
-  { code: "least", label: "at least once", least: 1, most: null },
+  { code: "least", label: "at least once", lower: 1, upper: null },
 ];
 export const FREE = 3;
 

@@ -94,7 +94,7 @@ function handle(text, level, own, bend) {
  */
 export function weave({ answer, translation, levels, bend, chosen }) {
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
-  const weights = translation.attention;
+  const weights = translation.word_attention_map;
   const source = make("div", { class: "row", role: "group", "aria-label": "Source words" });
   const target = make("div", { class: "row target-row", role: "group", "aria-label": "Target words" });
   const threads = document.createElementNS(SVG, "svg");
@@ -102,15 +102,15 @@ export function weave({ answer, translation, levels, bend, chosen }) {
   threads.setAttribute("aria-hidden", "true");
   const above = columns.map((text, place) => {
     const isSink = place === answer.source_words.length;
-    const unknown = answer.unknown.includes(place);
+    const unknown = answer.unknown_words.includes(place);
     const name = word(text, isSink ? "Sink: an extra position for attention that is not given to any source word"
       : `${text}: show the target words that attend to it${unknown ? ". Unknown word: it has a token that is not in the vocabulary" : ""}`);
     if (unknown) name.classList.add("unknown");
     const box = make("div", { class: isSink ? "word sink" : "word" });
     if (levels && !isSink) {
-      const most = answer.bounds && answer.bounds[place].most;
+      const upper = answer.fertility_bounds && answer.fertility_bounds[place].upper;
       const bent = levels.has(place);
-      const own = most === null || bent ? "" : ` (at most ${+most.toFixed(2)})`;
+      const own = upper === null || bent ? "" : ` (at most ${+upper.toFixed(2)})`;
       box.append(handle(text, bent ? levels.get(place) : FREE, own, (level) => bend(place, level)));
     }
     box.append(name);
@@ -118,7 +118,7 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     source.append(box);
     return name;
   });
-  const below = translation.words.map((text, place) => {
+  const below = translation.target_words.map((text, place) => {
     const name = word(text, `${text}: show the source words that it attends to`);
     name.addEventListener("click", () => chosen({ side: "target", word: place }));
     target.append(make("div", { class: "word" }, name));

@@ -26,7 +26,7 @@ from regard.data.vocabulary import EOS, UNK
 from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out
 from regard.functional.estimators import reinforce_objective as estimate
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.types import Float, Int, Tensor
 

@@ -1,7 +1,7 @@
 """Sequence-level losses (Shen et al. 2016; Wu et al. 2018): minimum risk training and REINFORCE with BLEU.
 
 For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
-BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the reference. The losses are
+BLEU of `regard.metrics.utility.prefix_bleu`, which is scaled by the length of the reference. The losses are
 
     mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^alpha, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
@@ -29,7 +29,7 @@ from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.sampling import sample
-from regard.metrics.prefix_bleu import prefix_bleu
+from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Bool, Float, Int, Tensor
@@ -121,10 +121,7 @@ def generate_candidates(
     if config.candidates == "beam":
         found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
-        sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
-        found = sample(
-            model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds
-        )
+        found = sample(model, batch, search, SamplingConfig(seed=seed))
     made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
     return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 

@@ -1,0 +1,391 @@
+"""Statistics of the attention of models under teacher forcing, and their attention maps.
+
+They correspond to Figures 2 to 5 and Table 3 of Shankar & Sarawagi (2019); `regard.metrics.attention` defines
+them. All models run forced decoding on the same references, so their statistics can be compared.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.analysis.linking import read_gold
+from regard.data.links import GoldLinks, check_links
+from regard.errors import DataError, UsageError
+from regard.generation.analysis import ForcedResult
+from regard.generation.config import AlignmentConfig
+from regard.metrics.alignment import AttentionMap, match_columns
+from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
+from regard.plotting.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
+from regard.plotting.attention import maps_and_differences
+from regard.plotting.figure import Figure
+from regard.results import Result
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = [
+    "AttentionAnalysis",
+    "AttentionOptions",
+    "LineMaps",
+    "ModelAttention",
+    "analyze_attention",
+    "forced_map",
+    "perplexity_of",
+]
+
+_MAX_FIGURE_TOKENS = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
+_DIGITS = 6  # decimals of attention weights in JSON
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    """The options of an analysis of attention.
+
+    Attributes:
+        gold_links: File with gold links of the text, or the links of each line. None computes no alignment
+            error rate.
+        lines: Numbers of the lines whose attention maps are kept, from 1. `auto` selects the line in which
+            the first and the last model differ most.
+        prior: Whether to use the attention before the target token is observed.
+        bin_width: Width of an entropy bin in nats.
+    """
+
+    gold_links: Path | str | Sequence[GoldLinks | str] | None = None
+    lines: Sequence[int] | Literal["auto"] = ()
+    prior: bool = False
+    bin_width: float = 0.2
+
+    def __post_init__(self) -> None:
+        """Check the width of the bins.
+
+        Raises:
+            UsageError: if it is not a positive number.
+        """
+        if not 0.001 <= self.bin_width <= 1000:
+            raise UsageError(f"--bin-width {self.bin_width}: expected a number from 0.001 to 1000")
+
+
+@dataclass(frozen=True)
+class ModelAttention:
+    """The attention of one model.
+
+    Attributes:
+        paths: The model directories.
+        alignment: Layer, heads and shift of the attention.
+        perplexity: Perplexity of the references. None if it is too large for a float.
+        statistics: Statistics of the whole text.
+        sentences: Statistics of each line. None for a line that was skipped.
+    """
+
+    paths: tuple[str, ...]
+    alignment: AlignmentConfig
+    perplexity: float | None
+    statistics: AttentionStatistics
+    sentences: tuple[SentenceAttention | None, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return all values as JSON types."""
+        lines = [{"line": n, **one.record()} for n, one in enumerate(self.sentences, 1) if one is not None]
+        return {
+            "paths": list(self.paths),
+            "alignment": self.alignment.record(),
+            "perplexity": self.perplexity,
+            **self.statistics.record(),
+            "lines": lines,
+        }
+
+
+@dataclass(frozen=True)
+class LineMaps:
+    """The attention maps of all models for one line.
+
+    Attributes:
+        line: Number of the line, from 1.
+        maps: Map of each model by name, over the same words. Empty if the models cannot be compared.
+        gold: Gold links of the line, if given.
+        error: Reason why there are no maps. None if there are.
+    """
+
+    line: int
+    maps: Mapping[str, AttentionMap]
+    gold: GoldLinks | None = None
+    error: str | None = None
+
+    def figures(self) -> dict[str, Figure]:
+        """Return the figures of the maps, and of their differences from the first model, by file name."""
+        return maps_and_differences(self.line, self.maps, self.gold) if self.maps else {}
+
+    def record(self) -> dict[str, Any]:
+        """Return all values as JSON types."""
+        maps = {
+            name: {
+                "source": list(one.columns),
+                "target": list(one.target),
+                "weights": [[round(weight, _DIGITS) for weight in row] for row in one.weights.tolist()],
+            }
+            for name, one in self.maps.items()
+        }
+        return {"line": self.line, "maps": maps, "error": self.error}
+
+
+@dataclass(frozen=True)
+class AttentionAnalysis(Result):
+    """The attention of one or more models under teacher forcing.
+
+    Attributes:
+        models: The attention of each model, by name.
+        source_path: The file of the source lines. None for a text from Python.
+        reference_path: The file of the references. None for a text from Python.
+        gold_path: The file of the gold links. None without gold links, or for those from Python.
+        prior: Whether the attention is the one before the target token is observed.
+        maps: The attention maps of the selected lines.
+    """
+
+    schema = "attention_analysis"
+    models: Mapping[str, ModelAttention]
+    source_path: str | None
+    reference_path: str | None
+    gold_path: str | None
+    prior: bool
+    maps: tuple[LineMaps, ...] = ()
+
+    @property
+    def statistics(self) -> dict[str, AttentionStatistics]:
+        """The statistics of each model, by name."""
+        return {name: one.statistics for name, one in self.models.items()}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the statistics of each model, for the whole text and for each line."""
+        return {
+            "source": self.source_path,
+            "reference": self.reference_path,
+            "gold_links": self.gold_path,
+            "attention": "prior" if self.prior else "posterior",
+            "models": {name: one.record() for name, one in self.models.items()},
+            "maps": [one.record() for one in self.maps],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per model, with the statistics of the whole text."""
+        rows = []
+        for name, one in self.models.items():
+            found = one.statistics
+            row: dict[str, Any] = {"model": name, "lines": found.sentences, "steps": found.steps}
+            row |= {"perplexity": one.perplexity, "accuracy": found.accuracy, "entropy": found.entropy}
+            row |= {"support": found.support, "coverage": found.coverage}
+            if found.alignment is not None:
+                row["aer"] = found.alignment.aer
+            if found.selection is not None:
+                row["selection_aer"] = found.selection.aer
+            rows.append(row)
+        return rows
+
+    def plot(
+        self,
+        kind: Literal["entropy", "coverage"] = "entropy",
+        ax: "matplotlib.axes.Axes | None" = None,
+    ) -> Figure:
+        """Return a figure of the statistics (Shankar & Sarawagi (2019), Figures 3 and 4).
+
+        Args:
+            kind: `entropy` for the accuracy by entropy and the distribution of the entropy, `coverage` for
+                the distribution of the coverage.
+            ax: Axes on which the accuracy by entropy, or the coverage, is plotted as well.
+
+        Raises:
+            UsageError: if there is no such kind.
+        """
+        kinds = {
+            "entropy": (entropy_chart, plot_accuracy_by_entropy),
+            "coverage": (coverage_chart, plot_coverage),
+        }
+        if kind not in kinds:
+            raise UsageError(f"kind={kind!r}: expected one of {', '.join(kinds)}")
+        chart, plot = kinds[kind]
+        if ax is not None:
+            plot(ax, self.statistics)
+        return chart(self.statistics)
+
+    def figures(self) -> dict[str, Figure]:
+        """Return all figures by file name: the statistics, and the maps of the selected lines."""
+        found = {"entropy": self.plot("entropy"), "coverage": self.plot("coverage")}
+        for one in self.maps:
+            found |= one.figures()
+        return found
+
+    def __repr__(self) -> str:
+        """Return the entropy and the accuracy of each model."""
+        parts = (
+            f"{name}: entropy {one.entropy:.4f}, accuracy {one.accuracy:.2%}"
+            for name, one in self.statistics.items()
+        )
+        return f"AttentionAnalysis({'; '.join(parts)})"
+
+
+def analyze_attention(
+    systems: Iterable[System],
+    text: ParallelText,
+    options: AttentionOptions = AttentionOptions(),
+    progress: Progress = no_progress,
+) -> AttentionAnalysis:
+    """Run forced decoding on the references and compute statistics of the attention.
+
+    Args:
+        systems: The models, which may be loaded while they are iterated over. The text is checked first.
+        text: The text.
+        options: The options.
+        progress: Progress display.
+
+    Raises:
+        UsageError: if a model has no attention to the source or cannot score a given translation, or there is
+            no such line.
+        DataError: if the gold links do not match the text, or a model had to skip all lines.
+    """
+    gold = None if options.gold_links is None else read_gold(options.gold_links, text)
+    gold_path = str(options.gold_links) if isinstance(options.gold_links, str | Path) else None
+    _check_lines(options.lines, text)
+    # All models stay loaded, because the maps of the selected lines need each of them a second time.
+    loaded = list(systems)
+    # Refuse every model before the first one spends minutes on the text.
+    for system in loaded:
+        system.translator.require("score", "regard analyze attention")
+    models = {
+        one.name: _analyze_model(one, text, gold, gold_path, options, progress=progress) for one in loaded
+    }
+    # The line of the largest difference is known only now. Keeping the maps of all lines would need too much
+    # memory, so forced decoding of the selected lines runs again.
+    if options.lines == "auto":
+        lines: Sequence[int] = _select_line([one.sentences for one in models.values()])
+    else:
+        lines = options.lines
+    maps = tuple(
+        _line_maps(line, loaded, text, None if gold is None else gold[line - 1], options.prior)
+        for line in lines
+    )
+    return AttentionAnalysis(models, text.source_path, text.reference_path, gold_path, options.prior, maps)
+
+
+def _check_lines(lines: Sequence[int] | str, text: ParallelText) -> None:
+    """Check that the text has the selected lines."""
+    if isinstance(lines, str):
+        if lines != "auto":
+            raise UsageError(f"lines={lines!r}: expected line numbers, or auto")
+        return
+    for line in lines:
+        if not 1 <= line <= len(text):
+            raise UsageError(f"--line {line}: {text.source_name} has only {len(text)} lines, counted from 1")
+
+
+def _analyze_model(
+    system: System,
+    text: ParallelText,
+    gold: Sequence[GoldLinks] | None,
+    gold_path: str | None,
+    options: AttentionOptions,
+    progress: Progress,
+) -> ModelAttention:
+    """Return the attention statistics of one model."""
+    alignment = system.translator.search.alignment
+    sentences: list[SentenceAttention | None] = []
+    log_prob = steps = 0
+    for number, line in enumerate(progress(_force_decode(system, text.pairs), system.name, len(text)), 1):
+        if line is None:
+            # The gold links of a skipped line count as missed (`score_links`).
+            sentences.append(None)
+            continue
+        if gold is not None:
+            words = {"source": len(line.source), "reference": len(line.target)}
+            note = f" with the tokenization of {system.name}"
+            # Gold links count words as the model splits them, so they must fit its tokenization.
+            check_links(gold[number - 1].possible, words, f"{gold_path or 'gold_links'}:{number}", note)
+        sentences.append(line.attention_statistics(alignment, options.prior, system.name))
+        log_prob += float(line.log_probs.sum())
+        steps += len(line.log_probs)
+    kept = [one for one in sentences if one is not None]
+    if not kept:
+        raise DataError(
+            f"{text.source_name}: {system.name} had to skip all lines, as they are empty or too long"
+        )
+    links, sets = (None, None) if gold is None else score_links(sentences, gold)
+    statistics = summarize(kept, links, options.bin_width, sets)
+    return ModelAttention(
+        system.paths, alignment, perplexity_of(log_prob, steps), statistics, tuple(sentences)
+    )
+
+
+def perplexity_of(log_prob: float, steps: int) -> float | None:
+    """Return the perplexity of a text; None without time steps, or if it is too large for a float.
+
+    Args:
+        log_prob: Log-probability of the text in nats.
+        steps: Number of its time steps.
+    """
+    # exp(x) overflows a float above x = 709.
+    return math.exp(-log_prob / steps) if steps and log_prob / steps > -700 else None
+
+
+def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[ForcedResult | None]:
+    """Run forced decoding and yield the result of each pair, or None for a skipped pair.
+
+    Raises:
+        UsageError: if the model has no attention to the source.
+    """
+    for line in system.translator.force_decode(pairs):
+        if line is not None and not line.attends:
+            raise UsageError(f"{system.name} has no attention to the source, so there is nothing to analyze")
+        yield line
+
+
+def forced_map(system: System, pair: tuple[str, str], prior: bool = False) -> AttentionMap | None:
+    """Return the attention map of a reference, by words; None if a side is empty or too long.
+
+    Args:
+        system: The model.
+        pair: The source line and its reference.
+        prior: Whether to use the attention before the target token is observed.
+
+    Raises:
+        UsageError: if the model has no attention to the source, or no such layer or head.
+    """
+    (line,) = _force_decode(system, [pair])
+    if line is None:
+        return None
+    weights = line.attention_map(system.translator.search.alignment, prior, system.name)
+    return AttentionMap.of_tokens(weights, line.source, line.target, line.source_words, line.target_words)
+
+
+def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[int]:
+    """Return the number of the line on which the first and the last model differ most, in a list.
+
+    The difference is that of the sums of entropies over all time steps. Lines that are too long for a
+    readable figure are chosen only if there is no other line. The list is empty if no line was processed by
+    both models.
+    """
+    differences: dict[int, float] = {}
+    for number, (one, other) in enumerate(zip(models[0], models[-1], strict=True), 1):
+        if one is not None and other is not None:
+            long = len(one.entropies) > _MAX_FIGURE_TOKENS
+            differences[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
+    return [max(differences, key=differences.__getitem__)] if differences else []
+
+
+def _line_maps(
+    number: int, systems: Sequence[System], text: ParallelText, gold: GoldLinks | None, prior: bool
+) -> LineMaps:
+    """Return the maps of a line, or the reason why there are none."""
+    maps: dict[str, AttentionMap] = {}
+    for system in systems:
+        pair = text.sources[number - 1], text.references[number - 1]
+        found = forced_map(system, pair, prior)
+        if found is None:
+            return LineMaps(number, {}, error=f"it is empty or too long for {system.name}")
+        maps[system.name] = found
+    try:
+        # Models that split the line into different words have no common columns.
+        match_columns(maps)
+    except DataError as error:
+        return LineMaps(number, {}, error=str(error))
+    return LineMaps(number, maps, gold)

@@ -1,0 +1,363 @@
+"""Find the errors of each translation: dropped source words, repeated words, attention against fertility.
+
+The errors are those that REP and DROP count (Malaviya et al. (2018), Section 5; `regard.metrics.coverage`),
+so the sums over sentences yield the corpus scores. Sentences are ranked by repetitions and dropped words.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.analysis.linking import TextLinks
+from regard.data.links import Links, format_links
+from regard.data.vocabulary import UNK
+from regard.errors import DataError
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator
+from regard.generation.lines import LineResult, TextHypothesis, enumerate_lines
+from regard.metrics.base import SentenceCounts
+from regard.metrics.coverage import (
+    ReceivedAttention,
+    count_drops,
+    count_repetitions,
+    dropped_words,
+    immediate_repetitions,
+    received_attention,
+    repeated_ngrams,
+    repetition_sigma,
+)
+from regard.plotting.analyses import error_chart, plot_error_counts
+from regard.plotting.figure import Figure
+from regard.results import Result
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = [
+    "ErrorAnalysis",
+    "SentenceErrors",
+    "analyze_errors",
+    "corpus_scores",
+    "count_errors",
+    "sentence_from_result",
+    "sort_by_errors",
+]
+
+_DIGITS = 6  # decimals of attention in JSON
+
+
+@dataclass(frozen=True)
+class SentenceErrors:
+    """A source sentence, its reference and its translation, as words.
+
+    Attributes:
+        line: Line number, counted from 1.
+        source: Words of the source.
+        reference: Words of the reference.
+        output: Words of the translation.
+        received: Attention that the source words received; None for a model without attention.
+        links: Word links between source and reference, and between source and translation; None without a
+            word aligner.
+        lowercase: Whether to ignore case when counting repetitions.
+    """
+
+    line: int
+    source: tuple[str, ...]
+    reference: tuple[str, ...]
+    output: tuple[str, ...]
+    received: ReceivedAttention | None = None
+    links: tuple[Links, Links] | None = None
+    lowercase: bool = False
+
+    @property
+    def normalized_words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of output and reference on which repetitions are counted."""
+        if not self.lowercase:
+            return self.output, self.reference
+        return tuple(map(str.lower, self.output)), tuple(map(str.lower, self.reference))
+
+    @cached_property
+    def dropped(self) -> tuple[int, ...]:
+        """Indices of the source words that are linked to the reference but not to the output."""
+        return () if self.links is None else tuple(dropped_words(*self.links))
+
+    @cached_property
+    def ngrams(self) -> dict[str, int]:
+        """The repeated bigrams, with the excess of their count over the reference."""
+        return {" ".join(ngram): times for ngram, times in repeated_ngrams(*self.normalized_words).items()}
+
+    @cached_property
+    def doubled_counts(self) -> dict[str, int]:
+        """The immediately repeated words, with the excess of their count over the reference."""
+        return dict(immediate_repetitions(*self.normalized_words))
+
+    @cached_property
+    def repetition_score(self) -> float:
+        """The sentence's contribution to the numerator of REP."""
+        return repetition_sigma(*self.normalized_words)
+
+    @property
+    def num_errors(self) -> float:
+        """The sum of `repetition_score` and the number of dropped words."""
+        return self.repetition_score + len(self.dropped)
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """Indices of the excess output words: the last occurrences of a repetition, never the first one."""
+        output, reference = self.normalized_words
+        found: set[int] = set()
+        for ngram, excess in repeated_ngrams(output, reference).items():
+            starts = [i for i in range(len(output)) if output[i : i + len(ngram)] == ngram]
+            for start in starts[1:][-excess:]:
+                found.update(range(start, start + len(ngram)))
+        for word, excess in immediate_repetitions(output, reference).items():
+            seconds = [i for i in range(1, len(output)) if output[i - 1] == output[i] == word]
+            found.update(seconds[-excess:])
+        return frozenset(found)
+
+    def record(self) -> dict[str, Any]:
+        """Return all fields for JSON; an unbounded fertility becomes null."""
+        received, links = self.received, self.links
+        fertility = None if received is None else received.fertility
+        return {
+            "line": self.line,
+            "num_errors": self.num_errors,
+            "source": list(self.source),
+            "reference": list(self.reference),
+            "output": list(self.output),
+            "repetition_score": self.repetition_score,
+            "repeated": sorted(self.repeated),
+            "ngrams": self.ngrams,
+            "doubled_counts": self.doubled_counts,
+            "dropped": None if links is None else list(self.dropped),
+            "attention": None if received is None else [round(x, _DIGITS) for x in received.attention],
+            "sink": None if received is None or received.sink is None else round(received.sink, _DIGITS),
+            "fertility": fertility
+            and [round(most, _DIGITS) if math.isfinite(most) else None for most in fertility],
+            "reference_links": None if links is None else format_links(links[0]),
+            "output_links": None if links is None else format_links(links[1]),
+        }
+
+
+@dataclass(frozen=True)
+class ErrorAnalysis(Result):
+    """The errors of a system on a text.
+
+    Attributes:
+        models: The directories of the model or the ensemble, or the file of translations.
+        source_path: The file of the source lines. None for a text from Python.
+        reference_path: The file of the references. None for a text from Python.
+        aligner: Directory of the word aligner. None without an aligner, or for one from Python.
+        reference_links: File of the links of source and reference. None for those of the aligner.
+        lowercase: Whether case was ignored.
+        num_lines: Number of lines, including those that were too long for the model.
+        rep: REP of the text (Malaviya et al. (2018), Section 5); lower is better.
+        drop: DROP of the text. None without an aligner.
+        sentences: The translated lines, in decreasing order of the number of errors.
+        notes: Notes for the reader, one sentence each.
+    """
+
+    schema = "error_analysis"
+    models: tuple[str, ...]
+    source_path: str | None
+    reference_path: str | None
+    aligner: str | None
+    reference_links: str | None
+    lowercase: bool
+    num_lines: int
+    rep: float
+    drop: float | None
+    sentences: tuple[SentenceErrors, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores of the text, and all fields of each sentence."""
+        return {
+            "models": list(self.models),
+            "source": self.source_path,
+            "reference": self.reference_path,
+            "aligner": self.aligner,
+            "reference_links": self.reference_links,
+            "lowercase": self.lowercase,
+            "num_lines": self.num_lines,
+            "rep": self.rep,
+            "drop": self.drop,
+            "notes": list(self.notes),
+            "sentences": [sentence.record() for sentence in self.sentences],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per sentence, in decreasing order of the number of errors."""
+        return [
+            {
+                "line": one.line,
+                "num_errors": one.num_errors,
+                "dropped": " ".join(one.source[position] for position in one.dropped),
+                "repeated": " ".join(one.output[position] for position in sorted(one.repeated)),
+                "source": " ".join(one.source),
+                "output": " ".join(one.output),
+                "reference": " ".join(one.reference),
+            }
+            for one in self.sentences
+        ]
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
+        """Return the figure of the share of sentences by number of errors.
+
+        Args:
+            ax: Axes on which the histogram is plotted as well.
+        """
+        counts = np.array([sentence.num_errors for sentence in self.sentences])
+        if ax is not None:
+            plot_error_counts(ax, counts)
+        return error_chart(counts)
+
+    def __repr__(self) -> str:
+        """Return the number of sentences and the scores."""
+        drop = "" if self.drop is None else f", DROP {self.drop:.2f}"
+        return f"ErrorAnalysis({len(self.sentences)} sentences, REP {self.rep:.2f}{drop})"
+
+
+def analyze_errors(
+    system: System,
+    text: ParallelText,
+    links: TextLinks,
+    lowercase: bool = False,
+    progress: Progress = no_progress,
+) -> ErrorAnalysis:
+    """Translate a text and find the errors of each translation (Malaviya et al. (2018), Section 5).
+
+    Args:
+        system: The system, which returns one translation per line.
+        text: The text.
+        links: The source of the word links. Without an aligner, dropped words are not found.
+        lowercase: Whether to ignore case when counting repetitions.
+        progress: Progress display.
+
+    Raises:
+        DataError: if all lines are too long, or a user-specified link points beyond its sentence.
+    """
+    results = progress(
+        system.translator.translate(enumerate_lines(text.sources)), "translate", len(text.sources)
+    )
+    # Lines that are too long are left out: as empty translations they would count as entirely dropped.
+    sentences = [
+        sentence_from_result(one, text.references[one.line.number - 1], system.translator, lowercase)
+        for one in results
+        if not one.error
+    ]
+    if not sentences:
+        raise DataError(f"{text.source_name}: all lines are too long for the model: nothing was translated")
+    if links.linker is None:
+        notes: tuple[str, ...] = (
+            "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only",
+        )
+    else:
+        notes = links.linker.unknown_word_notes([(one.source, one.reference) for one in sentences])
+        sentences = _add_links(sentences, links)
+    scores = corpus_scores(sentences)
+    return ErrorAnalysis(
+        models=system.paths,
+        source_path=text.source_path,
+        reference_path=text.reference_path,
+        aligner=None if links.linker is None else links.linker.path,
+        reference_links=links.references_path,
+        lowercase=lowercase,
+        num_lines=len(text.sources),
+        rep=scores["rep"],
+        drop=scores.get("drop"),
+        sentences=tuple(sort_by_errors(sentences)),
+        notes=notes,
+    )
+
+
+def _add_links(sentences: Sequence[SentenceErrors], links: TextLinks) -> list[SentenceErrors]:
+    """Return the sentences with their word links."""
+    assert links.linker is not None
+    # The same aligner links both texts, so that its errors affect them alike.
+    produced = links.linker.align([(one.source, one.output) for one in sentences])
+    if links.references is None:
+        wanted = links.linker.align([(one.source, one.reference) for one in sentences])
+    else:
+        wanted = [links.reference_links(one.line, one.source, one.reference) for one in sentences]
+    pairs = zip(wanted, produced, strict=True)
+    return [replace(one, links=pair) for one, pair in zip(sentences, pairs, strict=True)]
+
+
+def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:
+    """Return the sentences sorted by decreasing number of errors; ties keep the order of the lines."""
+    return sorted(sentences, key=lambda sentence: (-sentence.num_errors, sentence.line))
+
+
+def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCounts]:
+    """Return the counts of `rep` for each sentence, and those of `drop` if all sentences have links.
+
+    Args:
+        sentences: The sentences of the corpus.
+
+    Raises:
+        DataError: if there are no sentences.
+    """
+    outputs, references = ([one.normalized_words[side] for one in sentences] for side in (0, 1))
+    counts = {"rep": count_repetitions(outputs, references)}
+    links = [one.links for one in sentences if one.links is not None]
+    if len(links) == len(sentences):
+        counts["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1)))
+    return counts
+
+
+def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
+    """Return `rep` of a corpus, and `drop` if all sentences have links; see `count_errors`."""
+    return {name: counts.corpus_score().score for name, counts in count_errors(sentences).items()}
+
+
+def sentence_from_result(
+    result: LineResult, reference: str, translator: BaseTranslator, lowercase: bool
+) -> SentenceErrors:
+    """Return a translated line as words, with the attention that each source word received.
+
+    Args:
+        result: The line; without translations, the output is empty and there is no attention.
+        reference: Text of the reference.
+        translator: The translator that produced the result.
+        lowercase: Whether to ignore case when counting repetitions.
+    """
+    text = translator.text
+    best = result.translations[0] if result.translations else None
+    # The source tokens of a translation include the sink, those of a rejected line do not.
+    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
+    output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
+    return SentenceErrors(
+        line=result.line.number,
+        source=tokens_to_words(text.source, own),
+        reference=tokens_to_words(text.target, text.target.tokenize(reference)),
+        # A model may generate two spaces in a row, with no word between them.
+        output=tuple(word for word in output if word),
+        received=None if best is None else _attention_received(best, own, translator),
+        lowercase=lowercase,
+    )
+
+
+def _output_tokens(best: TextHypothesis, translator: BaseTranslator) -> Sequence[str]:
+    """Return the tokens of the translated text, after the replacement of unknown words."""
+    if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
+        return translator.text.target.tokenize(best.text)
+    return best.tokens
+
+
+def _attention_received(
+    best: TextHypothesis, tokens: Sequence[str], translator: BaseTranslator
+) -> ReceivedAttention | None:
+    """Return the attention that the source words received, or None if the system has no attention."""
+    if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):
+        return None
+    text = translator.text
+    fertilities = None
+    if text.budget is not None:
+        (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
+    return received_attention(best.weights, best.source_words, fertilities)

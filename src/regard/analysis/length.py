@@ -1,0 +1,297 @@
+"""Scores of systems by source length: Indurthi et al. (2019), Table 2 and Figure 2.
+
+`regard.metrics.by_length` defines the buckets and their scores.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.alignment import WordAligner
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.analysis.linking import Linker, line_words
+from regard.data.links import Links
+from regard.data.text import TextProcessor
+from regard.errors import DataError, UsageError
+from regard.generation.lines import enumerate_lines
+from regard.metrics.by_length import (
+    Bucket,
+    LengthScores,
+    bucket_by_length,
+    count_lengths,
+    count_system,
+    score_by_length,
+)
+from regard.metrics.translation import check_tokenizer
+from regard.plotting.analyses import length_chart, plot_length
+from regard.plotting.figure import Figure
+from regard.results import Result
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = ["LengthAnalysis", "LengthOptions", "SystemLengths", "analyze_length"]
+
+
+@dataclass(frozen=True)
+class LengthOptions:
+    """The options of an analysis of scores by length.
+
+    Attributes:
+        aligner: A word aligner or its directory, needed for DROP. None computes no DROP.
+        bucket_width: Width of a length bucket in words.
+        tokenize: Tokenizer for BLEU, REP and lengths.
+        lowercase: Whether to ignore case.
+    """
+
+    aligner: Path | str | WordAligner | None = None
+    bucket_width: int = 10
+    tokenize: str = "13a"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the tokenizer and the width of the buckets.
+
+        Raises:
+            UsageError: if there is no such tokenizer, or the width is below 1.
+        """
+        check_tokenizer(self.tokenize)
+        if self.bucket_width < 1:
+            raise UsageError(f"--bucket-width {self.bucket_width}: expected at least 1")
+
+
+@dataclass(frozen=True)
+class SystemLengths:
+    """The scores of one system.
+
+    Attributes:
+        paths: The model directories, or the file of translations.
+        scores: Scores by metric: `bleu`, `rep` and, with an aligner, `drop`.
+        translations: The translation of each line; empty for a line that is too long.
+        too_long: Numbers of the lines that were too long for the model, from 1.
+    """
+
+    paths: tuple[str, ...]
+    scores: Mapping[str, LengthScores]
+    translations: tuple[str, ...]
+    too_long: tuple[int, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return all values as JSON types."""
+        return {
+            "paths": list(self.paths),
+            "too_long": list(self.too_long),
+            **{metric: one.record() for metric, one in self.scores.items()},
+            "translations": list(self.translations),
+        }
+
+
+@dataclass(frozen=True)
+class LengthAnalysis(Result):
+    """The scores of one or more systems in buckets of source length.
+
+    Attributes:
+        systems: The scores of each system, by name.
+        buckets: The buckets.
+        lengths: Number of words of each source line.
+        source_path: The file of the source lines. None for a text from Python.
+        reference_path: The file of the references. None for a text from Python.
+        aligner: Directory of the word aligner. None without an aligner, or for one from Python.
+        options: The options.
+        notes: Notes for the reader, one sentence each.
+    """
+
+    schema = "length_analysis"
+    systems: Mapping[str, SystemLengths]
+    buckets: tuple[Bucket, ...]
+    lengths: tuple[int, ...]
+    source_path: str | None
+    reference_path: str | None
+    aligner: str | None
+    options: LengthOptions
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, which are the same for all systems."""
+        return tuple(next(iter(self.systems.values())).scores)
+
+    def scores(self, metric: str) -> dict[str, LengthScores]:
+        """Return the scores of each system by one metric.
+
+        Raises:
+            UsageError: if there is no such metric.
+        """
+        if metric not in self.metrics:
+            raise UsageError(f"metric={metric!r}: expected one of {', '.join(self.metrics)}")
+        return {name: one.scores[metric] for name, one in self.systems.items()}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores and the translations of each system."""
+        return {
+            "source": self.source_path,
+            "reference": self.reference_path,
+            "aligner": self.aligner,
+            "tokenize": self.options.tokenize,
+            "lowercase": self.options.lowercase,
+            "buckets": [
+                {"low": one.low, "high": one.high, "sentences": len(one.sentence_ids)} for one in self.buckets
+            ],
+            "lengths": list(self.lengths),
+            "notes": list(self.notes),
+            "systems": {name: one.record() for name, one in self.systems.items()},
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per system, metric and bucket; the last bucket is `all`."""
+        rows = []
+        for name, system in self.systems.items():
+            for scores in system.scores.values():
+                labeled = [
+                    (bucket.label, len(bucket.sentence_ids), one)
+                    for bucket, one in zip(self.buckets, scores.buckets, strict=True)
+                ]
+                for label, count, one in [*labeled, ("all", len(self.lengths), scores.total)]:
+                    row = {"system": name, "metric": scores.name, "words": label, "sentences": count}
+                    low, high = (None, None) if one is None or one.interval is None else one.interval
+                    difference = None if one is None or one.difference is None else one.difference.value
+                    row |= {"score": None if one is None else one.value, "low": low, "high": high}
+                    row |= {"difference": difference, "p_value": None if one is None else one.p_value}
+                    rows.append(row)
+        return rows
+
+    def plot(self, metric: str | None = None, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
+        """Return the figure of the scores by source length (Indurthi et al. (2019), Figure 2).
+
+        Args:
+            metric: The metric. Default: all metrics, one panel each.
+            ax: Axes on which the metric, by default the first one, is plotted as well.
+
+        Raises:
+            UsageError: if there is no such metric.
+        """
+        labels = [bucket.label for bucket in self.buckets]
+        sizes = [len(bucket.sentence_ids) for bucket in self.buckets]
+        chosen = self.metrics if metric is None else (metric,)
+        panels = {one: self.scores(one) for one in chosen}
+        if ax is not None:
+            plot_length(ax, panels[chosen[0]], labels, sizes)
+        scores = {name: {one: panels[one][name] for one in chosen} for name in self.systems}
+        return length_chart(scores, labels, sizes)
+
+    def __repr__(self) -> str:
+        """Return the scores of all sentences."""
+        parts = (
+            f"{name}: {', '.join(f'{one.name} {one.total.value:.2f}' for one in system.scores.values())}"
+            for name, system in self.systems.items()
+        )
+        return f"LengthAnalysis({'; '.join(parts)})"
+
+
+def analyze_length(
+    systems: Iterable[System],
+    text: ParallelText,
+    options: LengthOptions = LengthOptions(),
+    num_threads: int | None = None,
+    progress: Progress = no_progress,
+) -> LengthAnalysis:
+    """Translate a text with each system and score it in buckets of source length.
+
+    Args:
+        systems: The systems, which return one translation per line. The first one is the baseline of the
+            differences. They may be loaded while they are iterated over; the aligner is loaded first.
+        text: The text.
+        options: The options.
+        num_threads: Number of threads of the aligner. None uses all processors.
+        progress: Progress display.
+
+    Raises:
+        DataError: if all lines are too long for a system.
+    """
+    lengths = count_lengths(text.sources, options.tokenize)
+    buckets = bucket_by_length(lengths, options.bucket_width)
+    # The aligner is loaded before the models, so that a wrong directory is reported at once.
+    linker = None
+    if options.aligner is not None:
+        linker = Linker.load(options.aligner, options.lowercase, num_threads)
+    loaded = list(systems)
+    translated = [_translate(system, text, progress) for system in loaded]
+    # Files of translations have the tokenizers of the first model, if there is one.
+    tokenizers = loaded[0].translator.text
+    links, notes = _links(linker, tokenizers, text, [outputs for outputs, _ in translated])
+    counts = [
+        count_system(outputs, text.references, options.tokenize, options.lowercase, own)
+        for (outputs, _), own in zip(translated, links, strict=True)
+    ]
+    found = {
+        system.name: SystemLengths(
+            system.paths,
+            {
+                # Each system but the first is compared with the first on the same resampled sentences.
+                metric: score_by_length(one, buckets, counts[0][metric] if index else None)
+                for metric, one in counts[index].items()
+            },
+            *translated[index],
+        )
+        for index, system in enumerate(loaded)
+    }
+    return LengthAnalysis(
+        systems=found,
+        buckets=tuple(buckets),
+        lengths=tuple(lengths),
+        source_path=text.source_path,
+        reference_path=text.reference_path,
+        aligner=None if linker is None else linker.path,
+        options=options,
+        notes=(*notes, *_length_notes(found)),
+    )
+
+
+def _length_notes(systems: Mapping[str, SystemLengths]) -> list[str]:
+    """Return a note for each system for which lines are too long."""
+    return [
+        f"{name}: {len(one.too_long)} of {len(one.translations)} lines are too long for the model and were "
+        "not translated"
+        for name, one in systems.items()
+        if one.too_long
+    ]
+
+
+def _translate(
+    system: System, text: ParallelText, progress: Progress
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the translations, and the numbers of the lines that were too long, from 1.
+
+    Raises:
+        DataError: if all lines are too long.
+    """
+    results = list(
+        progress(system.translator.translate(enumerate_lines(text.sources)), system.name, len(text))
+    )
+    too_long = tuple(number for number, one in enumerate(results, 1) if one.error is not None)
+    if len(too_long) == len(results):
+        raise DataError(f"all lines are too long for {system.name}: nothing was translated")
+    return tuple(one.text for one in results), too_long
+
+
+def _links(
+    linker: Linker | None, tokenizers: TextProcessor, text: ParallelText, outputs: Sequence[Sequence[str]]
+) -> tuple[list[tuple[list[Links], list[Links]] | None], tuple[str, ...]]:
+    """Return, for each system, the links of the sources with the references and with its translations.
+
+    All texts are split into words by the same tokenizers, so that DROP of all systems is computed on the same
+    source words. The second value are notes for the reader.
+    """
+    if linker is None:
+        return [None] * len(outputs), ()
+    sources = [line_words(line, tokenizers.source) for line in text.sources]
+    references = [line_words(line, tokenizers.target) for line in text.references]
+    wanted = list(zip(sources, references, strict=True))
+    # The links of the references are the same for all systems.
+    links = linker.align(wanted)
+    found: list[tuple[list[Links], list[Links]] | None] = []
+    for lines in outputs:
+        words = (line_words(line, tokenizers.target) for line in lines)
+        found.append((links, linker.align(list(zip(sources, words, strict=True)))))
+    return found, linker.unknown_word_notes(wanted)

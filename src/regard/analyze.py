@@ -1,0 +1,152 @@
+"""Analyses of models on a text from Python, as `regard analyze` does: errors, attention and scores by length.
+
+analysis = regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner")
+analysis.rows()[0]  # the sentence with the highest number of errors
+
+Models are given as a directory, as several directories, or as a loaded `regard.Model`, and texts as lists of
+sentences or as files. Further keyword arguments are those of `regard.load`: `device`, `precision`,
+`num_threads`, and search settings such as `beam_size`, `batch_size`, `layer`, `head` and `shift`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.alignment import WordAligner
+from regard.analysis.attention import AttentionAnalysis, AttentionOptions, analyze_attention
+from regard.analysis.errors import ErrorAnalysis, analyze_errors
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
+from regard.analysis.linking import Linker, TextLinks
+from regard.api.alignment import Aligner
+from regard.api.arguments import TextSource, parallel_text
+from regard.api.loading import as_paths, load_systems, lock_models, name_models
+from regard.api.model import Model
+
+__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
+
+ModelSource = Model | Path | str
+ModelSources = ModelSource | Sequence[ModelSource]
+
+
+def errors(
+    model: ModelSource | Sequence[Path | str],
+    sources: TextSource,
+    references: TextSource,
+    *,
+    aligner: Aligner | Path | str | None = None,
+    reference_links: Path | str | Iterable[Any] | None = None,
+    lowercase: bool = False,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> ErrorAnalysis:
+    """Translate a text and find dropped and repeated words (Malaviya et al. (2018), Section 5).
+
+    Args:
+        model: A model, or a file with translations. Several directories form an ensemble.
+        sources: The source lines.
+        references: Their reference translations.
+        aligner: A word aligner or its directory, needed to find dropped words.
+        reference_links: Word links of source and reference, used instead of the aligner's: a file in the
+            Pharaoh format, or pairs of positions for each line.
+        lowercase: Whether to ignore case in repetitions and word links.
+        progress: Progress display, such as a wrapper of `tqdm`.
+        settings: Arguments of `regard.load`.
+
+    Raises:
+        UsageError: if an argument does not apply.
+        DataError: if a file cannot be read, the texts or links do not match, or all lines are too long.
+    """
+    linker = None
+    if aligner is not None:
+        linker = Linker.load(_word_aligner(aligner), lowercase, settings.get("num_threads"))
+    text = parallel_text(sources, references)
+    links = TextLinks.load(linker, reference_links, text)
+    single = isinstance(model, Model | Path | str)
+    chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
+    given = {"the model": chosen}
+    with lock_models(given.values()):
+        (system,) = _load(given, text, settings)
+        return analyze_errors(system, text, links, lowercase, progress)
+
+
+def attention(
+    models: ModelSources,
+    sources: TextSource,
+    references: TextSource,
+    *,
+    options: AttentionOptions | None = None,
+    names: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> AttentionAnalysis:
+    """Compute entropy, accuracy, coverage and alignment error of attention under teacher forcing.
+
+    These are the statistics of Shankar & Sarawagi (2019), Figures 2 to 5 and Table 3.
+
+    Args:
+        models: A model, or several, which are compared.
+        sources: The source lines.
+        references: Their reference translations, on which forced decoding runs.
+        options: Gold links, lines whose attention maps are kept, prior attention, and bins.
+        names: Display names of the models. Default: the names of their directories.
+        progress: Progress display.
+        settings: Arguments of `regard.load`.
+
+    Raises:
+        UsageError: if an argument does not apply, or a model has no attention to the source.
+        DataError: if a file cannot be read, or the texts or gold links do not match.
+    """
+    given = name_models(models, names)
+    text = parallel_text(sources, references)
+    with lock_models(given.values()):
+        return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
+
+
+def length(
+    systems: ModelSources,
+    sources: TextSource,
+    references: TextSource,
+    *,
+    options: LengthOptions | None = None,
+    names: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> LengthAnalysis:
+    """Translate a text and compute BLEU, REP and DROP by source length (Indurthi et al. (2019), Table 2).
+
+    Args:
+        systems: A model or a file with translations, or several of them, which are compared with the first.
+        sources: The source lines.
+        references: Their reference translations.
+        options: Aligner, buckets, tokenizer and case.
+        names: Display names of the systems. Default: the names of their directories and files.
+        progress: Progress display.
+        settings: Arguments of `regard.load`.
+
+    Raises:
+        UsageError: if an argument does not apply.
+        DataError: if a file cannot be read, the texts do not match, or all lines are too long for a system.
+    """
+    given = name_models(systems, names)
+    text = parallel_text(sources, references)
+    options = options or LengthOptions()
+    if options.aligner is not None:
+        options = replace(options, aligner=_word_aligner(options.aligner))
+    with lock_models(given.values()):
+        loaded = _load(given, text, settings)
+        return analyze_length(loaded, text, options, settings.get("num_threads"), progress)
+
+
+def _load(
+    given: dict[str, Model | list[Path]], text: ParallelText, settings: dict[str, Any]
+) -> Iterator[System]:
+    """Load all systems when the first one is needed, and yield them in the given order."""
+    found = {one.name: one for one in load_systems(given, settings, len(text), text.source_name)}
+    yield from (found[name] for name in given)
+
+
+def _word_aligner(given: Any) -> WordAligner | Path | str:
+    """Return a word aligner or its directory."""
+    return given.model if isinstance(given, Aligner) else given

@@ -1,0 +1,215 @@
+"""The HTML report of one or more systems: `regard.report`."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.analysis.inputs import ParallelText, Progress, no_progress
+from regard.analysis.linking import Linker, read_gold
+from regard.api.alignment import Aligner
+from regard.api.arguments import TextSource, parallel_text
+from regard.api.loading import load_systems, lock_models, name_models
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.files import open_atomic
+from regard.data.hf import is_hf_directory
+from regard.data.links import GoldLinks, check_links
+from regard.errors import UsageError
+from regard.metrics.translation import check_tokenizer, looks_tokenized
+from regard.reporting.page import Report, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.systems import SystemResults, add_word_links, collect_system
+from regard.run_config import load_config
+
+__all__ = ["ReportOptions", "report"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The content of a report.
+
+    Attributes:
+        names: Display names of the systems. Default: the names of the directories and files.
+        title: Title of the page. Default: the names of the systems and the text.
+        max_lines: Maximum number of lines, from the start of the text. Default: all lines.
+        gold_links: Gold word links of source and reference, for the alignment error rate: a file in the
+            `.talp` format, or the links of each line.
+        attention_maps: `links` for the map that is used for word links; `all` for the maps of all layers and
+            heads, and the prior attention, as well.
+        tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
+        lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
+        meteor: Whether to compute METEOR if it is installed (English references only).
+    """
+
+    names: Sequence[str] | None = None
+    title: str | None = None
+    max_lines: int | None = None
+    gold_links: Path | str | Iterable[GoldLinks | str] | None = None
+    attention_maps: Literal["links", "all"] = "links"
+    tokenize: str = "13a"
+    lowercase: bool = False
+    meteor: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: if a value is not one of those above.
+        """
+        check_tokenizer(self.tokenize)
+        if self.attention_maps not in ("links", "all"):
+            raise UsageError(f"attention_maps={self.attention_maps!r}: expected links or all")
+        if self.max_lines is not None and self.max_lines < 1:
+            raise UsageError(f"max_lines={self.max_lines}: expected at least 1")
+
+
+def report(
+    models: Any,
+    *,
+    test: tuple[TextSource, TextSource] | None = None,
+    output: Path | str = "report.html",
+    aligner: Aligner | Path | str | None = None,
+    options: ReportOptions | None = None,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> Path:
+    """Write an HTML page with the translations, attention and scores of one or more systems.
+
+    Args:
+        models: A directory, a file of translations or a loaded model, or several of them, which are compared
+            with the first.
+        test: The source lines and their references, as files or as lists of sentences. Default: the test text
+            in the configuration of the first model, or else its validation text. A configuration may name any
+            file on this machine, so use the default only with your own models.
+        output: File of the page.
+        aligner: A word aligner or its directory, needed to find dropped words.
+        options: The content of the page.
+        progress: Progress display.
+        settings: Arguments of `regard.load`, such as `device` and `beam_size`.
+
+    Returns:
+        The file of the page.
+
+    Raises:
+        UsageError: if an argument does not apply, or there is no text.
+        DataError: if a file cannot be read or written, or the texts or gold links do not match.
+    """
+    options, path = options or ReportOptions(), Path(output)
+    named = name_models(models, options.names)
+    whole = _config_text(next(iter(named.values()))) if test is None else parallel_text(*test)
+    gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
+    pairs = whole.pairs[: options.max_lines]
+    # The file is opened first: an error after hours of translation would be a waste.
+    with open_atomic(path) as file, lock_models(named.values()):
+        systems = {
+            system.name: collect_system(
+                system, pairs, progress, options.attention_maps == "all", options.lowercase
+            )
+            for system in load_systems(named, settings, len(whole), whole.source_name)
+        }
+        found = [systems[name] for name in named]
+        if gold is not None:
+            _check_gold(found, gold, options.gold_links)
+        if aligner is not None:
+            found = _add_links(found, aligner, options.lowercase, settings.get("num_threads"))
+        file.write(render(_page(found, whole, pairs, gold, options)).encode())
+    return path
+
+
+def _page(
+    systems: Sequence[SystemResults],
+    text: ParallelText,
+    pairs: Sequence[tuple[str, str]],
+    gold: Sequence[GoldLinks] | None,
+    options: ReportOptions,
+) -> Report:
+    """Return the content of the page: the scores of the systems on the pairs, the first ones of the text."""
+    names = ", ".join(system.name for system in systems)
+    return Report(
+        options.title or f"{names}: {Path(text.source_name).name}",
+        text.source_name,
+        text.reference_name,
+        pairs,
+        systems,
+        compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
+        gold,
+        _notes(systems, text, options),
+    )
+
+
+def _config_text(model: Any) -> ParallelText:
+    """Return the test text in the configuration of a model, or else its validation text."""
+    directory: Path = (model if isinstance(model, list) else model.directories)[0]
+    if not directory.is_dir():
+        raise UsageError(
+            f"{directory}: this is not a model directory with a configuration; give test=(source, reference) "
+            "(--test SOURCE REFERENCE)"
+        )
+    if is_hf_directory(directory):
+        raise UsageError(
+            f"{directory}: the configuration of a Hugging Face model names no text; give "
+            "test=(source, reference) (--test SOURCE REFERENCE)"
+        )
+    data = load_config(directory).data
+    corpus: CorpusConfig = data.test or data.valid
+    pairs = list(read_pairs(corpus))
+    sources, references = (tuple(pair[side] for pair in pairs) for side in (0, 1))
+    return ParallelText(sources, references, corpus.source or corpus.tsv, corpus.target or corpus.tsv)
+
+
+def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], given: Any) -> None:
+    """Check that the gold links stay within the sentences as tokenized by each model.
+
+    Raises:
+        DataError: if a link points beyond its sentence; the links then belong to another text, or to another
+            tokenization.
+    """
+    name = given if isinstance(given, Path | str) else "gold_links"
+    for system in systems:
+        for one, links, attention in zip(system.sentences, gold, system.attention, strict=False):
+            if attention is not None:
+                words = {"source": len(one.sentence.source), "reference": len(one.sentence.reference)}
+                where = f"{name}:{one.sentence.line}"
+                check_links(links.possible, words, where, f" with the tokenization of {system.name}")
+
+
+def _add_links(
+    systems: Sequence[SystemResults],
+    aligner: Aligner | Path | str,
+    lowercase: bool,
+    num_threads: int | None,
+) -> list[SystemResults]:
+    """Return the systems with the word links of an aligner."""
+    model = aligner.model if isinstance(aligner, Aligner) else aligner
+    linker = Linker.load(model, lowercase, num_threads)
+    words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
+    for note in linker.unknown_word_notes(words):
+        _log.warning("%s", note)
+    return [add_word_links(system, linker.align) for system in systems]
+
+
+def _notes(systems: Sequence[SystemResults], text: ParallelText, options: ReportOptions) -> list[str]:
+    """Return notes for the reader of the page, such as the number of skipped lines."""
+    notes: list[str] = []
+    num_lines = len(systems[0].sentences)
+    if num_lines < len(text):
+        notes.append(f"Only the first {num_lines:,} of {len(text):,} lines are included.")
+    if options.tokenize != "none" and looks_tokenized(text.references[:num_lines]):
+        notes.append(
+            f"Many references end in ' .', so the text may be tokenized. The tokenizer {options.tokenize} of "
+            "BLEU expects detokenized text. Use --tokenize none for tokenized text."
+        )
+    for system in systems:
+        num_too_long = sum(one.error is not None for one in system.sentences)
+        if num_too_long:
+            notes.append(
+                f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
+            )
+        if system.curves is not None and system.curves.num_malformed_lines:
+            notes.append(
+                f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
+            )
+    return notes

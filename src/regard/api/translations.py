@@ -1,0 +1,259 @@
+"""Translations and scores of several texts, and their conversion from the results of search and scoring."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, overload
+
+import numpy as np
+
+from regard.api.translation import Translation
+from regard.data.text import TextProcessor
+from regard.data.vocabulary import UNK
+from regard.generation.analysis import tokens_to_words
+from regard.generation.blocks import PretokenizedPair
+from regard.generation.config import AlignmentConfig
+from regard.generation.forced import LineScore
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import LineResult, TextHypothesis
+from regard.results import Result, finite
+
+__all__ = [
+    "ScoreTotals",
+    "Scores",
+    "Translation",
+    "Translations",
+    "scored_translation",
+    "searched_translation",
+]
+
+_MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
+_SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
+"""Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
+
+
+@dataclass(frozen=True, repr=False)
+class Translations(Result, Sequence[Translation]):
+    """The translations of several texts, in their order.
+
+    Attributes:
+        sentences: The translation of each text.
+    """
+
+    schema = "translations"
+    sentences: tuple[Translation, ...]
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.sentences)
+
+    @overload
+    def __getitem__(self, index: int) -> Translation: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Translation | Self:
+        """Return the translation of a text, or those of several texts."""
+        if isinstance(index, slice):
+            return type(self)(self.sentences[index])
+        return self.sentences[index]
+
+    def __iter__(self) -> Iterator[Translation]:
+        """Iterate over the translations."""
+        return iter(self.sentences)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the fields of each translation; see `Translation.to_data`."""
+        return {"sentences": [one.to_data() for one in self.sentences]}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per text: source, translation, score, log-probability and error."""
+        return [one.row() for one in self.sentences]
+
+    def __repr__(self) -> str:
+        """Return the number of texts and the first translation."""
+        first = f", first {self.sentences[0].text!r}" if self.sentences else ""
+        return f"{type(self).__name__}({len(self)} sentences{first})"
+
+
+@dataclass(frozen=True)
+class ScoreTotals:
+    """Sums over the scores of given translations.
+
+    Attributes:
+        num_sentences: Number of pairs, including those that could not be scored.
+        num_skipped: Number of pairs that could not be scored.
+        num_retokenized: Number of pairs whose tokens were given and differ from those of the tokenizer.
+        num_tokens: Number of scored tokens, including end symbols.
+        log_probability: Log-probability of all scored translations, in nats.
+    """
+
+    num_sentences: int = 0
+    num_skipped: int = 0
+    num_retokenized: int = 0
+    num_tokens: int = 0
+    log_probability: float = 0.0
+
+    def add(self, token_log_probs: Sequence[float] | None, retokenized: bool = False) -> "ScoreTotals":
+        """Return the sums with another pair.
+
+        Args:
+            token_log_probs: Its log-probabilities, in nats. None if it could not be scored.
+            retokenized: Whether its tokens were given and differ from those of the tokenizer.
+        """
+        logs = token_log_probs or ()
+        return ScoreTotals(
+            self.num_sentences + 1,
+            self.num_skipped + (token_log_probs is None),
+            self.num_retokenized + retokenized,
+            self.num_tokens + len(logs),
+            self.log_probability + math.fsum(logs),
+        )
+
+    @property
+    def perplexity(self) -> float:
+        """Return the perplexity per token. It is NaN without tokens, and infinite if it exceeds e^700."""
+        if not self.num_tokens:
+            return math.nan
+        loss = -self.log_probability / self.num_tokens
+        return math.exp(loss) if loss < _MAX_EXPONENT else math.inf
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the sums and the perplexity as JSON values."""
+        data = dataclasses.asdict(self) | {"perplexity": finite(self.perplexity)}
+        return data | {"log_probability": finite(self.log_probability)}
+
+
+@dataclass(frozen=True, repr=False)
+class Scores(Translations):
+    """The scores of given translations, in their order. A pair that cannot be scored has an `error`.
+
+    Attributes:
+        sentences: The given translations with their scores.
+    """
+
+    schema = "scores"
+
+    @cached_property
+    def totals(self) -> ScoreTotals:
+        """Return the sums over all pairs."""
+        found = ScoreTotals()
+        for one in self.sentences:
+            logs = None if one.error is not None else one.token_log_probs.tolist()
+            found = found.add(logs, one.retokenized)
+        return found
+
+    @property
+    def perplexity(self) -> float:
+        """Return the perplexity per token; see `ScoreTotals.perplexity`."""
+        return self.totals.perplexity
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the totals, and the fields of each translation."""
+        return self.totals.to_data() | super().to_data()
+
+
+def searched_translation(
+    text: TextProcessor, found: LineResult, self_attention: _SelfAttention | None = None
+) -> Translation:
+    """Return the best translation of a line, with the others of its n-best list as alternatives.
+
+    Args:
+        text: Text processing of both sides.
+        found: Result of search. A line that is empty or rejected gets an empty translation.
+        self_attention: Returns the self-attention of a hypothesis. Default: it is left out.
+    """
+    # A line without translations has no sink.
+    num_sinks = len(text.sink_tokens) if found.translations else 0
+    tokens = found.source_tokens[: len(found.source_tokens) - num_sinks]
+    facts = _source_facts(text, found.line.text, tokens)
+    facts |= {"missing_terms": found.missing_terms, "error": found.error}
+    if text.budget is not None and tokens:
+        ids = text.source.vocabulary.to_ids(tokens)
+        upper, lower = text.budget.bounds([ids], [found.fertilities], num_sinks=0)
+        lower = lower or [np.zeros(len(ids))]
+        sums = [_sum_by_word(bounds[0], facts["source_word_ids"]) for bounds in (lower, upper)]
+        facts["fertility_bounds"] = tuple(zip(*sums, strict=True))
+    if not found.translations:
+        return Translation(**facts)
+    facts["source_tokens"] = found.source_tokens
+    facts["source_word_ids"] = found.translations[0].source_words
+    made: list[Translation] = []
+    for one in found.translations:
+        encoder, decoder = ((), ()) if self_attention is None else self_attention(found, one)
+        made.append(
+            Translation(
+                **facts,
+                **_target_facts(text, one.text, one.tokens, one.hypothesis),
+                alignment_config=one.alignment,
+                encoder_attention=encoder,
+                decoder_attention=decoder,
+            )
+        )
+    return replace(made[0], alternatives=tuple(made[1:]))
+
+
+def scored_translation(
+    text: TextProcessor,
+    pair: tuple[str, str] | PretokenizedPair,
+    found: LineScore,
+    alignment: AlignmentConfig,
+) -> Translation:
+    """Return a given translation with its scores.
+
+    Args:
+        text: Text processing of both sides.
+        pair: The sentence and its translation, possibly with their tokens.
+        found: Result of forced decoding.
+        alignment: The attention for links.
+    """
+    source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
+    if found.hypothesis is None:
+        return Translation(source, error=found.error)
+    facts = _source_facts(text, source, found.source_tokens)
+    facts["source_tokens"] = (*found.source_tokens, *text.sink_tokens)
+    facts["source_word_ids"] = (*facts["source_word_ids"], *text.sink_word_ids)
+    return Translation(
+        **facts,
+        **_target_facts(text, target, found.tokens, found.hypothesis),
+        alignment_config=alignment,
+        retokenized=found.retokenized,
+    )
+
+
+def _source_facts(text: TextProcessor, source: str, tokens: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a source text. Its tokens have no sink."""
+    words = text.source.word_ids(tokens)
+    numbers = text.source.vocabulary.to_ids(tokens)
+    return {
+        "source": source,
+        "source_tokens": tokens,
+        "source_words": tokens_to_words(text.source, tokens),
+        "source_word_ids": tuple(words),
+        "unknown_words": tuple(sorted({words[i] for i, number in enumerate(numbers) if number == UNK})),
+    }
+
+
+def _target_facts(
+    text: TextProcessor, translation: str, tokens: tuple[str, ...], hypothesis: Hypothesis
+) -> dict[str, Any]:
+    """Return the fields of a translation."""
+    return {
+        "text": translation,
+        "tokens": tokens,
+        "target_words": tokens_to_words(text.target, tokens),
+        "target_word_ids": tuple(text.target.word_ids(tokens)),
+        "score": hypothesis.score,
+        "log_probability": hypothesis.log_probability,
+        "token_log_probs": np.array(hypothesis.token_log_probs),
+        "attention": hypothesis.attention,
+        "posteriors": hypothesis.posteriors,
+    }
+
+
+def _sum_by_word(values: np.ndarray, words: Sequence[int]) -> list[float]:
+    """Return the sums over the subword tokens of each word."""
+    return np.bincount(np.asarray(words, dtype=np.int64), values.astype(np.float64)).tolist()

@@ -1,0 +1,258 @@
+"""The text output of `regard analyze`: sentences with their errors marked, and tables.
+
+Below each source word is the attention it received and, after a slash, its fertility. Dropped and repeated
+words are in brackets, so that they are visible without color.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from regard.analysis.attention import AttentionAnalysis
+from regard.analysis.errors import ErrorAnalysis, SentenceErrors
+from regard.analysis.length import LengthAnalysis
+from regard.cli.output import Output, write_table
+from regard.metrics.attention import AttentionStatistics
+from regard.metrics.by_length import BucketScore, LengthScores
+from regard.metrics.coverage import NEGLECT_THRESHOLD, ReceivedAttention
+from regard.plotting.style import clip_label, printable
+
+__all__ = ["format_errors", "show_attention", "show_errors", "show_length"]
+
+_LEGEND = (
+    f"[word]: dropped or repeated; attention/fertility, !: little attention (below {NEGLECT_THRESHOLD:g}), "
+    "+: more than its fertility or twice the mean"
+)
+
+_LINE_WIDTH = 100  # line width in cells if the output is not a terminal
+_LABEL = 11  # cells
+_HEAD, _QUIET = Style(bold=True), Style(dim=True)
+_DROPPED, _REPEATED = Style(color="red", bold=True), Style(color="magenta", bold=True)
+_NEGLECTED, _EXCESSIVE = Style(color="red"), Style(color="yellow")
+
+Column = tuple[Text, ...]
+
+
+def show_errors(file: Output, analysis: ErrorAnalysis, num_sentences: int = 0) -> None:
+    """Write sentences with their errors, and the scores; with colors on a terminal.
+
+    Args:
+        file: The output.
+        analysis: The analysis.
+        num_sentences: Number of sentences, from those with the highest number of errors. 0 shows all.
+    """
+    console = Console(highlight=False, markup=False) if file.is_terminal else None
+    sentences = analysis.sentences[: num_sentences or None]
+    scores = {"REP": analysis.rep, "DROP": analysis.drop}
+    shown = ", ".join(f"{name} {score:.2f}" for name, score in scores.items() if score is not None)
+    total = f"{shown}; {len(sentences)} of {len(analysis.sentences)} sentences shown"
+    last = [Text(_LEGEND, "dim"), Text(total)]
+    width = console.width if console else _LINE_WIDTH
+    for block in (*(format_errors(sentence, width) for sentence in sentences), last):
+        for line in block:
+            if console is not None:
+                console.print(line)
+            else:
+                file.write(line.plain + "\n")
+        if block is not last:
+            file.write("\n")
+
+
+def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterator[Text]:
+    """Yield the lines of a sentence with its translation and reference.
+
+    Args:
+        sentence: The sentence.
+        width: Maximum width of a line in terminal cells; longer lines are wrapped. Default: no limit.
+
+    Yields:
+        The lines; their `.plain` is the text without color.
+    """
+    yield _head(sentence)
+    source = ("source", "attention") if sentence.received else ("source",)
+    # One space between words, two where numbers are printed below them.
+    yield from _rows(_source(sentence), source, len(source), width)
+    yield from _rows(_words(sentence.reference, frozenset(), Style()), ("reference",), 1, width)
+    yield from _rows(_words(sentence.output, sentence.repeated, _REPEATED), ("output",), 1, width)
+    repetitions = [f"{ngram} (+{times})" for ngram, times in sentence.ngrams.items()]
+    repetitions += [f"{word} doubled (+{times})" for word, times in sentence.doubled_counts.items()]
+    if repetitions:
+        yield from _rows([(Text(printable(part)),) for part in repetitions], ("repeated",), 2, width)
+
+
+def _head(sentence: SentenceErrors) -> Text:
+    parts = []
+    if sentence.dropped:
+        parts.append(f"{len(sentence.dropped)} dropped")
+    if sentence.repetition_score:
+        parts.append(f"{sentence.repetition_score:g} for repetitions")
+    score = f"line {sentence.line}: {sentence.num_errors:g}"
+    return Text.assemble((score, _HEAD), f" = {' + '.join(parts)}" if parts else "", no_wrap=True)
+
+
+def _source(sentence: SentenceErrors) -> list[Column]:
+    columns = _words(sentence.source, frozenset(sentence.dropped), _DROPPED)
+    received = sentence.received
+    if received is None:
+        return columns
+    columns = [(*column, _attention(received, place)) for place, column in enumerate(columns)]
+    if received.sink is not None:
+        columns.append((Text("<sink>", _QUIET), Text(f"{received.sink:.2f}", _QUIET)))
+    return columns
+
+
+def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[Column]:
+    return [
+        (Text(f"[{printable(word)}]", style) if place in marked else Text(printable(word)),)
+        for place, word in enumerate(words)
+    ]
+
+
+def _attention(received: ReceivedAttention, place: int) -> Text:
+    """Return the attention and fertility of a word, such as `0.03/2!`."""
+    shown = f"{received.attention[place]:.2f}"
+    if received.fertility is not None:
+        shown += f"/{received.fertility[place]:.3g}"
+    if place in received.neglected:
+        return Text(f"{shown}!", _NEGLECTED)
+    return Text(f"{shown}+", _EXCESSIVE) if place in received.excessive else Text(shown, _QUIET)
+
+
+def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int | None) -> Iterator[Text]:
+    """Yield columns side by side, wrapped to the width."""
+    room = None if width is None else max(width - _LABEL, 1)
+    names = labels
+    for block in _blocks(columns, room, gap):
+        for row, name in enumerate(names):
+            line = Text.assemble((f"{name:<{_LABEL}}", _QUIET), no_wrap=True)
+            for column in block:
+                line.append_text(column[row])
+                line.append(" " * (_cells(column) - column[row].cell_len + gap))
+            line.rstrip()
+            yield line
+        names = ("",) * len(labels)
+
+
+def _blocks(columns: Sequence[Column], room: int | None, gap: int) -> Iterator[list[Column]]:
+    """Yield the columns of each row; there is at least one row."""
+    block: list[Column] = []
+    taken = 0
+    for column in columns:
+        if room is not None and _cells(column) > room:
+            column = tuple(Text(clip_label(text.plain, room), text.style) for text in column)
+        if block and room is not None and taken + _cells(column) > room:
+            yield block
+            block, taken = [], 0
+        block.append(column)
+        taken += _cells(column) + gap
+    yield block
+
+
+def _cells(column: Column) -> int:
+    return max(cell_len(text.plain) for text in column)
+
+
+# Attention
+
+
+def show_attention(file: Output, analysis: AttentionAnalysis) -> None:
+    """Write three tables: all statistics, time steps by entropy, and sentences by coverage."""
+    tables = _summary(analysis), _entropy_bins(analysis.statistics), _coverage_bins(analysis.statistics)
+    for i, rows in enumerate(tables):
+        if i:
+            file.write("\n")
+        write_table(file, rows)
+
+
+def _summary(analysis: AttentionAnalysis) -> list[list[str]]:
+    """Return the table of all statistics; its first row is the header."""
+    statistics = analysis.statistics.values()
+    scored = any(one.alignment is not None for one in statistics)
+    selects = any(one.selection is not None for one in statistics)
+    sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
+    head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
+    rows = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
+    for name, model in analysis.models.items():
+        one = model.statistics
+        row = [name, str(one.sentences), str(one.steps)]
+        row += ["" if model.perplexity is None else f"{model.perplexity:.3f}", f"{100 * one.accuracy:.2f}"]
+        row += [f"{one.entropy:.4f}", f"{one.support:.2f}", f"{100 * one.coverage:.2f}"]
+        if one.alignment is not None:
+            row += [f"{100 * one.alignment.aer:.2f}", f"{1 - one.alignment.aer:.3f}"]
+        if one.selection is not None:
+            chosen = one.selection
+            row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
+        else:
+            row += [""] * len(sets)
+        rows.append(row)
+    return rows
+
+
+def _entropy_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
+    """Return the table of time steps by entropy; its first row is the header."""
+    rows = [["entropy", *(f"{name} {what}" for name in models for what in ("steps %", "accuracy %"))]]
+    # The number of bins differs between models: it depends on the largest entropy of each.
+    edges = max((one.entropies.edges for one in models.values()), key=len)
+    for b, (low, high) in enumerate(pairwise(edges)):
+        row = [f"{low:g} to {high:g}"]
+        for one in models.values():
+            here = b < len(one.entropies.counts) and one.entropies.counts[b] > 0
+            shares = (one.entropies.shares[b], one.entropies.accuracy[b]) if here else ()
+            row += [f"{100 * share:.2f}" for share in shares] or ["0.00", ""]
+        rows.append(row)
+    return rows
+
+
+def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
+    """Return the table of sentences by coverage; its first row is the header."""
+    rows = [["coverage %", *(f"{name} sentences %" for name in models)]]
+    # Coverage is in [0, 1], so all models have the same bins; empty rows are omitted.
+    bins = [one.coverages for one in models.values()]
+    for b, (low, high) in enumerate(pairwise(bins[0].edges)):
+        row = [f"{100 * low:g} to {100 * high:g}", *(f"{100 * one.shares[b]:.2f}" for one in bins)]
+        if any(one.counts[b] for one in bins):
+            rows.append(row)
+    return rows
+
+
+# Scores by length
+
+
+def show_length(file: Output, analysis: LengthAnalysis) -> None:
+    """Write one table per metric: one row per length bucket, and a last row for all sentences."""
+    for i, metric in enumerate(analysis.metrics):
+        if i:
+            file.write("\n")
+        write_table(file, _length_rows(analysis, analysis.scores(metric)))
+
+
+def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) -> list[list[str]]:
+    """Return the table of one metric; its first row is the header."""
+    first = next(iter(systems))
+    head = ["words", "sentences"]
+    for name, one in systems.items():
+        head += [f"{name} {one.name}", "95 %"] + ([] if name == first else [f"- {first}", "p"])
+    rows = [head]
+    labels = [*((bucket.label, len(bucket.sentence_ids)) for bucket in analysis.buckets)]
+    scores = [(*one.buckets, one.total) for one in systems.values()]
+    for b, (label, size) in enumerate([*labels, ("all", len(analysis.lengths))]):
+        cells = [_score_cells(own[b], is_baseline=i == 0) for i, own in enumerate(scores)]
+        rows.append([label, str(size), *(cell for own in cells for cell in own)])
+    return rows
+
+
+def _score_cells(found: BucketScore | None, is_baseline: bool) -> list[str]:
+    """Return score and interval and, for systems after the first, difference and p-value."""
+    cells = [""] * (2 if is_baseline else 4)
+    if found is None:
+        return cells
+    cells[0] = f"{found.value:.2f}"
+    if found.interval is not None:
+        cells[1] = "{:.2f} to {:.2f}".format(*found.interval)
+    if found.difference is not None and found.p_value is not None:
+        cells[2:] = [f"{found.difference.value:+.2f}", f"{found.p_value:.3f}"]
+    return cells

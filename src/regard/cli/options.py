@@ -1,0 +1,271 @@
+"""Arguments and options that several commands share, each declared once, and the groups of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import typer
+
+from regard.cli.command import setting
+from regard.errors import UsageError
+
+__all__ = [
+    "AlignerOption",
+    "BatchSizeOption",
+    "ColumnsOption",
+    "ConfigArgument",
+    "DeviceOption",
+    "DirectoryArgument",
+    "FiguresDirOption",
+    "GoldLinksOption",
+    "JsonOption",
+    "LinkOptions",
+    "LowercaseOption",
+    "ModelDirArgument",
+    "ModelDirsArgument",
+    "ModelSettingsOption",
+    "NamesOption",
+    "NumThreadsOption",
+    "OutputDirOption",
+    "OutputOption",
+    "OverridesArgument",
+    "PrecisionOption",
+    "PriorOption",
+    "ReferenceFileOption",
+    "ReferenceLinksOption",
+    "ReferenceOption",
+    "RunDirOption",
+    "RuntimeOptions",
+    "SearchOptions",
+    "SeedOption",
+    "SettingsOption",
+    "SourceFileOption",
+    "SourceOption",
+    "SystemsArgument",
+    "TokenizeOption",
+    "TokenizedOption",
+    "column_numbers",
+    "split_names",
+]
+
+GENERATION = "regard.generation.config.GenerationConfig"
+
+# Arguments
+
+ModelDirArgument = Annotated[Path, typer.Argument(help="Model directory.", show_default=False)]
+ModelDirsArgument = Annotated[
+    list[Path],
+    typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
+]
+SystemsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Model directories or files with translations, which are compared.", show_default=False
+    ),
+]
+ConfigArgument = Annotated[
+    Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
+]
+OverridesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
+]
+DirectoryArgument = Annotated[
+    Path,
+    typer.Argument(help="Output directory. It is created if it does not exist.", show_default=False),
+]
+
+# Files
+
+_SOURCE = typer.Option(help="Source text, plain or gzip.", show_default=False)
+_REFERENCE = typer.Option(help="Reference translations, one line per source line.", show_default=False)
+SourceOption = Annotated[Path, _SOURCE]
+SourceFileOption = Annotated[Path | None, _SOURCE]
+ReferenceOption = Annotated[Path, _REFERENCE]
+ReferenceFileOption = Annotated[Path | None, _REFERENCE]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Output file. Default: standard output.", show_default=False),
+]
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
+]
+OutputDirOption = Annotated[
+    Path,
+    typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
+]
+RunDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-dir",
+        help="Output directory. Default: `output_dir` of the configuration, or else runs/NAME.",
+        show_default=False,
+    ),
+]
+AlignerOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
+        show_default=False,
+    ),
+]
+FiguresDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
+        show_default=False,
+    ),
+]
+GoldLinksOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
+        show_default=False,
+    ),
+]
+ReferenceLinksOption = Annotated[
+    Path | None,
+    typer.Option(help="File with word links (i-j) of source and reference, to find dropped words."),
+]
+
+# Text
+
+TokenizedOption = Annotated[
+    bool,
+    typer.Option(
+        "--tokenized",
+        help="The text is already tokenized in the same way as the training text. By default, punctuation is "
+        "separated from words if the training text is tokenized.",
+    ),
+]
+TokenizeOption = Annotated[
+    str,
+    typer.Option(
+        help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized), intl, char, "
+        "zh, ja-mecab or ko-mecab."
+    ),
+]
+LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
+ColumnsOption = Annotated[
+    str,
+    typer.Option(
+        help="For inflection tables: column numbers (from 1) of the lemma, the features (any number of "
+        "columns) and the form. Tables of SIGMORPHON need 1,3,2."
+    ),
+]
+NamesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Display names of the systems, separated by commas. Default: the names of the directories and "
+        "files.",
+        show_default=False,
+    ),
+]
+
+# Computation
+
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
+    ),
+]
+ModelSettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Override a setting of the model, as key=value, for example model.attention.top_k=0. The "
+        "weights of the model must still fit.",
+        show_default=False,
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)]
+BatchSizeOption = Annotated[int | None, setting(f"{GENERATION}:batch_size")]
+PrecisionOption = Annotated[
+    Literal["float32", "bfloat16", "int8"],
+    typer.Option(help="Number format of matrix multiplications: bfloat16 is faster, and int8 on CPUs."),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
+NumThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of CPU threads. Default: all available processors.",
+        min=1,
+        max=1_024,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """The options of the computation with a model."""
+
+    panel: ClassVar[str] = "Computation"
+
+    batch_size: BatchSizeOption = None
+    precision: PrecisionOption = "float32"
+    device: DeviceOption = "auto"
+    num_threads: NumThreadsOption = None
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Settings of beam search. None keeps the setting of the model."""
+
+    panel: ClassVar[str] = "Search"
+
+    beam_size: Annotated[int | None, setting(f"{GENERATION}:beam_size")] = None
+    length_penalty: Annotated[float | None, setting(f"{GENERATION}:length_penalty")] = None
+    coverage_penalty: Annotated[float | None, setting(f"{GENERATION}:coverage_penalty.weight")] = None
+
+
+CoverageEpsilonOption = Annotated[float | None, setting(f"{GENERATION}:coverage_penalty.epsilon")]
+PriorOption = Annotated[
+    bool,
+    typer.Option(
+        "--prior",
+        help="Use the prior attention, before the target token is observed (for hard attention: the selected "
+        "words). Default: the posterior attention, given the target token.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """The attention that is shown, and from which word links are derived. None keeps the model's setting."""
+
+    panel: ClassVar[str] = "Attention"
+
+    layer: Annotated[int | None, setting(f"{GENERATION}:alignment.layer")] = None
+    head: Annotated[
+        int | None,
+        typer.Option(
+            help="Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model "
+            "uses for word links (generation.alignment.heads), or of all heads with --layer.",
+            show_default=False,
+        ),
+    ] = None
+    shift: Annotated[bool | None, setting(f"{GENERATION}:alignment.shift")] = None
+
+
+def column_numbers(text: str) -> tuple[int, ...]:
+    """Return the column numbers of a text such as `1,2,3`. The last one is the column of the form.
+
+    Raises:
+        UsageError: If a field is not a number from 1 up, a number occurs twice, or there are fewer than two.
+    """
+    fields = text.split(",")
+    found = tuple(int(field) for field in fields if field.isdecimal())
+    if len(found) < max(2, len(fields)) or min(found) < 1 or len(set(found)) < len(found):
+        raise UsageError(
+            f"--columns {text!r}: expected at least two different column numbers, counted from 1 and "
+            "separated by commas"
+        )
+    return found
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Return the display names of `--names`, which are separated by commas."""
+    return None if names is None else [name.strip() for name in names.split(",")]

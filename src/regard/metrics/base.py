@@ -1,0 +1,365 @@
+"""The contract of metrics: counts of each sentence, scores with bootstrap intervals, and the registry.
+
+A metric is a function of a `MetricInput` that returns `SentenceCounts`: counts of each sentence, and the
+function from summed counts to the score. Bootstrap intervals, comparisons and sentence scores need no more:
+
+    @register_metric("length_ratio", label="length ratio")
+    def count_length_ratio(data: MetricInput) -> SentenceCounts:
+        rows = [(len(a.split()), len(b.split())) for a, b in zip(data.outputs, data.references[0])]
+        return SentenceCounts.ratio("length ratio", rows)
+
+Koehn (2004): test sets sampled with replacement from the sentences of the actual test set stand for other
+test sets. Resampling works on counts that are summed over sentences. It therefore applies to any metric that
+is a function of such sums, given a row of counts per sentence and the function from summed rows to scores.
+
+The score of a system that was trained several times with different seeds is the mean over its runs. The runs
+are then sampled with replacement, in addition to the sentences, because scores vary with the seed. With few
+runs, the intervals are somewhat too narrow, as bootstrap intervals of small samples are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from regard.data.links import Links
+from regard.errors import DataError
+from regard.registry import NamedRegistry
+
+__all__ = [
+    "METRICS",
+    "Aggregate",
+    "CorpusScore",
+    "Estimate",
+    "Metric",
+    "MetricFunction",
+    "MetricInput",
+    "PairedComparison",
+    "SentenceCounts",
+    "bootstrap",
+    "check_references",
+    "paired_bootstrap",
+    "percentage",
+    "register_metric",
+]
+
+Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
+
+# The 95 % interval lies between these quantiles of the resamples.
+_QUANTILES = (0.025, 0.975)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A score or a difference of scores, with its 95 % interval over resampled test sets.
+
+    Attributes:
+        value: Value on the actual test set; the mean over runs if there are several.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """Comparison of two systems on the same sentences.
+
+    Attributes:
+        first: Score of the first system.
+        other: Score of the other system.
+        difference: Score of the other system minus that of the first.
+        p_value: Two-sided p-value. It is below 0.05 if the interval of the difference does not contain zero.
+        resamples: Number of resampled test sets.
+        seed: Random seed.
+    """
+
+    first: Estimate
+    other: Estimate
+    difference: Estimate
+    p_value: float
+    resamples: int
+    seed: int
+
+
+def bootstrap(
+    rows: Float[np.ndarray, "*r n k"], aggregate: Aggregate, resamples: int = 1000, seed: int = 0
+) -> Estimate:
+    """Compute the score of a corpus with its 95 % percentile interval.
+
+    Args:
+        rows: Counts of each of the n sentences, for each of r runs if there are several.
+        aggregate: Function from rows of summed counts to scores.
+        resamples: Number of test sets to sample, each with r sampled runs.
+        seed: Random seed. The same seed, n and r give the same samples.
+
+    Raises:
+        DataError: if there is no sentence.
+    """
+    runs = _runs(rows)
+    sampled = [counts @ runs for counts in _resample_counts(runs.shape[1], resamples, seed)]
+    shares = _run_weights(len(runs), resamples, seed)
+    return _estimate(_score(runs, aggregate), _mean_scores(sampled, shares, aggregate))
+
+
+def paired_bootstrap(
+    first: Float[np.ndarray, "*r n k"],
+    other: Float[np.ndarray, "*q m k"],
+    aggregate: Aggregate,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> PairedComparison:
+    """Compare two systems by paired bootstrap resampling, Koehn (2004).
+
+    Koehn counts the resampled test sets on which the system with the better score on the actual test set is
+    not better. That share is a one-sided p-value for a direction that is fixed in advance. Here the direction
+    depends on the data, so the p-value is twice the share (at most 1). One is added to numerator and
+    denominator so that it is never zero.
+
+    Args:
+        first: Counts of each of the n sentences of the first system, for each of r runs if there are several.
+        other: Counts of the other system, with its runs in the same order of seeds.
+        aggregate: Function from rows of summed counts to scores. Higher or lower may be better.
+        resamples: Number of test sets to sample, each with r sampled runs, the same for both systems.
+        seed: Random seed. The same seed, n and r give the same samples.
+
+    Raises:
+        DataError: if there is no sentence, or the numbers of sentences or of runs differ.
+    """
+    ours, theirs = _runs(first), _runs(other)
+    for one, two, what in zip(ours.shape, theirs.shape, ("runs", "sentences"), strict=False):
+        if one != two:
+            raise DataError(
+                f"paired bootstrap: {one} {what} of one system but {two} of the other; expected equal numbers"
+            )
+    # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
+    sampled = [
+        (counts @ ours, counts @ theirs) for counts in _resample_counts(ours.shape[1], resamples, seed)
+    ]
+    shares = _run_weights(len(ours), resamples, seed)
+    first_scores = _mean_scores([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
+    other_scores = _mean_scores([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
+    first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
+    difference = other_score - first_score
+    # Number of resamples in which the sign of the difference is reversed or the difference is zero.
+    reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
+    return PairedComparison(
+        first=_estimate(first_score, first_scores),
+        other=_estimate(other_score, other_scores),
+        difference=_estimate(difference, other_scores - first_scores),
+        p_value=min(1.0, 2 * (reversed_ + 1) / (resamples + 1)),
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def _runs(rows: Float[np.ndarray, "*r n k"]) -> Float[np.ndarray, "r n k"]:
+    """Return the counts with an axis for runs."""
+    runs = rows if rows.ndim == 3 else rows[None]
+    if runs.shape[1] == 0:
+        raise DataError("bootstrap: expected at least one sentence")
+    return runs
+
+
+def _resample_counts(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
+    """Yield the number of occurrences of each sentence in each resampled test set."""
+    generator = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
+
+
+def _run_weights(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
+    """Return the share of each run in each resample."""
+    if runs == 1:
+        return np.ones((resamples, 1))
+    # A different seed than in `_resample_counts`, so that runs and sentences are sampled independently.
+    picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
+    return (picked[:, :, None] == np.arange(runs)).mean(axis=1)
+
+
+def _mean_scores(
+    summed: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
+) -> Float[np.ndarray, "d"]:
+    """Return the mean score of the sampled runs in each resample."""
+    scores = aggregate(np.concatenate(summed)).reshape(shares.shape)
+    return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
+
+
+def _score(runs: Float[np.ndarray, "r n k"], aggregate: Aggregate) -> float:
+    """Return the mean score of the runs on the actual test set."""
+    return float(aggregate(runs.sum(axis=1)).mean())
+
+
+def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:
+    low, high = np.quantile(scores, _QUANTILES)
+    return Estimate(value, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """Score of a corpus.
+
+    Attributes:
+        name: Label of the metric, such as `chrF2`.
+        score: Value from 0 to 100. Lower is better for TER, REP and DROP, and TER and REP may exceed 100. For
+            edits, the mean number of characters per output, lower is better.
+        signature: Settings and version that make the score comparable.
+    """
+
+    name: str
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class SentenceCounts:
+    """Counts of a metric for each sentence, and the function that computes scores from their sums.
+
+    Attributes:
+        name: Label of the metric.
+        signature: Settings and version of the metric.
+        rows: One row of counts per sentence.
+        aggregate: Function from rows of summed counts to scores.
+    """
+
+    name: str
+    signature: str
+    rows: Float[np.ndarray, "n k"]
+    aggregate: Aggregate
+
+    @classmethod
+    def ratio(
+        cls,
+        name: str,
+        rows: Sequence[tuple[float | int, float | int]],
+        scale: float = 1.0,
+        signature: str = "",
+    ) -> "SentenceCounts":
+        """Return the counts of a metric that is `scale` * sum of a / sum of b.
+
+        Args:
+            name: Label of the metric.
+            rows: (a, b) of each sentence. With b = 1, the score is the mean of a.
+            scale: Factor of the score, such as 100 for percentages.
+            signature: Settings and version of the metric.
+        """
+        counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
+
+        def aggregate(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+            # The score of sentences without any b is a, as if b were 1.
+            return scale * summed[:, 0] / np.where(summed[:, 1] == 0, 1, summed[:, 1])
+
+        return cls(name, signature, counts, aggregate)
+
+    def corpus_score(self) -> CorpusScore:
+        """Return the score of the whole corpus."""
+        summed = self.rows.sum(axis=0, keepdims=True)
+        return CorpusScore(self.name, float(self.aggregate(summed)[0]), self.signature)
+
+    def sentence_scores(self) -> Float[np.ndarray, "n"]:
+        """Return the score of each sentence, computed as if it were the whole corpus."""
+        return self.aggregate(self.rows)
+
+
+def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
+    """Check that there is at least one output and that all sets of references have the same length.
+
+    Args:
+        hypotheses: One output per sentence.
+        references: One or more sets of references.
+
+    Raises:
+        DataError: if the check fails.
+    """
+    if not hypotheses:
+        raise DataError("hypotheses: expected at least one sentence")
+    if not references:
+        raise DataError("references: expected at least one set")
+    for number, reference in enumerate(references, 1):
+        if len(reference) != len(hypotheses):
+            raise DataError(
+                f"reference {number} has {len(reference)} sentences but the hypotheses have "
+                f"{len(hypotheses)}: both must have the same number"
+            )
+
+
+DEFAULT_REPETITION = (2, 1.0, 2.0)
+"""Values of n, lambda1 and lambda2 of REP in Malaviya et al. (2018)."""
+
+
+def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
+    part, whole = summed.T
+    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
+    return 100 * part / np.maximum(whole, 1)
+
+
+@dataclass(frozen=True)
+class MetricInput:
+    """The text that a metric scores, and the options of `regard evaluate`.
+
+    Attributes:
+        outputs: One output per sentence.
+        references: One or more sets of references, each as long as `outputs`.
+        tokenize: Tokenizer of words: a `regard.metrics.translation.BleuTokenizer`.
+        lowercase: Whether to ignore case.
+        repetition: n, lambda1 and lambda2 of REP.
+        links: For DROP: the word links of the source with each reference, and with each output.
+    """
+
+    outputs: Sequence[str]
+    references: Sequence[Sequence[str]]
+    tokenize: str = "13a"
+    lowercase: bool = False
+    repetition: tuple[int, float, float] = DEFAULT_REPETITION
+    links: tuple[Sequence[Links], Sequence[Links]] | None = None
+
+
+MetricFunction = Callable[[MetricInput], SentenceCounts]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A registered metric.
+
+    Attributes:
+        label: Label in tables.
+        count: Returns the counts of each sentence.
+        higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs `MetricInput.links`. Such a metric cannot select the best model.
+    """
+
+    label: str
+    count: MetricFunction
+    higher_is_better: bool = True
+    needs_links: bool = False
+
+
+METRICS: NamedRegistry[Metric] = NamedRegistry("metric", packages=["regard.metrics"])
+
+
+def register_metric(
+    name: str, *, label: str | None = None, higher_is_better: bool = True, needs_links: bool = False
+) -> Callable[[MetricFunction], MetricFunction]:
+    """Return a decorator that registers a function from `MetricInput` to `SentenceCounts` as a metric.
+
+    Args:
+        name: The name, as in `regard evaluate --metrics NAME` and `training.validation.metric`.
+        label: Label in tables. Default: the name.
+        higher_is_better: Whether a higher score is better.
+        needs_links: Whether the metric needs word links.
+
+    Raises:
+        PluginError: if another metric has this name.
+    """
+
+    def decorate(function: MetricFunction) -> MetricFunction:
+        METRICS.add(name, Metric(label or name, function, higher_is_better, needs_links), source=function)
+        return function
+
+    return decorate
