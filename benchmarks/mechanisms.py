@@ -45,7 +45,7 @@ from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS, Precision
@@ -141,7 +141,7 @@ class Trained:
             optimizer = AdamConfig(max_grad_norm=5.0, beta2=TRANSFORMER.beta2)
         else:
             recurrent = RnnConfig(**MECHANISMS[name], embedding_dropout=0.0)
-            self.model = LstmModel(recurrent, *sizes(data)).train()
+            self.model = RnnModel(recurrent, *sizes(data)).train()
             optimizer = AdamConfig(max_grad_norm=5.0)
         config = TrainingConfig(
             optimizer=optimizer,

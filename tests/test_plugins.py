@@ -15,8 +15,7 @@ import torch
 
 import regard
 from regard import plugins
-from regard.attention.normalizers import NORMALIZERS
-from regard.attention.registry import ATTENTION
+from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
 from regard.data.corpus import DataConfig
@@ -325,7 +324,7 @@ def test_a_function_that_is_not_a_normalizer_or_a_metric_is_refused() -> None:
     with pytest.raises(PluginError, match=r"normalizer 'plain': .* is not a function of scores and `mask`"):
         regard.register_normalizer("plain")(lambda scores: scores)
     with pytest.raises(PluginError, match="is not a function of a MetricInput"):
-        regard.register_metric("plain")(type("Plain", (), {"__call__": None})())
+        METRICS.register("plain")(type("Plain", (), {})())
     with pytest.raises(PluginError, match=r"'plain': .* is not a subclass of .*AttentionScorer"):
         regard.register_score_function("plain")(ScoredAttention)
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
-    from regard.attention.normalizers import register_normalizer
-    from regard.attention.registry import register_attention
+    from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
@@ -117,7 +116,7 @@ _HOMES = {
     "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
-    "register_normalizer": "regard.attention.normalizers",
+    "register_normalizer": "regard.attention.registry",
     "register_score_function": "regard.attention.scorers",
     "register_tokenizer": "regard.data.tokenizers.base",
     "report": "regard.api.report",

@@ -8,7 +8,7 @@ from regard.config import to_dict
 from regard.data.directories import atomic_directory, is_empty
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
-from regard.models.hf.folder import CONFIG_SUBDIR
+from regard.models.hf.loading import CONFIG_SUBDIR
 from regard.run_config import load_config, write_config
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing

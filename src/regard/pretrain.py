@@ -25,8 +25,7 @@ from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingu
 from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.hf.language import HfLanguageModel
-from regard.models.hf.learned import build_language_model, train_tokenizer
+from regard.models.hf.language import HfLanguageModel, build_language_model, train_tokenizer
 from regard.training.config import TrainingConfig
 from regard.training.device import init_process_group, pick_device, set_num_threads
 from regard.training.run_context import RunContext

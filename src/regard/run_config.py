@@ -114,7 +114,7 @@ class RunConfig:
     def with_plugins(self) -> "RunConfig":
         """Return the config with all plugins that the run needs, as a model directory records them.
 
-        A part that the main script or a notebook defines cannot be loaded elsewhere; a warning says how.
+        A part that a script or notebook defines cannot be loaded elsewhere; a warning states the remedy.
         """
         own = plugins_of(self)
         if MAIN_MODULE in own:

@@ -13,12 +13,12 @@ from regard.data.tokenizers.words import ActionsTokenizer
 from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.run_config import RunConfig
 
 
 @pytest.fixture
-def model() -> LstmModel:
+def model() -> RnnModel:
     torch.manual_seed(1)
     settings = {
         "embedding_size": 6,
@@ -26,7 +26,7 @@ def model() -> LstmModel:
         "decoder": {"num_layers": 1, "hidden_size": 8, "query": "previous", "input_feeding": "context"},
         "attention": {"kind": "pointer"},
     }
-    return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
+    return RnnModel(from_dict(RnnConfig, settings), 12, 12).eval()
 
 
 SOURCES = [[6, 7, 8, 9], [6, 7]]

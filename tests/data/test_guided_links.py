@@ -121,7 +121,7 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
 
 
 RAW = {
-    "s": ["Mr. Smith's house, 3.5 km away, burns.", "“Stop!” he said.", "Fire, fire", "a"],
+    "s": ["Mr. Smith's house, 3.5 km away, burns.", "“Stop!” he cried.", "Fire, fire", "a"],
     "t": ["Das Haus, 3,5 km weg, brennt.", "„Halt!“, sagte er.", "Feuer (Feuer)", "b"],
     "links": ["2-1 3-2 4-3 6-5", "0-0 1-2 2-1", "0-0 1-1", "0-0"],
 }
@@ -135,7 +135,7 @@ SIDES = [
 
 
 @pytest.mark.parametrize("tokenizer", SIDES, ids=lambda one: one["kind"])
-def test_links_of_raw_text_count_its_words_whatever_the_tokenizer(tmp_path: Path, tokenizer) -> None:
+def test_links_of_raw_text_count_its_words_with_every_tokenizer(tmp_path: Path, tokenizer) -> None:
     for name, lines in RAW.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}

@@ -23,7 +23,7 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
-from regard.layers.precision import to_compute
+from regard.layers.linear import to_compute
 from regard.layers.step_linear import StepLinear
 from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float, Tensor

@@ -134,7 +134,7 @@ class WordTokens:
 
     Aligners count these words, but tokenizers split them further: Moses separates the comma of `Haus,`. A
     unit of the tokenizer belongs to the word that contains its first character. If the tokenizer changes
-    characters (Unicode normalization, bytes), its own word marks are used, provided that it finds as many
+    characters (Unicode normalization, bytes), its own word marks are used if they give the same number of
     words.
 
     Args:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError
-from regard.models.base import TranslationModel
-from regard.models.system import TrainableSystem
+from regard.models.base import TrainableSystem, TranslationModel
 from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]

@@ -20,8 +20,8 @@ from regard.data.corpus import read_lines
 from regard.data.dataset import PreparedData
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError
+from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
-from regard.models.system import TrainableSystem
 from regard.smt.decoder import PhraseDecoder
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.kneser_ney import estimate_language_model

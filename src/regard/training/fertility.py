@@ -30,7 +30,7 @@ from regard.data.fertility import (
 from regard.data.reading import check_range
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
-from regard.models.tagger import TaggerConfig
+from regard.models.rnn.tagger import TaggerConfig
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,

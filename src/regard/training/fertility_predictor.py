@@ -28,7 +28,7 @@ from regard.data.reading import InvalidJsonError, checked_file, file_digest, rea
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
@@ -153,22 +153,13 @@ class TaggedExamples:
 class _TaggerTrainer(Trainer):
     """A trainer that selects the best model by F1."""
 
-    def _validate(self, epoch: int) -> float:
-        """Validate the tagger, save it if it is the best so far, and return the perplexity."""
-        progress, model = self.state.progress, self.state.model
-        assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
-        self._count_time()
-        score = self.valid.score(model)
+    def _score(self) -> tuple[dict[str, float], float, bool]:
+        """Return the scores of the tagger, and its F1."""
+        assert isinstance(self.state.model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
+        score = self.valid.score(self.state.model)
         self._check_finite(score.loss)
-        best = progress.record_validation(score.f1, higher_is_better=True, loss=score.loss)
-        self.state.schedule.on_validation(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
-        entry |= {"accuracy": score.accuracy, "f1": score.f1}
-        if best:
-            self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
-        self._count_time()
-        self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
-        return entry["perplexity"]
+        return {**entry, "accuracy": score.accuracy, "f1": score.f1}, score.f1, True
 
 
 @configclass
@@ -303,7 +294,6 @@ def train_predictor(
     )
     _check_directory(output_dir, about)  # before anything is written
     torch.manual_seed(seed)
-    model = FertilityTagger(config, len(vocabulary), classes)
     with directory_lock(output_dir):
         _describe(output_dir, about)
         vocabulary.save(output_dir / VOCABULARY_FILE)
@@ -312,12 +302,13 @@ def train_predictor(
         run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
-            cast(TranslationModel, model),
+            cast(TranslationModel, FertilityTagger(config, len(vocabulary), classes)),
             TaggedExamples(training_data, vocabulary),
             TaggedExamples(validation_data, vocabulary),
             training,
             run,
         )
+        trainer.metric = "f1"
         return trainer.run()
 
 

@@ -131,10 +131,10 @@ class Trainer:
         self.seed, self.output_dir, self.processes = run.seed, run.output_dir, run.processes
         self.translation_metric = run.translation_metric
         self.callbacks = callbacks if run.processes.is_main else ()
-        metric = config.validation.metric
-        if metric != "perplexity" and run.translation_metric is None:
+        self.metric = config.validation.metric
+        if self.metric != "perplexity" and run.translation_metric is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs `RunContext.translation_metric`, which "
+                f"training.validation.metric = '{self.metric}' needs `RunContext.translation_metric`, which "
                 "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
@@ -193,8 +193,7 @@ class Trainer:
         return self._result(reason, number)
 
     def _result(self, reason: str, number: int | None) -> TrainingResult:
-        metric = self.config.validation.metric
-        return TrainingResult(reason, number, self.state.progress, metric, self.output_dir)
+        return TrainingResult(reason, number, self.state.progress, self.metric, self.output_dir)
 
     def _restore(self) -> None:
         """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
@@ -343,26 +342,34 @@ class Trainer:
 
     def _validate(self, epoch: int) -> float:
         """Validate the model, save it if it is the best so far, and return the perplexity."""
-        config, progress, model = self.config, self.state.progress, self.state.model
+        progress, model = self.state.progress, self.state.model
         self._count_time()
-        score = validate(model, self.valid, config, config.precision, self.processes)
-        self._check_finite(score.loss)
-        entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
-        chosen, metric = score.perplexity, config.validation.metric
-        if metric != "perplexity":
-            chosen = self.processes.broadcast_from_main(
-                self._translation_score() if self.processes.is_main else 0.0
-            )
-            entry[metric] = chosen
-        registered = METRICS.get(metric)
-        higher_is_better = registered is not None and registered.higher_is_better
-        best = progress.record_validation(chosen, higher_is_better, score.loss)
+        entry, chosen, higher_is_better = self._score()
+        best = progress.record_validation(chosen, higher_is_better, entry["loss"])
         self.state.schedule.on_validation(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
-        return score.perplexity
+        return entry["perplexity"]
+
+    def _score(self) -> tuple[dict[str, float], float, bool]:
+        """Return the scores of the model by name, the score that selects the best model, and its direction.
+
+        Raises:
+            TrainingDivergedError: if the loss is not finite.
+        """
+        score = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
+        self._check_finite(score.loss)
+        entry = {"loss": score.loss, "perplexity": score.perplexity}
+        registered = METRICS.get(self.metric)
+        if registered is None:
+            return entry, score.perplexity, False
+        # Only the first process translates; all of them must make the same decisions.
+        chosen = self.processes.broadcast_from_main(
+            self._translation_score() if self.processes.is_main else 0.0
+        )
+        return {**entry, self.metric: chosen}, chosen, registered.higher_is_better
 
     def _translation_score(self) -> float:
         assert self.translation_metric is not None

@@ -6,7 +6,7 @@ import torch
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,7 +19,7 @@ def test_losses_and_gradients_match_the_cpu() -> None:
     found = []
     for device in ("cpu", "cuda"):
         torch.manual_seed(1)
-        model = LstmModel(RnnConfig(dropout=0.0), 20, 20).double().to(device)
+        model = RnnModel(RnnConfig(dropout=0.0), 20, 20).double().to(device)
         outcome = model(data.to(torch.device(device)), mean_log_probs=True)
         (-outcome.log_likelihood.sum() - outcome.mean_log_probs.sum()).backward()
         found.append([outcome.log_likelihood.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])

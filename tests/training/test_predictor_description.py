@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import CheckpointError
-from regard.models.tagger import TaggerConfig
+from regard.models.rnn.tagger import TaggerConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_FILE,
     VOCABULARY_FILE,

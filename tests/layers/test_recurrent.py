@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.cells import CELLS, gru_cell, lstm_cell
-from regard.layers.recurrent import RecurrentLayer, RecurrentWeights
+from regard.layers.recurrent import CELLS, RecurrentLayer, RecurrentWeights, gru_cell, lstm_cell
 
 DOUBLE = torch.float64
 

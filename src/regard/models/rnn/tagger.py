@@ -70,7 +70,7 @@ class FertilityTagger(nn.Module):
 
     def log_probs(self, source: PaddedSequences) -> Float[Tensor, "B S K"]:
         """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
-        states, _ = self.encoder(self.embedding(source.tokens), source.lengths)
+        states, _, _ = self.encoder(self.embedding(source.tokens), source.lengths)
         return F.log_softmax(self.output(states).float(), dim=-1)
 
     def expected_fertility(self, source: PaddedSequences) -> Float[Tensor, "B S"]:
@@ -101,23 +101,15 @@ class FertilityTagger(nn.Module):
         log_likelihoods = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
         # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.
         weights = torch.where(fertilities == 1, self.config.fertility_one_weight, 1.0)
-        zeros = torch.zeros_like(log_likelihoods)
-        return ForwardOutput(
-            log_likelihoods=log_likelihoods,
-            mean_log_probs=log_probs.mean(-1, keepdim=True) if mean_log_probs else zeros,
-            log_weights=zeros,
-            log_policy=zeros,
+        return ForwardOutput.with_one_context(
+            log_likelihoods,
+            log_probs.mean(-1, keepdim=True) if mean_log_probs else None,
+            mask,
             penalty=(1.0 - weights) * log_likelihoods.squeeze(-1),
-            mask=mask,
-            cross_attentions=(),
-            posteriors=(),
         )
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step on the non-padding words.
-
-        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
-        """
+        """Return the operations of one training step; see `TranslationModel.flops`."""
         # Embeddings are lookups, so they are not counted.
         matrices = [*self.encoder.parameters(), *self.output.parameters()]
         return 6.0 * int(batch.source.lengths.sum()) * sum(p.numel() for p in matrices if p.dim() > 1)

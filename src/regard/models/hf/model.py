@@ -1,7 +1,7 @@
 """A Hugging Face sequence-to-sequence model as a `TranslationModel`.
 
 The encoder, decoder and output layer are those of transformers. Cross-attention is computed by our attention
-mechanisms, for each head (`regard.models.hf.bridge`), so that search, scoring, reports and training work as
+mechanisms, for each head (`regard.models.hf.layers`), so that search, scoring, reports and training work as
 with our own models, and another mechanism can replace softmax. Queries, keys and values are those of the
 model.
 
@@ -34,20 +34,21 @@ from regard.models.base import (
     Prediction,
     TranslationModel,
     name_infeasible_sentence,
+    shift_right,
 )
-from regard.models.hf.bridge import (
+from regard.models.hf.config import HfConfig
+from regard.models.hf.layers import (
     LAYER_ATTRIBUTE,
     AttentionSession,
     CrossAttentionProbe,
+    InputLayout,
+    layer_groups,
     use_regard_attention,
     use_session,
 )
-from regard.models.hf.config import HfConfig
-from regard.models.hf.language import scatter_token_values
-from regard.models.hf.layers import layer_groups
-from regard.models.hf.layout import InputLayout
-from regard.models.hf.sizes import count_multiply_adds, max_positions
-from regard.models.stack import StackState, update_attention
+from regard.models.hf.loading import count_multiply_adds, max_positions
+from regard.models.output import score_logits
+from regard.models.stack import PendingStack, StackState, continue_state
 from regard.types import Float, Int, Tensor
 
 __all__ = ["HfSeq2Seq"]
@@ -277,14 +278,11 @@ class HfSeq2Seq(TranslationModel):
         eos_constraint = EosConstraint.combine(
             [mechanism.eos_constraint(memory, before) for mechanism, memory, before in mechanisms]
         )
-        return Prediction(our_log_probs, None, attention_steps, _PendingState(caches), eos_constraint)
+        return Prediction(our_log_probs, None, attention_steps, PendingStack(caches), eos_constraint)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
-        pending = prediction.state
-        assert isinstance(pending, _PendingState)
-        attentions = update_attention(prediction, rows, tokens, observes=False)
-        return StackState(tuple(one.select(rows) for one in pending.caches), attentions)
+        return continue_state(prediction, rows, tokens, observes=False)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -303,7 +301,7 @@ class HfSeq2Seq(TranslationModel):
                 self.layout.reorder_attention(source, weights) for weights in session.self_attentions
             ]
             session.self_attentions.clear()
-            shifted = torch.cat([torch.full_like(target.tokens[:, :1], BOS), target.tokens[:, :-1]], dim=1)
+            shifted = shift_right(target.tokens)
             try:
                 output = self._decode(states, source.mask.long(), self._decoder_ids(shifted), None)
             except InfeasibleBoundsError as error:
@@ -311,42 +309,22 @@ class HfSeq2Seq(TranslationModel):
         # The first `before` positions belong to the prefix and are not scored.
         logits = output.logits[:, before:][target.mask].float()  # (N, V)
         target_ids = self.token_ids[target.tokens[target.mask]]
-        total = torch.logsumexp(logits, dim=-1)
-        log_likelihoods = scatter_token_values(
-            logits.gather(1, target_ids.unsqueeze(1)).squeeze(1) - total, target.mask
-        )
-        attention_steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
-        with_attention = output_attentions != "nothing"
-        weights = (
-            tuple(attention_step.weights[:, before:] for attention_step in attention_steps)
-            if with_attention
-            else ()
-        )
+        log_likelihoods, means = score_logits(logits, target_ids, target.mask, mean_log_probs)
+        steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
+        shown = [] if output_attentions == "nothing" else steps
         # If a mechanism computes no posterior, its posterior is its prior.
-        after = (one.weights if one.posteriors is None else one.posteriors for one in attention_steps)
-        posteriors = tuple(one[:, before:] for one in after) if with_attention else ()
-        penalty = sum(
-            (attention_step.penalty[:, before:] for attention_step in attention_steps),
-            torch.zeros_like(log_likelihoods[..., 0]),
-        )
-        zeros = torch.zeros_like(log_likelihoods)
-        return ForwardOutput(
-            log_likelihoods=log_likelihoods,
-            mean_log_probs=scatter_token_values(logits.mean(-1) - total, target.mask)
-            if mean_log_probs
-            else zeros,
-            log_weights=zeros,
-            log_policy=zeros,
-            penalty=penalty,
-            mask=target.mask,
-            cross_attentions=weights,
-            posteriors=posteriors,
+        posteriors = (one.weights if one.posteriors is None else one.posteriors for one in shown)
+        penalty = sum((one.penalty[:, before:] for one in steps), torch.zeros_like(log_likelihoods[..., 0]))
+        return replace(
+            ForwardOutput.with_one_context(log_likelihoods, means, target.mask, penalty),
+            cross_attentions=tuple(one.weights[:, before:] for one in shown),
+            posteriors=tuple(one[:, before:] for one in posteriors),
             encoder_attentions=tuple(encoder_attentions),
             decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step (matrix multiplications)."""
+        """Return the operations of one training step; see `TranslationModel.flops`."""
         assert batch.target is not None
         multiply_adds = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
         multiply_adds += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
@@ -356,13 +334,6 @@ class HfSeq2Seq(TranslationModel):
             mechanism.count_multiply_adds(words, tokens, pairs) for mechanism in self._mechanisms()
         )
         return 6.0 * (multiply_adds + tokens * self.model.get_output_embeddings().weight.numel())
-
-
-@dataclass(frozen=True)
-class _PendingState(BatchedState):
-    """The state of the decoder before it is updated with the token of a step."""
-
-    caches: tuple[KeyValueCache, ...]
 
 
 def _selected_layers(config: HfConfig, count: int) -> set[int]:

@@ -1,13 +1,14 @@
-"""Loading of Hugging Face models from directories, with their weights or with new ones."""
+"""Loading of Hugging Face models from directories, and the sizes, limits and layers of loaded models."""
 
 import math
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import nn
 
 from regard.data.hf import (
     HF_CONFIG,
@@ -22,16 +23,22 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
+from regard.types import Int, Tensor
 
 __all__ = [
     "check_tokenizer_fit",
     "config_dirs",
     "copy_configs",
+    "count_multiply_adds",
+    "layer_groups",
     "load_decoder",
     "load_encoder",
     "load_seq2seq",
+    "max_positions",
 ]
 
+_LIMITS = ("max_position_embeddings", "n_positions")
+_TABLES = ("position", "wpe")
 CONFIG_SUBDIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""
 SMALL_MODEL_SIZE = 1 << 20
@@ -260,3 +267,69 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
             f"{directory}: the weights do not contain {not_loaded[0]!r}, which the model needs"
         )
     return model
+
+
+def max_positions(part: Any) -> int | None:
+    """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
+
+    In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
+    relative positions and no maximum, even if its configuration states one.
+    """
+    limit = next((found for name in _LIMITS if (found := getattr(part.config, name, None))), None)
+    for name, module in part.named_modules():
+        if isinstance(module, nn.Embedding) and any(sign in name.rpartition(".")[2] for sign in _TABLES):
+            skipped = module.padding_idx is not None and name.endswith("position_embeddings")
+            return limit if limit is None or not skipped else limit - module.padding_idx - 1
+    return None
+
+
+def count_multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
+    """Return the multiply-adds of an encoder or decoder: those with weights, and those of self-attention.
+
+    Args:
+        part: The encoder or decoder. Embedding lookups are not counted.
+        lengths: The lengths of the sentences.
+        causal: Whether self-attention is causal.
+    """
+    tables = {id(module.weight) for module in part.modules() if isinstance(module, nn.Embedding)}
+    weights = sum(p.numel() for p in part.parameters() if p.dim() > 1 and id(p) not in tables)
+    exact = lengths.double()
+    layers, width = part.config.num_hidden_layers, part.config.hidden_size
+    # Two products (scores and weighted sum); causal attention needs half of each.
+    attended = int((exact**2).sum()) * width * (1 if causal else 2)
+    return int(exact.sum()) * weights + layers * attended
+
+
+def layer_groups(
+    root: nn.Module, parts: Sequence[nn.Module], new: Iterable[str] = ()
+) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the pre-trained parameters by layer, for unfreezing (Howard & Ruder, 2018).
+
+    The first group is the top layer of the first part, together with all parameters outside the layers. The
+    last group contains the embeddings, which all layers depend on.
+
+    Args:
+        root: The module that the names are relative to.
+        parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
+        new: Name prefixes of the parameters that are not pre-trained.
+    """
+    # By identity, since a tied parameter belongs to several modules.
+    names = {id(value): name for name, value in root.named_parameters()}
+    skipped = tuple(new)
+    names = {key: name for key, name in names.items() if not (skipped and name.startswith(skipped))}
+    groups: list[tuple[str, ...]] = []
+    for part in parts:
+        for layer in reversed(_stack(part)):
+            groups.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
+    embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
+    # After the layers, so that tables inside a layer (relative positions) stay with it.
+    last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
+    if groups:
+        groups[0] = (*names.values(), *groups[0])
+    return tuple(group for group in (*groups, last) if group)
+
+
+def _stack(part: nn.Module) -> list[nn.Module]:
+    """Return the layers of a part: its module list with the largest number of parameters."""
+    lists = [module for module in part.modules() if isinstance(module, nn.ModuleList)]
+    return list(max(lists, key=lambda one: sum(p.numel() for p in one.parameters()), default=nn.ModuleList()))

@@ -1,10 +1,10 @@
-"""Tests of the key-value cache against tensors that are copied at every reordering."""
+"""Tests of the key-value cache against tensors that are copied at every reordering, and of localness."""
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.kv_cache import KVCache
+from regard.attention.self_attention import KVCache, Localness
 
 HEADS, EACH = 2, 3
 WIDTH = 2 * HEADS * EACH
@@ -75,3 +75,18 @@ def test_cache_from_inference_mode_can_be_extended_under_no_grad():
         cache = KVCache.empty(2, torch.empty(0, WIDTH)).append(entries(2))
     with torch.no_grad():
         assert contents(cache.append(entries(2))).shape == (2, 2, WIDTH)
+
+
+def test_localness_matches_the_printed_gaussian() -> None:
+    torch.manual_seed(3)
+    localness = Localness(4, 2).double()
+    queries, lengths = torch.randn(1, 3, 4).double(), torch.tensor([[5.0]]).double()
+    found = localness(queries, lengths, 5)
+    hidden = torch.tanh(queries[0] @ localness.hidden_proj.weight)
+    for head in range(2):
+        center = 5 * torch.sigmoid(hidden @ localness.center_window_proj.weight[:, head])
+        window = 5 * torch.sigmoid(hidden @ localness.center_window_proj.weight[:, 2 + head])
+        for i in range(3):
+            for j in range(5):
+                expected = -((j - center[i]) ** 2) / (2 * (window[i] / 2) ** 2)
+                torch.testing.assert_close(found[0, head, i, j], expected)
