@@ -23,7 +23,7 @@ __all__ = ["install"]
 MAX_CHARACTERS = 24
 """Maximum length of the strings that are distinguished, because they may be values of a `Literal`."""
 MAX_ITEMS = 8
-"""Number of items of a list, tuple or dictionary that are distinguished. beartype checks one item at random."""
+"""Number of items of a list, tuple or dictionary that are distinguished. beartype checks one at random."""
 
 
 def install(packages: list[str]) -> None:
