@@ -79,7 +79,7 @@ ABOUT = {
     "src/regard/functional/chain.py": SHANKAR,
     "src/regard/attention/posterior.py": SHANKAR,
     "src/regard/attention/hard.py": INDURTHI,
-    "src/regard/training/losses/rewards.py": INDURTHI,
+    "src/regard/training/losses/objectives.py": INDURTHI,
 }
 """Files in which a locator without an author name refers to the given paper."""
 

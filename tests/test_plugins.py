@@ -312,7 +312,7 @@ def _subclass(base: type, **members: object) -> type:
         (regard.register_loss, LossTerm, "does not define `add`"),
         (regard.register_tokenizer, Tokenizer, "does not define `decode` and `pretokenize`"),
         (regard.register_attention, LossTerm, r"is not a subclass of regard\.attention\.base\.Attention"),
-        (regard.register_model, torch.nn.Linear, r"is not a subclass of regard\.models\.system"),
+        (regard.register_model, torch.nn.Linear, r"is not a subclass of regard\.models\.base"),
     ],
 )
 def test_a_part_that_does_not_implement_its_contract_is_refused(register, part, message) -> None:

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
 from regard.metrics import accuracy, bootstrap, edits, paired_bootstrap
-from regard.metrics.translation import bleu, chrf, count_statistics, count_transduction, looks_tokenized, ter
+from regard.metrics.translation import (
+    bleu,
+    chrf,
+    count_statistics,
+    count_transduction,
+    looks_tokenized,
+    split_words,
+    ter,
+)
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog barks loudly at night!", "", "It's 5.3 km away, he said."]
 REFERENCES = [

@@ -116,11 +116,12 @@ class PhraseDescription:
     The fingerprint is None, and there are no checksums, if a system was not written by a run.
     """
 
-    format: int = option(help="Version of the file format.")
-    bleu: float = option(help="BLEU of the validation text.", allow_inf_nan=False)
+    format: int = option(help="Version of the file format.", ge=0, le=1_000_000)
+    # Rounding may put the BLEU of equal texts slightly above 100.
+    bleu: float = option(help="BLEU of the validation text.", ge=0, le=101)
     fingerprint: str | None = option(default=None, help="Fingerprint of the training text.")
     file_checksums: Checksums = option(default=dict, help="Checksums of the config and the vocabularies.")
-    weights: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = option(help="Feature weights.")
+    weights: dict[str, Annotated[float, Field(ge=-1e30, le=1e30)]] = option(help="Feature weights.")
     sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
