@@ -24,7 +24,7 @@ from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penaltie
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
-from regard.smt.model import PhraseConfig, load_phrases
+from regard.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.smt.phrase_table import PhraseTable
 
 SETTINGS = """
