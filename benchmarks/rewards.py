@@ -6,7 +6,8 @@
 step calls, `regard.training.losses.objectives.compute_returns`, from tensors to the sum of the rewards from
 each time step on. The words of the references are sampled from Zipf's law, so that some are repeated; the
 share `--right` of the generated words is equal to the reference. Both sides have the same number of words,
-and an end symbol. Times are per call, after warm-up. """
+and an end symbol. Times are per call, after warm-up.
+"""
 
 import argparse
 import json

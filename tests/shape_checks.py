@@ -21,9 +21,9 @@ import torch
 __all__ = ["install"]
 
 MAX_CHARACTERS = 24
-"""Maximum length of the strings that are told apart, because they may be values of a `Literal`."""
+"""Maximum length of the strings that are distinguished, because they may be values of a `Literal`."""
 MAX_ITEMS = 8
-"""Number of items of a list, tuple or dictionary that are told apart. beartype checks one item at random."""
+"""Number of items of a list, tuple or dictionary that are distinguished. beartype checks one at random."""
 
 
 def install(packages: list[str]) -> None:
@@ -140,6 +140,6 @@ def _describe_dictionary(value: dict[Any, Any]) -> Hashable:
 
 
 def _describe_item(value: Any) -> Hashable:
-    """Return the properties of an item; strings are not told apart, because there are too many."""
+    """Return the properties of an item; strings are not distinguished, because there are too many."""
     kind = type(value)
     return str if kind is str else DESCRIBE[kind](value)

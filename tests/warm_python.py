@@ -11,8 +11,8 @@ The server forks a child, which runs the module or the code with them and ends l
 client forwards signals to the child, and ends with its exit status or by its signal. If the client is killed,
 so is the child. Only the options `-P`, `-m` and `-c` are understood.
 
-Tests of what an interpreter does before it runs a command (which packages it imports, how many threads OpenMP
-starts, closed standard streams) need `sys.executable`.
+Tests of the start of an interpreter (imported packages, threads of OpenMP, closed standard streams) need
+`sys.executable`.
 """
 
 import array
@@ -96,7 +96,7 @@ def _serve(address: str) -> None:
     listener.bind(address)
     listener.listen()
     os.write(1, b"ready\n")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody needs to wait for the processes
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children need not be waited for
     while 0 not in select.select([listener, 0], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:

@@ -96,6 +96,6 @@ def test_links_are_evaluated_against_sure_and_possible_links(tmp_path) -> None:
     (tmp_path / "gold").write_text("0-0 1-1 2p2\n", encoding="utf-8")
     found = regard.evaluate_links(["0-0 2-2 3-3"], tmp_path / "gold")
     assert (found.precision, found.recall, found.aer) == pytest.approx((2 / 3, 1 / 2, 1 - 3 / 5))
-    assert found.to_dict()["pairs"] == 1
-    with pytest.raises(DataError, match="same pairs"):
+    assert found.to_dict()["num_pairs"] == 1
+    with pytest.raises(DataError, match="same number of lines"):
         regard.evaluate_links([], tmp_path / "gold")

@@ -315,14 +315,12 @@ def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
     texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
-    for command, arguments in (
-        ("score", (directory / "test.de", directory / "test.en")),
-        ("analyze attention", texts),
-        ("tune", texts),
+    for command, what, arguments in (
+        ("score", "regard score", (directory / "test.de", directory / "test.en")),
+        ("analyze attention", "regard analyze attention", texts),
+        ("tune", "a comparison of penalties", texts),
     ):
-        with pytest.raises(
-            UsageError, match=f"regard {command}: not supported by .*: use a model (that|whose)"
-        ):
+        with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
             first, *rest = command.split()
             run(first, *rest, directory / "model", *arguments)
 

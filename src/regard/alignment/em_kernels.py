@@ -80,9 +80,10 @@ def occurrences(tokens, starts, lengths, words):
 @njit(nogil=True, cache=True)
 def row_costs(found, lengths, costs):
     """Add the lengths of the sentences with each word to `costs`."""
+    firsts, rows = found.firsts, found.rows
     for word in range(len(costs)):
-        for at in range(found.firsts[word], found.firsts[word + 1]):
-            costs[word] += lengths[found.rows[at]]
+        for at in range(firsts[word], firsts[word + 1]):
+            costs[word] += lengths[rows[at]]
 
 
 @njit(nogil=True, cache=True)
@@ -92,12 +93,13 @@ def fill_rows(first, last, found, layout, row_starts, columns, sizes):
     If `columns` is empty, only the number of words of each row is written, to `sizes`.
     """
     tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
+    firsts, rows = found.firsts, found.rows
     seen = np.full(sizes[-1], -1, dtype=np.int32)
     fill = len(columns) > 0
     for word in range(first, last):
         size, before = 0, -1
-        for place in range(found.firsts[word], found.firsts[word + 1]):
-            row = found.rows[place]
+        for place in range(firsts[word], firsts[word + 1]):
+            row = rows[place]
             if row == before:
                 continue
             before = row
@@ -169,7 +171,9 @@ def sort_cells(layout, firsts, order, widths):
 @njit(nogil=True, cache=True)
 def find_slots(first, last, found, order, layout, table, slots):
     """Write the table entry of each cell of source words `first` to `last` to `slots`."""
+    # Arrays are bound to names outside the loops: numba loads the fields of a named tuple at each access.
     firsts, rows = found.firsts, found.rows
+    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
     row_starts, columns = table
     # A dense index of one table row at a time, reset after each word.
     where = np.full(row_starts[-1] - row_starts[-2], -1, dtype=np.int64)
@@ -179,9 +183,9 @@ def find_slots(first, last, found, order, layout, table, slots):
         for entry in range(row_starts[word], row_starts[word + 1]):
             where[columns[entry]] = entry
         for place in range(firsts[word], firsts[word + 1]):
-            cell, start = order[place], layout.target_starts[rows[place]]
-            for at in range(layout.target_lengths[rows[place]]):
-                token = layout.target[start + at]
+            cell, start = order[place], starts[rows[place]]
+            for at in range(lengths[rows[place]]):
+                token = tokens[start + at]
                 if token >= 0:
                     slots[cell + at] = where[token]
         for entry in range(row_starts[word], row_starts[word + 1]):
@@ -313,18 +317,20 @@ def expect_links(first, last, layout, values, nulls, null, tension, posteriors, 
     longest, widest = longest_lengths(first, last, layout)
     rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
     up, down, total = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
-    slots, sums = layout.slots, np.zeros(3)
+    tokens, starts, offsets = layout.target, layout.target_starts, layout.offsets
+    sources, targets, cells, slots = layout.source_lengths, layout.target_lengths, layout.cells, layout.slots
+    sums = np.zeros(3)
     for row in range(first, last):
-        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        m, n = sources[row], targets[row]
         share = _null_share(null, m)
         if m:
             _prior_factors(m, n, tension, 1 - share, rise, fall, up, down)
-        out = null_posteriors[layout.offsets[row] : layout.offsets[row] + n]
+        out = null_posteriors[offsets[row] : offsets[row] + n]
         for j in range(n):
-            token = layout.target[layout.target_starts[row] + j]
+            token = tokens[starts[row] + j]
             out[j] = total[j] = share * translation_probability(nulls, token)
         for i in range(m):
-            cell = layout.cells[row] + i * n
+            cell = cells[row] + i * n
             for j in range(n):
                 prior = min(rise[i] * up[j], fall[i] * down[j])
                 joint = translation_probability(values, slots[cell + j]) * prior
@@ -339,7 +345,7 @@ def expect_links(first, last, layout, values, nulls, null, tension, posteriors, 
             out[j] *= total[j]
             sums[1] += out[j]
         for i in range(m):
-            cell = layout.cells[row] + i * n
+            cell = cells[row] + i * n
             distance = np.float32(0)
             for j in range(n):
                 posteriors[cell + j] *= total[j]
@@ -354,19 +360,20 @@ def best_sources(first, last, layout, values, nulls, null, tension, links):
     longest, widest = longest_lengths(first, last, layout)
     rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
     up, down, most = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
-    slots = layout.slots
+    tokens, starts, offsets = layout.target, layout.target_starts, layout.offsets
+    sources, targets, cells, slots = layout.source_lengths, layout.target_lengths, layout.cells, layout.slots
     for row in range(first, last):
-        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        m, n = sources[row], targets[row]
         share = _null_share(null, m)
         if m:
             _prior_factors(m, n, tension, 1 - share, rise, fall, up, down)
-        out = links[layout.offsets[row] : layout.offsets[row] + n]
+        out = links[offsets[row] : offsets[row] + n]
         for j in range(n):
-            token = layout.target[layout.target_starts[row] + j]
+            token = tokens[starts[row] + j]
             most[j] = share * translation_probability(nulls, token)
             out[j] = -1
         for i in range(m):
-            cell = layout.cells[row] + i * n
+            cell = cells[row] + i * n
             for j in range(n):
                 prior = min(rise[i] * up[j], fall[i] * down[j])
                 joint = translation_probability(values, slots[cell + j]) * prior

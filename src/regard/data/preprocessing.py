@@ -21,7 +21,7 @@ from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
 from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.files import write_atomic
 from regard.data.manifest import MANIFEST
-from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
+from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
 from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.reading import file_digest
 from regard.data.text import TextProcessor, TextSide
@@ -112,7 +112,7 @@ class _Preprocessor:
         tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
         units = (UnitNumbering(), UnitNumbering())
         for split, corpora in self.corpora.items():
-            self._tokenize(split, corpora, pairs[split], tokenizers, units)
+            self._tokenize(split, corpora, pairs[split], UnitWriter(tokenizers, units, self.scratch))
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
         names = (list(units[0].numbers), list(units[1].numbers))
         counts = tuple(
@@ -200,12 +200,7 @@ class _Preprocessor:
                 number += 1
 
     def _tokenize(
-        self,
-        split: str,
-        corpora: tuple[CorpusConfig, ...],
-        pairs: list[int],
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        units: tuple[UnitNumbering, UnitNumbering],
+        self, split: str, corpora: tuple[CorpusConfig, ...], pairs: list[int], writer: UnitWriter
     ) -> None:
         done = 0
 
@@ -215,11 +210,7 @@ class _Preprocessor:
             self.progress(f"tokenizing {split}", done, sum(pairs))
 
         chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
-        counted = number_units(
-            corpora, tokenizers, units, self.scratch, split,
-            max_words=self._max_length(split), num_processes=chosen,
-            keep_raw=split != "train", on_progress=tick,
-        )  # fmt: skip
+        counted = writer.write(split, corpora, self._max_length(split), chosen, tick)
         # The files were read a second time; the arrays must agree with the first reading.
         if counted != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")

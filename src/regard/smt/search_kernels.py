@@ -71,7 +71,12 @@ def stack_search(
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
     lexicalized = np.any(options.backward != 0) or np.any(options.forward != 0)
-    language = scoring.weights[LANGUAGE] * LN10
+    # Compiled code counts references whenever it takes a table out of `scoring`, so not within the loops.
+    model, language, distortion = (
+        scoring.language_model,
+        scoring.weights[LANGUAGE] * LN10,
+        scoring.weights[DISTORTION],
+    )
     numbers = np.zeros((1024, HYPOTHESIS_FIELDS), np.int64)
     scores, totals = np.zeros(1024), np.zeros(1024)
     table = np.full(4096, -1, np.int64)
@@ -88,14 +93,13 @@ def stack_search(
         for row in rows:
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
             state, score = numbers[row, STATE], scores[row]
-            for extension in extensions[
-                : _find_extensions(numbers[row], options, distortion_limit, extensions)
-            ]:
-                i, j, gap, mask = extension[0], extension[1], extension[2], extension[3]
+            for number in range(_find_extensions(numbers[row], options, distortion_limit, extensions)):
+                i, j = extensions[number, 0], extensions[number, 1]
+                gap, mask = extensions[number, 2], extensions[number, 3]
                 stack = covered + j - i
                 rest = _future_cost(future, n, gap, mask)
                 kind = 0 if i == last else 1 if j == first else 2
-                jump = -scoring.weights[DISTORTION] * abs(i - last)
+                jump = -distortion * abs(i - last)
                 if option >= 0:
                     jump += options.forward[option, kind]
                 begin, count = options.spans[i, j - i - 1, 0], options.spans[i, j - i - 1, 1]
@@ -103,10 +107,10 @@ def stack_search(
                     value = score + jump + options.backward[place, kind] + options.scores[place]
                     after = state
                     for k in range(options.offsets[place], options.offsets[place + 1]):
-                        log_prob, after = score_word(scoring.language_model, after, options.words[k])
+                        log_prob, after = score_word(model, after, options.words[k])
                         value += language * log_prob
                     if stack == n:
-                        log_prob, after = score_word(scoring.language_model, after, END)
+                        log_prob, after = score_word(model, after, END)
                         value += language * log_prob + options.forward[place, 0 if j == n else 2]
                     total = value + rest
                     # A hypothesis that would not be extended is not created.

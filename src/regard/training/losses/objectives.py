@@ -9,7 +9,7 @@ The reward of sampled attention is the gain in BLEU of the predicted tokens (Ind
     r_t = R(y'_1..t) - R(y'_1..t-1),   G_t = sum of r_t' for t' >= t                            (Eq. 8)
 
 y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
-`regard.metrics.prefix_bleu`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
+`regard.metrics.utility`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
 baseline b_t is the mean G_t of the other sentences of the batch, or the output of a baseline network. That
 network is trained on the squared error, which is added to the loss with the weight `BASELINE_LOSS_WEIGHT`.
 """
