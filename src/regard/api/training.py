@@ -104,7 +104,6 @@ def tune(
     given = {"the model": model if isinstance(model, Model) else as_paths([model] if single else model)}
     with lock_models(given.values()):
         (system,) = load_systems(given, settings, len(text), text.source_name)
-        system.translator.require("tune", "regard tune")
         result = tune_penalties(
             system.translator, text.sources, text.references, options or PenaltyTuningOptions(), on_progress
         )
