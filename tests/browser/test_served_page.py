@@ -207,6 +207,31 @@ def test_maps_of_different_translations_are_not_subtracted_with_a_reason(page, s
     )
 
 
+def test_text_entered_before_the_models_are_known_is_translated(page, served):
+    def slow(route):
+        page.locator("#text").fill(TEXT)
+        route.continue_()
+
+    page.route("**/models", slow)
+    page.goto(served)
+    expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(2)
+
+
+def test_sentence_that_is_replaced_while_it_is_pressed_is_selected(page, served):
+    visit(page, served)
+    second = page.locator("#output-0 .sentence").nth(1)
+    box = second.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    # An answer draws all sentences again.
+    page.evaluate(
+        "const output = document.getElementById('output-0');"
+        "output.replaceChildren(...[...output.childNodes].map((node) => node.cloneNode(true)))"
+    )
+    page.mouse.up()
+    expect(page.locator("#look-title")).to_have_text("Sentence 2 of 2")
+
+
 def test_link_restores_the_whole_state(page, opened, served):
     visit(page, served)
     page.locator("#compare").click()

@@ -303,6 +303,8 @@ function listen() {
       const again = $(`output-${side}`).querySelector(`[data-place="${state.sentence}"]`);
       if (event.type === "keydown" && again) again.focus();
     };
+    // An answer that arrives while the button is pressed replaces the sentence, and then there is no click on it.
+    $(`output-${side}`).addEventListener("pointerup", pick);
     $(`output-${side}`).addEventListener("click", pick);
     $(`output-${side}`).addEventListener("keydown", pick);
   }
@@ -357,8 +359,14 @@ async function begin() {
   }
   for (const side of [0, 1]) $(`model-${side}`).append(...served.map((one) => make("option", { value: one.name }, one.name)));
   $("compare").hidden = served.length < 2;
+  // The user may have entered text before the models were known.
+  const typed = $("text").value;
   listen();
   restore();
+  if (!state.text && typed) {
+    state.text = $("text").value = typed;
+    refresh();
+  }
   if (!state.text) $("text").focus();
 }
 

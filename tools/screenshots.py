@@ -1,0 +1,79 @@
+"""Take the screenshots of the report and of the served page in docs/images, with the model of the quickstart.
+
+    python tools/screenshots.py QUICKSTART [--output-dir docs/images]
+
+QUICKSTART is the directory of a finished `regard quickstart`. The script needs the extra `serve`, Playwright
+and an installed Chromium.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+SIZE = {"width": 1100, "height": 760}
+
+
+def main() -> None:
+    """Take both screenshots."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("quickstart", type=Path)
+    parser.add_argument("--output-dir", type=Path, default=ROOT / "docs" / "images")
+    options = parser.parse_args()
+    model, test = options.quickstart / "model", options.quickstart / "corpus" / "test"
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
+        path = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        report = Path(directory) / "report.html"
+        text = [str(test.with_suffix(suffix)) for suffix in (".de", ".en")]
+        command = ["report", str(model), "--test", *text, "--tokenize", "none", "-o", str(report)]
+        subprocess.run([sys.executable, "-m", "regard", *command], check=True)
+        take_report(browser, report, options.output_dir / "report.png")
+        take_served_page(browser, model, test.with_suffix(".de"), options.output_dir / "serve.png")
+        browser.close()
+
+
+def take_report(browser: Browser, report: Path, output: Path) -> None:
+    """Open the first sentence of a report, point to a cell of its attention map, and take a picture."""
+    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page.goto(report.as_uri())
+    page.locator("#list .sentence button", has_text="Attention").first.click()
+    sentence = page.locator("#list .sentence").first
+    sentence.locator(".regard-map").first.wait_for()
+    sentence.scroll_into_view_if_needed()
+    sentence.locator('.regard-map rect[data-row="3"]').first.hover()
+    page.evaluate("window.scrollTo(0, document.querySelector('#list .sentence').offsetTop - 70)")
+    strongest = sentence.locator('.regard-map rect[data-row="3"]')
+    weights = [float(cell.get_attribute("data-weight") or 0) for cell in strongest.all()]
+    strongest.nth(weights.index(max(weights))).hover()
+    page.screenshot(path=output)
+
+
+def take_served_page(browser: Browser, model: Path, source: Path, output: Path) -> None:
+    """Serve a model, translate two sentences, select a word of the first, and take a picture."""
+    command = [sys.executable, "-m", "regard", "serve", str(model), "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().split()[-1]
+        page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+        page.goto(address)
+        lines = source.read_text(encoding="utf-8").splitlines()[:2]
+        page.locator("#text").fill("\n".join(line.replace(" .", ".") for line in lines))
+        page.locator(".card .regard-map").first.wait_for()
+        page.locator(".row.target-row .name").nth(3).click()
+        page.screenshot(path=output)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+if __name__ == "__main__":
+    main()
