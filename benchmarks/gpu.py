@@ -29,11 +29,10 @@ from regard.generation.translator import Translator
 from regard.metrics.translation import bleu
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision
-from regard.training.distributed import init_process_group
+from regard.training.device import Precision, init_process_group
 from regard.training.lr_scheduler import ConstantConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
@@ -66,7 +65,7 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             results = []
             for place in (torch.device("cpu"), device):
                 torch.manual_seed(1)
-                model = LstmModel(config, 200, 200).to(dtype).to(place)
+                model = RnnModel(config, 200, 200).to(dtype).to(place)
                 outcome = model(data.to(place), mean_log_probs=True)
                 (-outcome.log_likelihood.sum() - 0.1 * outcome.mean_log_probs.sum()).backward()
                 gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]

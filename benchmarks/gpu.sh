@@ -37,6 +37,6 @@ stage() { # name, seconds, command...
 stage exactness 70 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
 stage maps 70 "$python" "$here/maps.py" --device "$device" --no-package --json "$out/maps.json"
 stage throughput 90 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
-stage tests 70 "$python" -m pytest -q -m gpu "$here/../tests/models/test_lstm_gpu.py" "$here/../tests/kernels"
+stage tests 70 "$python" -m pytest -q -m gpu "$here/../tests/models/test_rnn_gpu.py" "$here/../tests/kernels"
 stage recipe 290 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
 exit "$failed"

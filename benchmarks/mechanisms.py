@@ -32,7 +32,7 @@ import torch
 from measure import KINDS, TRANSFORMER
 from multi30k import Batch as TokenBatch
 from multi30k import Multi30k
-from ours import PreparedBatches, ours, sizes, transformer
+from ours import make_train_step, ours, sizes, transformer
 from torch import nn
 
 from regard.attention.constrained import ConstrainedAttentionConfig
@@ -45,16 +45,12 @@ from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
-from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision
-from regard.training.distributed import SINGLE_PROCESS
-from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
-from regard.training.optimizer import AdamConfig, build_optimizer
-from regard.training.progress import TrainingProgress
-from regard.training.train_step import TrainStep
+from regard.training.device import SINGLE_PROCESS, Precision
+from regard.training.lr_scheduler import ConstantConfig
+from regard.training.optimizer import AdamConfig
 
 LINEAR = RnnDecoderConfig(output_layer="linear")
 MECHANISMS: dict[str, dict[str, Any]] = {
@@ -145,7 +141,7 @@ class Trained:
             optimizer = AdamConfig(max_grad_norm=5.0, beta2=TRANSFORMER.beta2)
         else:
             recurrent = RnnConfig(**MECHANISMS[name], embedding_dropout=0.0)
-            self.model = LstmModel(recurrent, *sizes(data)).train()
+            self.model = RnnModel(recurrent, *sizes(data)).train()
             optimizer = AdamConfig(max_grad_norm=5.0)
         config = TrainingConfig(
             optimizer=optimizer,
@@ -153,14 +149,8 @@ class Trained:
             precision=precision,
             label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
         )
-        state = TrainingState(
-            self.model,
-            build_optimizer(config.optimizer, list(self.model.parameters())),
-            build_lr_scheduler(config.lr_scheduler),
-            TrainingProgress(),
-        )
         batches = [batch(one, self.bounded) for one in token_batches]
-        self.train_step = TrainStep(state, PreparedBatches(batches), config, SINGLE_PROCESS, 1)
+        self.train_step = make_train_step(self.model, batches, config, SINGLE_PROCESS, 1)
         if attends and name != "softmax-fused":
             self.train_step.replica = AlwaysReturnAttention(self.model)
 

@@ -23,19 +23,17 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.parallel import map_batches
 from regard.kernels.matmul import limit_kernel_caches
-from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.precision import parse_precision, set_precision
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
-from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.rnn.model import RnnModel
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, autocast
-from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
+from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
@@ -109,12 +107,12 @@ def sizes(data: Multi30k) -> tuple[int, int]:
     return len(data.source_words) + 1, len(data.target_words) + 1
 
 
-def build(data: Multi30k, dropout: float) -> LstmModel:
+def build(data: Multi30k, dropout: float) -> RnnModel:
     """Return the recurrent model of the comparison."""
-    return LstmModel(RnnConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
+    return RnnModel(RnnConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
 
 
-Compared = LstmModel | TransformerModel | ConvModel
+Compared = RnnModel | TransformerModel | ConvModel
 
 
 def model_of(kind: str, data: Multi30k, dropout: float) -> Compared:

@@ -11,19 +11,23 @@ lines give the worst ratio of each policy over tasks and loads, by which `regard
 chosen. Run the script on an otherwise idle machine; it prints the load at the start.
 
 Tasks: training the quickstart's recurrent model and a small Transformer (target tokens per second), beam
-search with the recurrent model (source tokens per second), and word alignment (target tokens per second).
+search with the recurrent model (source tokens per second), word alignment (target tokens per second), the
+server with eight users (sentences per second) and a part of the test suite (passed tests per second).
 """
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,12 +36,14 @@ from regard.cpu_threads import configure_threads, num_available_cpus
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
     "regard": None,  # the policy of the command line
-    "library": {},  # the default of the OpenMP library
+    # The default of GNU OpenMP, stated explicitly because the server and the tests set the policy of regard
+    # unless there is one in the environment.
+    "library": {"GOMP_SPINCOUNT": "300000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
     **{f"spin-{count}": {"GOMP_SPINCOUNT": str(count)} for count in (100, 300, 1000, 3000, 10_000)},
     "one-thread": ONE_THREAD,
 }
-TASKS = ("lstm", "transformer", "search", "align")
+TASKS = ("lstm", "transformer", "search", "align", "server", "tests")
 TRANSFORMER = """
 kind = "transformer"
 d_model = 128
@@ -52,12 +58,15 @@ PAIRS: Mapping[Literal["train", "valid", "test"], int] = {"train": 6_000, "valid
 ALIGNED = 400
 TRANSLATED = 16
 WARM_UP = 4
+USERS = 8
+REQUESTS = 80
+TESTS = ("tests/models/test_lstm.py",)
 
 
 class Worker:
     """The worker process of a policy."""
 
-    def __init__(self, policy: str, directory: Path) -> None:
+    def __init__(self, policy: str, directory: Path, tasks: Sequence[str]) -> None:
         """Start the process and wait until it is ready."""
         chosen = POLICIES[policy]
         # Thread settings of the caller would override those of the policy.
@@ -68,7 +77,7 @@ class Worker:
         else:
             environment |= chosen
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--work-in", str(directory)],
+            [sys.executable, __file__, "--work-in", str(directory), "--tasks", *tasks],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -91,8 +100,9 @@ class Worker:
         return line
 
     def end(self) -> None:
-        """End the process."""
-        self.process.kill()
+        """End the process, and with it its server."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         self.process.wait()
 
 
@@ -113,6 +123,7 @@ def prepared(directory: Path) -> None:
     from regard.cli.quickstart import CONFIG
     from regard.config import read_config
     from regard.data.dataset import prepare_data
+    from regard.experiment import run_training
     from regard.phrasebook import write_splits
     from regard.run_config import RunConfig
 
@@ -123,6 +134,7 @@ def prepared(directory: Path) -> None:
     head, rest = path.read_text(encoding="utf-8").split("[model]\n")
     other = f"{head}[model]{TRANSFORMER}[training]{rest.partition('[training]')[2]}"
     (directory / "transformer.toml").write_text(other, encoding="utf-8")
+    run_training(read_config(RunConfig, path, ["training.max_steps=50"]), directory / "model")
 
 
 def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
@@ -134,8 +146,7 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.models.registry import build_for_text
     from regard.run_config import RunConfig
     from regard.training.checkpoint import TrainingState
-    from regard.training.device import pick_device
-    from regard.training.distributed import SINGLE_PROCESS
+    from regard.training.device import SINGLE_PROCESS, pick_device
     from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.optimizer import build_optimizer
     from regard.training.progress import TrainingProgress
@@ -185,8 +196,7 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
 def aligning(directory: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, TrainingSetup
-    from regard.alignment.registry import DEFAULT_ALIGNER, default_config
-    from regard.alignment.word_aligner import train_both
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config, train_both
     from regard.data.dataset import PreparedData
 
     corpus = Corpus.from_prepared(PreparedData.open(directory / "prepared")).subset(0, ALIGNED)
@@ -198,17 +208,54 @@ def aligning(directory: Path) -> Callable[[], int]:
     return align
 
 
-def work(directory: Path) -> None:
+def serving(directory: Path) -> Callable[[], int]:
+    """Start a server in this policy; return a function that sends it requests and returns their number."""
+    import httpx
+
+    command = [sys.executable, "-m", "regard", "serve", str(directory / "model"), "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    atexit.register(server.kill)
+    assert server.stderr is not None
+    address = server.stderr.readline().split()[-1]
+    lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()
+    client = httpx.Client(base_url=address, timeout=60, limits=httpx.Limits(max_connections=USERS))
+
+    def translate(number: int) -> None:
+        answer = client.post("/translate", json={"text": lines[number % len(lines)], "num_return": 5})
+        answer.raise_for_status()
+
+    def serve() -> int:
+        with ThreadPoolExecutor(USERS) as users:
+            list(users.map(translate, range(REQUESTS)))
+        return REQUESTS
+
+    return serve
+
+
+def testing() -> int:
+    """Run a part of the test suite in a process of its own and return the number of passed tests."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *TESTS]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    passed = re.search(r"(\d+) passed", done.stdout)
+    if done.returncode or passed is None:
+        raise SystemExit(f"shared.py: the tests failed:\n{done.stdout[-2000:]}")
+    return int(passed[1])
+
+
+def work(directory: Path, names: Sequence[str]) -> None:
     """Read a task and its seconds from each line of standard input; print tokens per second."""
     train, model = training(directory, "lstm")
     for _ in range(WARM_UP):
         train()
-    tasks = {
-        "lstm": train,
-        "transformer": training(directory, "transformer")[0],
-        "search": searching(directory, model),
-        "align": aligning(directory),
+    made: dict[str, Callable[[], Callable[[], int]]] = {
+        "lstm": lambda: train,
+        "transformer": lambda: training(directory, "transformer")[0],
+        "search": lambda: searching(directory, model),
+        "align": lambda: aligning(directory),
+        "server": lambda: serving(directory),
+        "tests": lambda: testing,
     }
+    tasks = {name: made[name]() for name in names}
     for task in tasks.values():
         task()
     print("ready", flush=True)
@@ -222,7 +269,7 @@ def work(directory: Path) -> None:
 
 def measure(args: argparse.Namespace, directory: Path) -> dict[int, dict[str, dict[str, list[float]]]]:
     """Return tokens per second of every round, by load, task and policy."""
-    workers = {policy: Worker(policy, directory) for policy in args.policies}
+    workers = {policy: Worker(policy, directory, args.tasks) for policy in args.policies}
     found: dict[int, dict[str, dict[str, list[float]]]] = {
         count: {task: {policy: [] for policy in workers} for task in args.tasks} for count in args.busy
     }
@@ -276,7 +323,7 @@ def main() -> None:
     parser.add_argument("--work-in", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work_in is not None:
-        work(args.work_in)
+        work(args.work_in, args.tasks)
         return
     load = os.getloadavg()
     print(f"{num_available_cpus()} processors; load before: {load[0]:.2f} {load[1]:.2f} {load[2]:.2f}")

@@ -1,4 +1,6 @@
-"""Fixtures of the whole suite, and runtime checks of tensor shapes.
+"""Settings and fixtures of the whole suite, and runtime checks of tensor shapes.
+
+The whole suite runs in one process per processor (pytest-xdist). Selected tests run in this process.
 
 The import hook of jaxtyping, with beartype, must be installed before any checked package is imported. Three
 kinds of packages are not checked: `kernels` (the hook breaks compiled kernels), `training` (its tests pass
@@ -9,14 +11,27 @@ import os
 
 import pytest
 
-from regard.cpu_threads import configure_threads
+from regard.cpu_threads import configure_threads, num_available_cpus
 
-# The OpenMP settings take effect only before torch is imported, so the command line does the same.
+MAX_WORKERS = 8
+"""Each worker needs about 1.5 GB of memory."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the number of workers: none for selected tests, because a worker needs seconds to start."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return min(num_available_cpus(), MAX_WORKERS) if whole else 0
+
+
+# The OpenMP settings take effect only before torch is imported, so the command line does the same. A worker
+# has one processor.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
-if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
-    from jaxtyping import install_import_hook
+import shape_checks  # noqa: E402
 
+if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     packages = (
         "functional",
         "layers",
@@ -24,11 +39,11 @@ if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
         "data.batch",
         "metrics",
         "models",
-        "decoding",
+        "generation",
         "plotting",
-        "report",
+        "reporting",
     )
-    install_import_hook([f"regard.{package}" for package in packages], "beartype.beartype")
+    shape_checks.install([f"regard.{package}" for package in packages])
 
 import torch  # noqa: E402
 

@@ -73,22 +73,22 @@ INDURTHI = Paper(
 PAPERS = (MALAVIYA, SHANKAR, INDURTHI)
 
 ABOUT = {
-    "src/regard/functional/constrained_sparsemax.py": MALAVIYA,
+    "src/regard/functional/constrained.py": MALAVIYA,
     "src/regard/functional/scans.py": MALAVIYA,
     "src/regard/attention/constrained.py": MALAVIYA,
     "src/regard/functional/chain.py": SHANKAR,
     "src/regard/attention/posterior.py": SHANKAR,
     "src/regard/attention/hard.py": INDURTHI,
-    "src/regard/training/losses/rewards.py": INDURTHI,
+    "src/regard/training/losses/objectives.py": INDURTHI,
 }
 """Files in which a locator without an author name refers to the given paper."""
 
 STATED = [
     # (file, part of a line, citation on that line)
-    ("src/regard/functional/constrained_softmax.py", "min(u, exp(z) / Z)", "Malaviya et al. (2018), Eq. 4"),
-    ("src/regard/functional/constrained_sparsemax.py", "of |p - z|^2", "Malaviya et al. (2018), Eq. 6"),
-    ("src/regard/functional/constrained_sparsemax.py", "tau = (sum_A z_i", "Eq. 11"),
-    ("src/regard/functional/constrained_sparsemax.py", "Gradient (", "Eq. 7 and 8"),
+    ("src/regard/functional/constrained.py", "min(u, exp(z) / Z)", "Malaviya et al. (2018), Eq. 4"),
+    ("src/regard/functional/constrained.py", "of |p - z|^2", "Malaviya et al. (2018), Eq. 6"),
+    ("src/regard/functional/constrained.py", "tau = (sum_A z_i", "Eq. 11"),
+    ("src/regard/functional/constrained.py", "Gradient (", "Eq. 7 and 8"),
     ("src/regard/attention/soft.py", "c_t = sum_j a_tj h_j", "Malaviya et al. (2018), Eq. 2"),
     ("src/regard/attention/posterior.py", "Prior_t(a) = ", "Eq. 14"),
     ("src/regard/attention/posterior.py", "sum over the top K", "Eq. 7"),

@@ -8,7 +8,7 @@ import pytest
 from regard.config import TaggedUnion, configclass, dump_toml, from_dict, option, read_config, to_dict
 from regard.config_reference import reference, select_tables
 from regard.config_rendering import render_text, render_toml
-from regard.errors import ConfigError
+from regard.errors import ConfigError, PluginError
 
 
 @configclass
@@ -99,6 +99,58 @@ def test_all_errors_are_reported_at_once(tmp_path) -> None:
 def test_invalid_override_is_rejected(tmp_path, override) -> None:
     with pytest.raises(ConfigError):
         read_config(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
+
+
+@pytest.mark.parametrize(
+    ("override", "paths"),
+    [
+        ("corpora.0.path=z", ["z", "b"]),
+        ("corpora.-1.path=z", ["a", "z"]),
+        ("corpora.1={path = 'z'}", ["a", "z"]),
+    ],
+)
+def test_override_changes_one_element_of_a_list(tmp_path, override, paths) -> None:
+    text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
+    assert [one.path for one in read_config(Garden, write(tmp_path, text), [override]).corpora] == paths
+
+
+@pytest.mark.parametrize("index", ["2", "-3", "last", "9999999999"])
+def test_an_index_out_of_range_is_one_message(tmp_path, index) -> None:
+    text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
+    with pytest.raises(ConfigError) as error:
+        read_config(Garden, write(tmp_path, text), [f"corpora.{index}.path=z"])
+    assert str(error.value) == (
+        f"override 'corpora.{index}.path=z': corpora is a list without the element {index!r}; "
+        "its elements are corpora.0 to corpora.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "constraints", "message"),
+    [
+        (float, 2.0, {"le": 1}, "the default 2.0 is wrong: input should be less than or equal to 1"),
+        (int, "3", {}, "the default '3' is wrong: input should be a valid integer"),
+        (Literal["a", "b"], "c", {}, "the default 'c' is wrong: input should be 'a' or 'b'"),
+        (tuple[int, ...], [1], {}, r"the default \[1\] is wrong: input should be a valid tuple"),
+    ],
+)
+def test_a_wrong_default_is_refused_when_the_class_is_defined(
+    annotation, default, constraints, message
+) -> None:
+    with pytest.raises(PluginError, match=rf"Shed\.size: {message}"):
+
+        @configclass
+        class Shed:
+            size: annotation = option(default=default, help="Its size.", **constraints)
+
+
+def test_an_option_without_annotation_is_refused_with_its_name() -> None:
+    with pytest.raises(PluginError, match=r"Hut\.doors: an option needs an annotation of its type"):
+
+        @configclass
+        class Hut:
+            size: int = option(default=1, help="Its size.")
+            doors = option(default=1, help="Number of doors.")
 
 
 def test_default_kind_may_be_omitted(tmp_path) -> None:

@@ -3,11 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+
+from warm_python import warm_python
 
 CONFIG = """
 [data]
@@ -39,7 +40,7 @@ beam_size = 3
 def regard(directory: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess:
     """Run the command line in a directory, with one OpenMP thread."""
     return subprocess.run(
-        [sys.executable, "-m", "regard", *arguments],
+        [warm_python(), "-m", "regard", *arguments],
         cwd=directory,
         input=text,
         capture_output=True,

@@ -1,13 +1,17 @@
-"""The example scripts of the documentation run and print plausible results."""
+"""The example scripts of the documentation run, and the example plugin passes its own tests."""
 
+import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "docs" / "examples"
+PLUGIN = ROOT / "examples" / "plugin"
 
 
 def run(monkeypatch, capsys, name: str, *arguments: str) -> str:
@@ -50,3 +54,12 @@ def test_spelling_example_trains_from_a_table(monkeypatch, capsys, tmp_path, tas
     arguments = ("--output-dir", str(tmp_path), "--words", "300", "--epochs", "1")
     output = run(monkeypatch, capsys, "spelling.py", task, *arguments)
     assert "of 200 unseen words" in output
+
+
+@pytest.mark.slow
+def test_example_plugin_passes_its_own_tests() -> None:
+    # In a process of its own, because a plugin registers its parts for the whole process.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN / "src"), str(ROOT / "src")])}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=PLUGIN, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
+from regard.generation.lines import InputLine, enumerate_lines
 from regard.run_config import RunConfig, load_config, read_run_config
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
@@ -203,6 +205,28 @@ def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> No
 def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
         average_models(tmp_path / "mean", [trained], last_epochs=5)
+
+
+def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = _plain(corpus, max_steps=1, validation={"metric": "ter"})
+    plain["data"] = {**plain["data"], "cache_dir": str(tmp_path / "prepared")}
+    plain["data"]["valid"] = {**plain["data"]["valid"], "source_prefix": "<x>"}
+    translated: list[str] = []
+
+    def record(lines: list[str]) -> Iterator[InputLine]:
+        translated.extend(lines)
+        return enumerate_lines(lines)
+
+    monkeypatch.setattr("regard.generation.lines.enumerate_lines", record)
+    config = from_dict(RunConfig, plain)
+    assert train(config, tmp_path / "model").metric == "ter"
+    prepared = prepare_data(config.data)
+    # The perplexity is that of the prepared text.
+    scored = [prepared.split("valid").example(row)[0].tolist() for row in range(20)]
+    assert [prepared.text.source.encode(line) for line in translated] == scored
+    assert all(line.startswith("<x> ") for line in translated)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "accuracy"])

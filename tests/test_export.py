@@ -21,8 +21,8 @@ from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabula
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import LineResult, enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
@@ -32,7 +32,7 @@ from regard.training.weights import MODEL_FILE, load_weights, named_weights
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
-from regard.export.ctranslate2 import export_ctranslate2, token_names
+from regard.export import export_ctranslate2, token_names
 from regard.export.translator import load_exported
 
 WORDS = 12
@@ -369,10 +369,6 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
         regard("translate", exported, "--engine", "regard")
     with pytest.raises(CheckpointError, match="an exported model"):
         load_weights(exported)
-    with pytest.raises(UsageError, match="expected regard or ctranslate2"):
-        regard("translate", exported, "--engine", "marian")
-    with pytest.raises(UsageError, match="expected ctranslate2"):
-        regard("export", "onnx", directory, "-o", tmp_path / "export")
     with pytest.raises(UsageError, match="--quantization 'int4'"):
         export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):

@@ -3,17 +3,22 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from regard.attention.registry import ATTENTION, register_attention
+from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.averaging import average_models
-from regard.config import from_dict
-from regard.data.locking import directory_lock
-from regard.errors import CheckpointError
+from regard.config import configclass, dump_toml, from_dict, option, read_toml
+from regard.data.directories import directory_lock
+from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
-from regard.run_config import RunConfig, write_config
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, write_config
+from regard.training.serialization import read_metadata
 
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:
@@ -127,6 +132,83 @@ def test_weights_are_not_loaded_with_other_vocabularies(copied: Path) -> None:
     _swap_vocabulary_entries(copied)
     with pytest.raises(CheckpointError, match=r"text\.json: the checksum differs"):
         load_model(copied, "cpu")
+
+
+def test_an_empty_table_does_not_escape_the_checksum(copied: Path) -> None:
+    stated = read_toml(copied / CONFIG_FILE)
+    stated["data"]["fertility"] = {}
+    (copied / CONFIG_FILE).write_text(dump_toml(stated) + END_MARKER)
+    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs"):
+        load_model(copied, "cpu")
+
+
+class _Tuned(SoftAttention):
+    """Soft attention of two versions of a plugin."""
+
+
+def _register_version(*, with_new_option: bool) -> None:
+    """Register the mechanism `tuned`; its second version has one more option, with a default."""
+
+    @configclass
+    class _TunedConfig(SoftAttentionConfig):
+        kind: Literal["tuned"] = option(default="tuned", help="Attention mechanism: soft.")
+
+    @configclass
+    class _NewerConfig(_TunedConfig):
+        sharpness: float = option(default=1.0, help="A later option.")
+
+    register_attention("tuned", _NewerConfig if with_new_option else _TunedConfig)(_Tuned)
+
+
+def _tuned(corpus: Path, *, sharpness: float | None = None, max_epochs: int = 1) -> RunConfig:
+    layers = {"num_layers": 1, "hidden_size": 4}
+    attention = {"kind": "tuned"} if sharpness is None else {"kind": "tuned", "sharpness": sharpness}
+    return _settings(
+        corpus,
+        model={"embedding_size": 4, "encoder": layers, "decoder": layers, "attention": attention},
+        training={"batch_size": 8, "max_epochs": max_epochs, "checkpoint": {"keep_last_epochs": 1}},
+    )
+
+
+@pytest.fixture
+def older(corpus: Path, tmp_path: Path) -> Iterator[Path]:
+    """A model that was trained before its mechanism got another option."""
+    _register_version(with_new_option=False)
+    train(_tuned(corpus), tmp_path / "older")
+    _register_version(with_new_option=True)
+    yield tmp_path / "older"
+    ATTENTION._entries.pop("tuned")
+
+
+def test_a_new_option_with_a_default_leaves_older_models_readable(older: Path, tmp_path: Path) -> None:
+    assert load_model(older, "cpu").config.model.attention.sharpness == 1.0  # type: ignore[attr-defined]
+    average_models(tmp_path / "mean", [older], last_epochs=1)
+    load_model(tmp_path / "mean", "cpu")
+
+
+def test_a_run_of_an_older_version_resumes_with_the_checksums_of_its_weights(
+    corpus: Path, older: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = older / "model.safetensors"
+    before = read_metadata(weights)["file_checksums"]
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # The process ends right after the config was written, before any weights.
+    monkeypatch.setattr("regard.experiment._build_trainer", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(_tuned(corpus, sharpness=1.0, max_epochs=2), older)
+    monkeypatch.undo()
+    assert load_model(older, "cpu").config.training.max_epochs == 2
+    assert train(_tuned(corpus, max_epochs=2), older).progress.epoch == 3
+    assert read_metadata(older / "training" / "epoch-0002.safetensors")["file_checksums"] == before
+    load_model(older, "cpu")
+
+
+def test_a_run_of_an_older_version_does_not_resume_with_another_value(corpus: Path, older: Path) -> None:
+    with pytest.raises(ConfigError, match=r"attention\.sharpness: 1\.0 in the existing run, 2\.0 now"):
+        train(_tuned(corpus, sharpness=2.0), older)
 
 
 def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:

@@ -15,10 +15,12 @@ import torch
 
 import regard
 from regard import plugins
-from regard.attention.normalizers import NORMALIZERS
-from regard.attention.registry import ATTENTION
+from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict
+from regard.data.corpus import DataConfig
+from regard.data.dataset import prepare_data
+from regard.data.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.functional import softmax
 from regard.metrics.base import METRICS, SentenceCounts
@@ -27,6 +29,8 @@ from regard.models.rnn.config import RnnConfig
 from regard.phrasebook import write_splits
 from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
+from regard.training.losses import LossTerm
+from warm_python import warm_python
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
 FILE = '''
@@ -94,10 +98,13 @@ def directory(tmp_path_factory) -> Path:
 def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
     """Run the command line, with `path` on the import path, and return its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    interpreter = warm_python()
     if path is not None:
+        # The prepared process has already imported the installed plugins.
+        interpreter = sys.executable
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", "regard", *arguments],
+        [interpreter, "-m", "regard", *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -289,6 +296,116 @@ def test_registration_errors_name_the_part_and_the_remedy() -> None:
         regard.register_normalizer("a b")(lambda scores, mask: scores)
 
 
+@configclass
+class IncompleteConfig:
+    kind: Literal["incomplete"] = "incomplete"
+
+
+def _subclass(base: type, **members: object) -> type:
+    return type("Incomplete", (base,), {"__module__": __name__, **members})
+
+
+@pytest.mark.parametrize(
+    ("register", "part", "message"),
+    [
+        (regard.register_attention, ScoredAttention, "does not define `normalize`"),
+        (regard.register_loss, LossTerm, "does not define `add`"),
+        (regard.register_tokenizer, Tokenizer, "does not define `decode` and `pretokenize`"),
+        (regard.register_attention, LossTerm, r"is not a subclass of regard\.attention\.base\.Attention"),
+        (regard.register_model, torch.nn.Linear, r"is not a subclass of regard\.models\.base"),
+    ],
+)
+def test_a_part_that_does_not_implement_its_contract_is_refused(register, part, message) -> None:
+    with pytest.raises(PluginError, match=rf"'incomplete': {re.escape(__name__)}\.Incomplete {message}"):
+        register("incomplete", IncompleteConfig)(_subclass(part))
+
+
+def test_a_function_that_is_not_a_normalizer_or_a_metric_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"normalizer 'plain': .* is not a function of scores and `mask`"):
+        regard.register_normalizer("plain")(lambda scores: scores)
+    with pytest.raises(PluginError, match="is not a function of a MetricInput"):
+        METRICS.register("plain")(type("Plain", (), {})())
+    with pytest.raises(PluginError, match=r"'plain': .* is not a subclass of .*AttentionScorer"):
+        regard.register_score_function("plain")(ScoredAttention)
+
+
+SCRIPT = """
+import logging
+import sys
+from typing import Literal
+import regard
+from regard.attention import ScoredAttention
+
+@regard.configclass
+class OwnConfig:
+    kind: Literal["own"] = "own"
+
+@regard.register_attention("own")
+class Own(ScoredAttention):
+    def __init__(self, config: OwnConfig, query_size: int, memory_size: int) -> None:
+        super().__init__(query_size, memory_size)
+
+    def normalize(self, scores, mask):
+        return regard.functional.softmax(scores, mask=mask)
+
+logging.basicConfig()
+import regard.functional
+regard.train("run.toml", "runs/own", overrides=["model.attention.kind=own", "training.max_steps=1"])
+regard.load("runs/own")
+"""
+
+
+def test_a_part_of_a_script_is_not_recorded_as_a_plugin(directory) -> None:
+    (directory / "script.py").write_text(SCRIPT)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=directory, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "move the part to a file and give it as a plugin: --plugin parts.py" in done.stderr
+    assert load_listed(directory / "runs" / "own") == []
+    with pytest.raises(CheckpointError, match=r"attention.*or a kind of a plugin \(--plugin FILE"):
+        load_config(directory / "runs" / "own")
+
+
+TOKENIZER = """
+from typing import Literal
+import regard
+from regard.data.tokenizers.base import Tokenizer
+
+@regard.configclass
+class SlashConfig:
+    kind: Literal["slash"] = "slash"
+
+@regard.register_tokenizer("slash")
+class Slash(Tokenizer):
+    def __init__(self, config: SlashConfig) -> None:
+        super().__init__(config)
+
+    def pretokenize(self, line):
+        return line.split("/")
+
+    def decode(self, tokens):
+        return "/".join(tokens)
+"""
+
+
+def test_a_tokenizer_of_a_plugin_file_works_in_worker_processes(directory, monkeypatch) -> None:
+    (directory / "slash.py").write_text(TOKENIZER)
+    for side in ("s", "t"):
+        (directory / side).write_text("a/b c\nb c/d\n" * 3)
+    monkeypatch.setattr(TOKENIZERS, "_entries", dict(TOKENIZERS._entries))
+    monkeypatch.chdir(directory)
+    regard.load_plugins(["slash.py"])
+    # A relative path must not depend on the directory in which the workers start.
+    monkeypatch.chdir("text")
+    pair = {"source": str(directory / "s"), "target": str(directory / "t")}
+    data = {"train": [pair], "valid": pair, "cache_dir": str(directory / "slashed")}
+    data |= {"source_tokenizer": {"kind": "slash"}, "target_tokenizer": {"kind": "slash"}}
+    prepared = prepare_data(from_dict(DataConfig, data), num_processes=2)
+    assert {"b c", "a", "d"} < set(prepared.text.source.vocabulary.tokens)
+
+
 def test_a_cell_that_is_run_again_replaces_its_own_part() -> None:
     for _ in range(2):
 
@@ -299,6 +416,9 @@ def test_a_cell_that_is_run_again_replaces_its_own_part() -> None:
         @regard.register_attention("cell", Config)
         class Cell(ScoredAttention):
             def __init__(self, config: Config, query_size: int, memory_size: int) -> None: ...
+
+            def normalize(self, scores, mask):
+                return scores
 
     assert ATTENTION.get("cell") is Cell
 
@@ -359,7 +479,18 @@ def test_example_package_passes_its_own_tests() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), *sys.path])}
     tests = EXAMPLE.parent / "tests"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n0",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tests),
+            str(tests),
+        ],
         env=environment,
         capture_output=True,
         text=True,

@@ -73,7 +73,7 @@ def test_every_new_key_is_an_option() -> None:
     import dataclasses
     import typing
 
-    from regard.alignment.registry import AlignerConfig
+    from regard.alignment.word_aligner import AlignerConfig
     from regard.pretrain import PretrainConfig
     from regard.server.config import ServeConfig
 

@@ -1,5 +1,6 @@
 """Training from Python: `regard.train` with a file, a dictionary, a `RunConfig`, pairs and callbacks."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def test_dictionary_with_pairs_equals_files_of_the_same_text(tmp_path: Path) -> 
     models = [(tmp_path / name / "model.safetensors") for name in ("pairs", "files")]
     one, other = (regard.load(path.parent) for path in models)
     assert one.translate(PAIRS[0][0]).score == other.translate(PAIRS[0][0]).score
+
+
+def test_result_is_plain_data_with_the_validations_as_rows(tmp_path: Path) -> None:
+    pairs = {"train": PAIRS, "valid": PAIRS[:10]}
+    training = {"max_steps": 4, "validation": {"every_steps": 2}}
+    result = regard.train({**RUN, "data": {}, "training": training}, tmp_path / "run", pairs=pairs)
+    data = json.loads(result.to_json())
+    assert data == result.to_dict()
+    assert (data["schema"], data["step"], data["signal"]) == ("training", 4, None)
+    assert (data["metric"], data["best_step"]) == ("perplexity", result.progress.best_step)
+    assert [row["step"] for row in result.rows()] == [2, 4]
+    assert min(row["perplexity"] for row in result.rows()) == result.progress.best_score
+    assert repr(result).startswith("TrainingResult(stopped after 4 steps, step 4, best perplexity ")
+    assert "<th>perplexity</th>" in result._repr_html_()
 
 
 def test_file_with_overrides_is_trained_in_its_own_directory(tmp_path: Path, monkeypatch) -> None:

@@ -1,11 +1,12 @@
 """Check the project's text and names for words and constructions that its glossary replaces.
 
-The script reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML,
-JavaScript and TOML. For each finding it prints the file, the line and a suggestion. The rules, and the
-exceptions with their reasons, are in `language.toml`.
+The script reads identifiers, docstrings, comments (also at the end of a line of code) and strings of Python,
+and the text of Markdown, HTML, JavaScript and TOML. For each finding it prints the file, the line and a
+suggestion. The rules, and the exceptions with their reasons, are in `language.toml`.
 
     python tools/check_language.py [FILE OR DIRECTORY ...]
     python tools/check_language.py --table src docs README.md
+    python tools/check_language.py --comments [FILE OR DIRECTORY ...]
 """
 
 import argparse
@@ -157,7 +158,7 @@ COUNTED = {
 
 
 def table(arguments: list[str]) -> str:
-    """Return a table of the counted words and of comments, in total and per 1,000 lines."""
+    """Return a table of the counted words, in total and per 1,000 lines."""
     texts = {path: path.read_text() for path in files(arguments)}
     lines = sum(text.count("\n") for text in texts.values())
     rows = [f"{lines:,} lines in {len(texts)} files"]
@@ -165,15 +166,28 @@ def table(arguments: list[str]) -> str:
         regex = re.compile(rf"\b{pattern}\b", re.IGNORECASE)
         count = sum(len(regex.findall(text)) for text in texts.values())
         rows.append(f"{name:22}{count:6}{1000 * count / lines:9.2f}")
-    sources = [text for path, text in texts.items() if path.suffix == ".py"]
-    if sources:
-        count = sum(
-            token.type == tokenize.COMMENT
-            for text in sources
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        )
-        rows.append(f"{'comments':22}{count:6}{1000 * count / sum(t.count(chr(10)) for t in sources):9.2f}")
     return "\n".join(rows)
+
+
+def comment_table(arguments: list[str]) -> str:
+    """Return the number of comments of Python files per 1,000 lines, in total and by directory.
+
+    A comment of several lines counts once for each line, and a comment at the end of a line of code counts,
+    too. Blank lines and docstrings are lines like all others.
+    """
+    counts: dict[str, list[int]] = {}
+    for path in files(arguments or ["src"]):
+        if path.suffix == ".py":
+            text = path.read_text()
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            found = sum(token.type == tokenize.COMMENT for token in tokens), text.count("\n")
+            for name in ("total", path.parent.relative_to(ROOT).as_posix()):
+                counts[name] = [old + new for old, new in zip(counts.get(name, [0, 0]), found, strict=True)]
+    width = max(map(len, counts), default=0)
+    return "\n".join(
+        f"{name:{width}}{comments:7}{lines:8}{1000 * comments / max(lines, 1):8.1f}"
+        for name, (comments, lines) in sorted(counts.items())
+    )
 
 
 def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
@@ -188,8 +202,13 @@ def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 names = [node.name]
-            elif isinstance(node, ast.Assign):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                # `A, B = 0, 1` defines several names.
+                found = (one for target in targets for one in ast.walk(target))
+                names = [
+                    one.id for one in found if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+                ]
             else:
                 names = []
             for name in names:
@@ -205,10 +224,14 @@ def main() -> int:
     )
     parser.add_argument("paths", nargs="*", help="files or directories; default: all")
     parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines")
+    parser.add_argument("--comments", action="store_true", help="print the density of comments; default: src")
     parser.add_argument("--twice", action="store_true", help="print public names that several modules define")
     options = parser.parse_args()
     if options.table:
         print(table(options.paths))
+        return 0
+    if options.comments:
+        print(comment_table(options.paths))
         return 0
     if options.twice:
         twice = public_names_defined_twice(ROOT / "src" / "regard")

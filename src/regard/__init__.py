@@ -11,30 +11,50 @@ from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard import analyze
-    from regard.api.alignment import Aligner, Alignments, align
-    from regard.api.evaluation import evaluate
-    from regard.api.model import load
-    from regard.api.training import train
-    from regard.attention.normalizers import register_normalizer
-    from regard.attention.registry import register_attention
+    from regard.analysis.attention import AttentionAnalysis
+    from regard.analysis.errors import ErrorAnalysis
+    from regard.analysis.length import LengthAnalysis
+    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
+    from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
+    from regard.api.model import Model, load
+    from regard.api.report import ReportOptions, report
+    from regard.api.training import train, tune
+    from regard.api.translation import Translation
+    from regard.api.translations import Scores, Translations
+    from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
     from regard.cpu_threads import configure_threads
-    from regard.data.tokenizers.registry import register_tokenizer
+    from regard.data.tokenizers.base import register_tokenizer
     from regard.experiment import load_model
     from regard.generation.translator import Translator
+    from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
-    from regard.training.losses.registry import register_loss
+    from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
 
 __all__ = [
     "Aligner",
     "Alignments",
+    "AttentionAnalysis",
     "Callback",
+    "DropLinks",
+    "ErrorAnalysis",
+    "Evaluation",
+    "EvaluationOptions",
+    "LengthAnalysis",
+    "LinkEvaluation",
+    "Model",
+    "PenaltyTuningOptions",
+    "PenaltyTuningResult",
+    "ReportOptions",
     "RunConfig",
+    "Scores",
+    "Translation",
+    "Translations",
     "Translator",
     "__version__",
     "align",
@@ -42,6 +62,8 @@ __all__ = [
     "configclass",
     "configure_threads",
     "evaluate",
+    "evaluate_links",
+    "fertilities",
     "load",
     "load_config",
     "load_model",
@@ -54,32 +76,52 @@ __all__ = [
     "register_normalizer",
     "register_score_function",
     "register_tokenizer",
+    "report",
     "train",
+    "tune",
 ]
 
 _HOMES = {
     "Aligner": "regard.api.alignment",
     "Alignments": "regard.api.alignment",
+    "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
+    "DropLinks": "regard.api.evaluation",
+    "ErrorAnalysis": "regard.analysis.errors",
+    "Evaluation": "regard.api.evaluation",
+    "EvaluationOptions": "regard.api.evaluation",
+    "LengthAnalysis": "regard.analysis.length",
+    "LinkEvaluation": "regard.api.alignment",
+    "Model": "regard.api.model",
+    "PenaltyTuningOptions": "regard.generation.tune_penalties",
+    "PenaltyTuningResult": "regard.generation.tune_penalties",
+    "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
+    "Scores": "regard.api.translations",
+    "Translation": "regard.api.translation",
+    "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
+    "evaluate_links": "regard.api.alignment",
+    "fertilities": "regard.api.alignment",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
     "load_plugins": "regard.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
-    "register_loss": "regard.training.losses.registry",
+    "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
-    "register_normalizer": "regard.attention.normalizers",
+    "register_normalizer": "regard.attention.registry",
     "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.data.tokenizers.registry",
+    "register_tokenizer": "regard.data.tokenizers.base",
+    "report": "regard.api.report",
     "train": "regard.api.training",
+    "tune": "regard.api.training",
 }
 
 

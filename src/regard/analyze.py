@@ -20,20 +20,20 @@ from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
-from regard.api.arguments import Text, parallel_text
+from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
 
 __all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
 
-ModelArgument = Model | Path | str
-ModelsArgument = ModelArgument | Sequence[ModelArgument]
+ModelSource = Model | Path | str
+ModelSources = ModelSource | Sequence[ModelSource]
 
 
 def errors(
-    model: ModelArgument | Sequence[Path | str],
-    sources: Text,
-    references: Text,
+    model: ModelSource | Sequence[Path | str],
+    sources: TextSource,
+    references: TextSource,
     *,
     aligner: Aligner | Path | str | None = None,
     reference_links: Path | str | Iterable[Any] | None = None,
@@ -72,9 +72,9 @@ def errors(
 
 
 def attention(
-    models: ModelsArgument,
-    sources: Text,
-    references: Text,
+    models: ModelSources,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: AttentionOptions | None = None,
     names: Sequence[str] | None = None,
@@ -105,9 +105,9 @@ def attention(
 
 
 def length(
-    systems: ModelsArgument,
-    sources: Text,
-    references: Text,
+    systems: ModelSources,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: LengthOptions | None = None,
     names: Sequence[str] | None = None,

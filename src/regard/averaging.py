@@ -8,7 +8,7 @@ from regard.config import to_dict
 from regard.data.directories import atomic_directory, is_empty
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
-from regard.models.hf.folder import CONFIG_SUBDIR
+from regard.models.hf.loading import CONFIG_SUBDIR
 from regard.run_config import load_config, write_config
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing
@@ -43,13 +43,14 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     model_dirs = [find_model_dir(file) for file in files]
     texts = [load_text_processing(model_dir) for model_dir in dict.fromkeys(model_dirs)]
     for text, model_dir in zip(texts, dict.fromkeys(model_dirs), strict=True):
-        if difference := text.vocabulary_difference(texts[0], str(model_dirs[0])):
+        if difference := text.difference(texts[0], str(model_dirs[0])):
             raise CheckpointError(
-                f"{model_dir}: {difference}; only models with the same vocabularies can be averaged"
+                f"{model_dir}: {difference}; only models with the same vocabularies and tokenizers can be "
+                "averaged"
             )
     configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
     for file, model_dir in zip(files, model_dirs, strict=True):
-        check_model_files(file, model_dir, to_dict(configs[model_dir]))
+        check_model_files(file, model_dir)
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.

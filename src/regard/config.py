@@ -8,21 +8,24 @@ nearest known key. Configuration classes are defined in the modules that they co
 
 import dataclasses
 import difflib
+import inspect
 import json
 import os
+import re
 import stat
 import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
 import tomli_w
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from regard.errors import ConfigError, RenamedOptionError
+from regard.errors import ConfigError, PluginError, RenamedOptionError
 from regard.renames import new_key, new_value
 
 __all__ = [
@@ -32,7 +35,6 @@ __all__ = [
     "config_classes",
     "configclass",
     "dump_toml",
-    "dump_value",
     "from_dict",
     "is_configclass",
     "option",
@@ -62,9 +64,47 @@ def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, Field))
 def configclass(cls: type[C]) -> type[C]:
-    """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys."""
+    """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys.
+
+    Raises:
+        PluginError: if an option has no annotation, or its default does not have the type or the range of the
+            option. Names of registered parts are not checked, since parts may be registered later.
+    """
+    for name, value in vars(cls).items():
+        if isinstance(value, FieldInfo) and name not in inspect.get_annotations(cls):
+            raise PluginError(
+                f"{cls.__qualname__}.{name}: an option needs an annotation of its type, such as `{name}: int`"
+            )
     settings = ConfigDict(extra="forbid", strict=True)
-    return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
+    for name, field in made.__pydantic_fields__.items():
+        # None means an absent key, and a factory makes the default when it is needed.
+        constant = not field.is_required() and field.default_factory is None and field.default is not None
+        if constant and not _has_own_schema([field.annotation, *field.metadata]):
+            _check_default(f"{cls.__qualname__}.{name}", field)
+    return made
+
+
+def _check_default(name: str, field: FieldInfo) -> None:
+    """Raise a `PluginError` if the default of an option does not have its type and range."""
+    hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    try:
+        TypeAdapter(hint).validate_python(field.default, strict=True)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        raise PluginError(
+            f"{name}: the default {_truncated_repr(field.default)} is wrong: "
+            f"{message[:1].lower()}{message[1:]}"
+        ) from None
+
+
+def _has_own_schema(hints: Iterable[Any]) -> bool:
+    """Return whether a type hint contains a registry or a union that looks its members up at validation."""
+    return any(
+        (hasattr(hint, "__get_pydantic_core_schema__") and not isinstance(hint, type))
+        or _has_own_schema(typing.get_args(hint))
+        for hint in hints
+    )
 
 
 def is_configclass(cls: Any) -> bool:
@@ -164,8 +204,8 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
         problems = list(_format_errors(cls, error))
-        raised = RenamedOptionError if any(problem.renamed for problem in problems) else ConfigError
-        raise raised("\n".join(f"{origin}: {problem.message}" for problem in problems)) from None
+        raised = RenamedOptionError if any(renamed for _, renamed in problems) else ConfigError
+        raise raised("\n".join(f"{origin}: {message}" for message, _ in problems)) from None
 
 
 def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
@@ -174,8 +214,7 @@ def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -
     Args:
         cls: The configuration class.
         path: The TOML file.
-        overrides: Overrides of the form `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML,
-            it is taken as a string.
+        overrides: Overrides of the form `a.b.c=value`; see `apply_override`.
 
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
@@ -193,7 +232,8 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         ConfigError: if the file is missing, is not a regular file, is larger than 1 MiB or is not TOML.
     """
     try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
+        # Opening does not block, so that a named pipe without a writer can be rejected as well.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(f"{path}: not a regular file")
             content = file.read(MAX_FILE_BYTES + 1)
@@ -212,11 +252,6 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         return parse_toml(text)
     except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Open a file without blocking, so that a named pipe without a writer can be rejected as well."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -259,10 +294,12 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
     Args:
         data: The data, changed in place.
-        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string.
+        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string. An
+            element of a list is selected by its index, as in `training.losses.0.weight=2`; -1 is the last.
 
     Raises:
-        ConfigError: if the override does not have this form, or a part of the key is not a table.
+        ConfigError: if the override does not have this form, a part of the key is not a table, or a list has
+            no such element.
     """
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
@@ -272,26 +309,29 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     except ValueError:
         value = text
     *path, last = key.strip().split(".")
-    table: Any = data
-    for part in path:
-        table = table.setdefault(part, {}) if isinstance(table, dict) else None
-        if isinstance(table, list) and table:
-            raise ConfigError(f"override {override!r}: {part} is a list; give the whole list as TOML")
-    if not isinstance(table, dict):
-        raise ConfigError(f"override {override!r}: {'.'.join(path)} is not a table")
-    table[last] = value
+    place: Any = data
+    for depth, part in enumerate(path):
+        inner = _override_key(override, place, path[:depth], part)
+        place = place.setdefault(inner, {}) if isinstance(place, dict) else place[inner]
+    place[_override_key(override, place, path, last)] = value
 
 
-@dataclasses.dataclass(frozen=True)
-class _Problem:
-    """A wrong key or value, and whether it is the old name of another one."""
+def _override_key(override: str, place: Any, path: list[str], part: str) -> str | int:
+    """Return the key of a table or the index of a list that a part of an override selects."""
+    if isinstance(place, dict):
+        return part
+    name = ".".join(path)
+    if not isinstance(place, list):
+        raise ConfigError(f"override {override!r}: {name} is not a table")
+    length = len(place)
+    if re.fullmatch(r"-?[0-9]{1,9}", part) and -length <= int(part) < length:
+        return int(part)
+    known = f"its elements are {name}.0 to {name}.{length - 1}" if length else "it is empty"
+    raise ConfigError(f"override {override!r}: {name} is a list without the element {part!r}; {known}")
 
-    message: str
-    renamed: bool = False
 
-
-def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[_Problem]:
-    """Yield one message per error that pydantic found."""
+def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[tuple[str, bool]]:
+    """Yield a message for each error of pydantic, and whether its cause is an old name of a key or value."""
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
         known, names = _resolve_path(cls, path[:-1])
@@ -299,15 +339,15 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[_Problem]
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             renamed = new_key([*names, path[-1]], known)
             if renamed is not None:
-                yield _Problem(f"unknown key {shown!r}: it is now called {renamed}", True)
+                yield f"unknown key {shown!r}: it is now called {renamed}", True
                 continue
             # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
             nearest = f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
-            yield _Problem(f"unknown key {shown!r}{nearest}")
+            yield f"unknown key {shown!r}{nearest}", False
         elif problem["type"] in ("missing", "missing_argument"):
-            yield _Problem(f"key {shown!r} is required")
+            yield f"key {shown!r} is required", False
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
@@ -320,7 +360,7 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[_Problem]
             renamed = new_value(key, value.get("kind") if isinstance(value, dict) else value)
             hint = f"; {key} = {renamed!r} is the new name of this value" if renamed is not None else ""
             text = f"{shown}: {message}; got {_truncated_repr(value)}{hint}" if shown else message
-            yield _Problem(text, renamed is not None)
+            yield text, renamed is not None
 
 
 def _truncated_repr(value: Any) -> str:
@@ -357,12 +397,3 @@ def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]
         else:
             names = [*names, part]
     return sorted({f.name for c in classes for f in dataclasses.fields(c)}), names
-
-
-def dump_value(value: Any) -> str:
-    """Return a plain value as TOML on one line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {dump_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(dump_value(item) for item in value) + "]"
-    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")

@@ -19,7 +19,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.config import ConfigUnion, config_classes, dump_value, from_dict, to_dict
+import tomli_w
+
+from regard.config import ConfigUnion, config_classes, from_dict, to_dict
 from regard.errors import ConfigError
 from regard.registry import NamedRegistry
 
@@ -303,7 +305,7 @@ def _default(entry: Any) -> str | None:
     value = factory() if factory is not None else getattr(entry.default, "default", entry.default)
     if value is dataclasses.MISSING or value is ... or "PydanticUndefined" in repr(value):
         return None
-    return "" if value is None else dump_value(to_dict(value))
+    return "" if value is None else _dump_value(to_dict(value))
 
 
 def _range(constraints: Iterable[Any]) -> str:
@@ -331,3 +333,12 @@ def _type_name(hint: Any) -> str:
         names = [name for one in metadata if isinstance(one, NamedRegistry) for name in one.names()]
         return " | ".join(json.dumps(name) for name in names) or _type_name(inner)
     return getattr(hint, "__name__", str(hint))
+
+
+def _dump_value(value: Any) -> str:
+    """Return a plain value as TOML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_dump_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_dump_value(item) for item in value) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")

@@ -20,29 +20,32 @@ from regard.config import (
     to_dict,
 )
 from regard.data.dataset import PreparedData, open_data, prepare_data
+from regard.data.directories import directory_lock
 from regard.data.hf import is_hf_directory
-from regard.data.locking import directory_lock
 from regard.data.pretokenization import ProgressCallback
-from regard.data.swap_detection import warn_if_swapped
 from regard.data.text import TextProcessor
+from regard.data.text_checks import warn_if_swapped
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.hf_directory import load_hf_text, warn_ignored_settings
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.run_config import CONFIG_FILE, RunConfig, load_config, write_config
+from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
 from regard.training.checkpoint import state_files
-from regard.training.device import pick_device, set_num_threads
-from regard.training.distributed import ProcessGroup, init_process_group
+from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
+from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
-from regard.training.length_check import check_max_lengths
-from regard.training.losses.base import LossTerm
-from regard.training.losses.registry import build_loss
-from regard.training.resume import check_model_files, config_differences, file_checksums
+from regard.training.losses.base import LossTerm, build_loss
+from regard.training.resume import (
+    CONFIG_FILE,
+    check_model_files,
+    config_differences,
+    file_checksums,
+    read_stated_config,
+    resumed_config,
+)
 from regard.training.run_context import Callback, RunContext
 from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
-from regard.training.translation_metric import TranslationMetric
 from regard.training.weights import (
     EXPORTED_FILE,
     MODEL_FILE,
@@ -121,7 +124,7 @@ def run_training(
         prepared = _prepare_run(config, output_dir, processes, losses, progress_context)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
-            checksums = file_checksums(output_dir, to_dict(config))
+            checksums = file_checksums(output_dir, read_stated_config(output_dir))
             train_run = partial(
                 system.train_run,
                 config.model,
@@ -183,13 +186,15 @@ def _build_trainer(
         config.seed,
         processes,
         identity={"training data": prepared.fingerprint},
-        file_checksums=file_checksums(output_dir, to_dict(config)),
-        translation_metric=TranslationMetric(config.generation, config.training, prepared, processes.device),
+        file_checksums=file_checksums(output_dir, read_stated_config(output_dir)),
+        translation_metric=TranslationMetric(
+            config.generation, config.training, prepared, processes.device, config.data.valid.source_prefix
+        ),
     )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
-    check_max_lengths(model, prepared)
+    _check_max_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
     return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
 
@@ -218,11 +223,11 @@ def load_model(
     model_dir, chosen = Path(model_dir), parse_precision(precision)
     place = pick_device(device)
     config = load_config(model_dir)
-    data = to_dict(config)
     system = MODELS.part_of(config.model)
     if not (foreign := is_hf_directory(model_dir)) and system.is_neural:
-        check_model_files(weights_file(model_dir), model_dir, data)
+        check_model_files(weights_file(model_dir), model_dir)
     if overrides := list(overrides):
+        data = to_dict(config)
         for setting in overrides:
             apply_override(data, setting)
         config = from_dict(RunConfig, data, origin=str(model_dir))
@@ -261,17 +266,19 @@ def find_model_dir(file: Path) -> Path:
 
 def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path) -> None:
     """Create the model directory. The config is written last, so its presence marks a complete directory."""
+    stated = to_dict(config)
     try:
         model_dir.mkdir(parents=True, exist_ok=True)
         if _has_checkpoint(model_dir):
             # Stop before training if the files that translation needs are corrupt.
             load_text_processing(model_dir)
             if (model_dir / MODEL_FILE).is_file():
-                check_model_files(model_dir / MODEL_FILE, model_dir, to_dict(config), ignore_unreadable=True)
+                check_model_files(model_dir / MODEL_FILE, model_dir, ignore_unreadable=True)
+            stated = resumed_config(read_stated_config(model_dir), stated)
         else:
             save_text_processing(prepared.text, model_dir)
             MODELS.part_of(config.model).copy_configs(config.model, model_dir)
-        write_config(config, model_dir)
+        write_config(stated, model_dir)
     except OSError as error:
         raise CheckpointError(f"{model_dir}: directory cannot be created: {error.strerror}") from None
     except DataError as error:
@@ -316,3 +323,28 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         raise ConfigError(
             f"training.init_from = {init_from!r}: {difference}: both models must have the same vocabularies"
         )
+
+
+def _check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
+    """Check that no sentence is longer than the number of learned positions of the model.
+
+    Raises:
+        ConfigError: if a sentence is too long; the message gives its file and line.
+    """
+    if model.max_length is None:
+        return
+    for split in ("train", "valid"):
+        examples = prepared.split(split)
+        num_sinks = len(prepared.text.sink_tokens)
+        for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
+            row = int(lengths.argmax())
+            tokens = int(lengths[row]) + (num_sinks if side == "source" else 0)
+            if tokens > model.max_length:
+                limit = model.max_length - (num_sinks if side == "source" else 1)
+                remedy = f"set data.max_length = {limit}" if split == "train" else "shorten the sentence"
+                raise ConfigError(
+                    f"{examples.location(row)} has {tokens} {side} tokens"
+                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
+                    f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
+                    f"{remedy}"
+                )

@@ -31,6 +31,7 @@ __all__ = [
     "load_installed",
     "load_plugins",
     "loaded",
+    "loaded_sources",
     "origin",
     "plugin_name",
 ]
@@ -39,8 +40,9 @@ ENTRY_POINT_GROUP = "regard.plugins"
 
 logger = logging.getLogger(__name__)
 
-_loaded: dict[str, None] = {}
-"""The names of the plugins that the user gave and that have been imported, in order."""
+_loaded: dict[str, str] = {}
+"""The plugins that the user gave and that have been imported, in order: by the name in a model directory, the
+import name or the absolute path."""
 _loading: ContextVar[str | None] = ContextVar("plugin", default=None)
 """The plugin that is being imported."""
 
@@ -65,7 +67,7 @@ def load_plugins(names: Iterable[str]) -> None:
                 _import_file(Path(name))
             else:
                 _import_module(name)
-        _loaded[short] = None
+        _loaded[short] = str(Path(name).absolute()) if name.endswith(".py") else name
 
 
 def load_installed() -> None:
@@ -94,6 +96,11 @@ def _import_installed() -> frozenset[str]:
 def loaded() -> tuple[str, ...]:
     """Return the names of the imported plugins that the user gave."""
     return tuple(_loaded)
+
+
+def loaded_sources() -> tuple[str, ...]:
+    """Return the import names and absolute paths by which another process loads the same plugins."""
+    return tuple(_loaded.values())
 
 
 def is_loaded(name: str) -> bool:

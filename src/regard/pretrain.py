@@ -17,19 +17,17 @@ from typing import Any, Literal, cast
 
 import torch
 
-from regard.config import configclass, option, read_config, to_dict
-from regard.data.files import file_digest, sync_directory, sync_file, write_atomic
+from regard.config import configclass, from_dict, option, read_config, to_dict
+from regard.data.directories import directory_lock
+from regard.data.files import partial_directory, sync_directory, sync_file, write_atomic
 from regard.data.hf import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
-from regard.data.locking import directory_lock
 from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingual
-from regard.data.partial import partial_directory
+from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.hf.language import HfLanguageModel
-from regard.models.hf.learned import build_language_model, train_tokenizer
+from regard.models.hf.language import HfLanguageModel, build_language_model, train_tokenizer
 from regard.training.config import TrainingConfig
-from regard.training.device import pick_device, set_num_threads
-from regard.training.distributed import init_process_group
+from regard.training.device import init_process_group, pick_device, set_num_threads
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
 from regard.training.weights import MODEL_FILE, copy_weights, load_weights
@@ -214,16 +212,14 @@ def _build_dataset(
 
 def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
     """Create the directory of the run with its tokenizer, or check that it belongs to this run."""
-    run = output_dir / RUN_DIR
-    options = to_dict(config)
-    # These options may change when a run is resumed.
-    for key in ("output_dir", "device", "num_threads"):
-        options.pop(key, None)
-    for key in ("max_epochs", "max_steps", "max_minutes"):
-        options["training"].pop(key, None)
-    text = json.dumps(options, indent=2, sort_keys=True) + "\n"
+    run, options = output_dir / RUN_DIR, _fixed_options(config)
     if (run / SETTINGS_FILE).is_file():
-        if (run / SETTINGS_FILE).read_text(encoding="utf-8") != text:
+        # The file may lack options of a later version, which then have their defaults.
+        try:
+            known = from_dict(PretrainConfig, read_json(run / SETTINGS_FILE, dict[str, Any]))
+        except (ConfigError, InvalidJsonError):
+            known = None
+        if known is None or _fixed_options(known) != options:
             raise ConfigError(
                 f"{output_dir} contains a pre-training run with another config; choose another directory"
             )
@@ -243,7 +239,17 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         ) from None
     with convert_errors(CheckpointError, f"{run}: cannot be written"):
         tokenizer.save_pretrained(run)
-    write_atomic(run / SETTINGS_FILE, text.encode())
+    write_atomic(run / SETTINGS_FILE, (json.dumps(options, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _fixed_options(config: PretrainConfig) -> dict[str, Any]:
+    """Return the options of a run that must not change when it is resumed."""
+    options = to_dict(config)
+    for key in ("output_dir", "device", "num_threads"):
+        options.pop(key, None)
+    for key in ("max_epochs", "max_steps", "max_minutes"):
+        options["training"].pop(key, None)
+    return options
 
 
 def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> None:

@@ -33,11 +33,11 @@ from regard import plugins
 from regard.config import ConfigUnion, is_configclass
 from regard.errors import PluginError
 
-__all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of"]
+__all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of", "subclass_of"]
 
 P = TypeVar("P")
 Q = TypeVar("Q")
-
+Contract = Callable[[Any], str | None]
 
 _CONFIG_PLUGINS: dict[type[Any], str] = {}
 """The plugin of each configuration class that a plugin registered."""
@@ -81,11 +81,12 @@ class NamedRegistry(Generic[P]):
         noun: The noun for a part, as in "attention mechanism".
         packages: The packages whose modules register the built-in parts; they are imported when a part is
             looked up.
+        contract: Returns the reason why an object is not a part of this kind, or None; see `subclass_of`.
     """
 
-    def __init__(self, noun: str, packages: Iterable[str] = ()) -> None:
+    def __init__(self, noun: str, packages: Iterable[str] = (), contract: Contract | None = None) -> None:
         """Create an empty registry."""
-        self.noun = noun
+        self.noun, self._contract = noun, contract
         self._packages = tuple(packages)
         self._entries: dict[str, Entry[P]] = {}
 
@@ -112,19 +113,21 @@ class NamedRegistry(Generic[P]):
             source: The class or function that the part was made from. Default: the part.
 
         Raises:
-            PluginError: if another part has this name.
+            PluginError: if another part has this name, or the part does not implement the contract.
         """
         source = part if source is None else source
         if not isinstance(name, str) or not name.isidentifier():
             raise PluginError(f"{self.noun} {name!r}: a name consists of letters, digits and underscores")
         old = self._entries.get(name)
         # A cell of a notebook that is run again defines the same class again.
-        qualified_name = f"{source.__module__}.{source.__qualname__}"
+        qualified_name = f"{source.__module__}.{_shown(source)}"
         if old is not None and old.home != _home(source):
             raise PluginError(
                 f"{self.noun} {name!r} is already registered by {old.source}: "
                 f"choose another name for {qualified_name}"
             )
+        if self._contract is not None and (problem := self._contract(source)) is not None:
+            raise PluginError(f"{self.noun} {name!r}: {qualified_name} {problem}")
         plugin = plugins.origin(source)
         self._entries[name] = Entry(part, config, plugin, qualified_name, _home(source))
         if config is not None and plugin is not None:
@@ -200,11 +203,14 @@ class Registry(NamedRegistry[P], ConfigUnion):
         noun: The noun for a part.
         default: The kind of a table without the key `kind`. If it is empty, this key is required.
         packages: As in `NamedRegistry`.
+        contract: As in `NamedRegistry`.
     """
 
-    def __init__(self, noun: str, default: str, packages: Iterable[str] = ()) -> None:
+    def __init__(
+        self, noun: str, default: str, packages: Iterable[str] = (), contract: Contract | None = None
+    ) -> None:
         """Create an empty registry."""
-        super().__init__(noun, packages)
+        super().__init__(noun, packages, contract)
         self.default = default
 
     def register(self, name: str, config: type[Any] | None = None) -> Callable[[Q], Q]:
@@ -216,8 +222,8 @@ class Registry(NamedRegistry[P], ConfigUnion):
                 the part's `__init__`.
 
         Raises:
-            PluginError: if another part has this name, or the configuration class is missing or does not have
-                the field `kind` with this name.
+            PluginError: if another part has this name, the configuration class is missing or does not have
+                the field `kind` with this name, or the part does not implement the contract.
         """
 
         def decorate(part: Q) -> Q:
@@ -276,7 +282,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
         if entry is None or entry.config is None:
             known = " or ".join(repr(name) for name in self.names())
             text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
-            text += ", or a kind of a plugin (--plugin)"
+            text += ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
             raise PydanticCustomError("kind", "{text}", {"text": text})
         if not isinstance(value, dict):
             if not isinstance(value, entry.config):
@@ -290,6 +296,18 @@ class Registry(NamedRegistry[P], ConfigUnion):
             raise ValidationError.from_exception_data(
                 error.title, [_with_kind(problem, str(kind)) for problem in error.errors()]
             ) from None
+
+
+def subclass_of(base: type[Any]) -> Contract:
+    """Return the contract of classes that derive from a base class and define all its abstract methods."""
+
+    def check(part: Any) -> str | None:
+        if not isinstance(part, type) or not issubclass(part, base):
+            return f"is not a subclass of {base.__module__}.{base.__qualname__}"
+        missing = sorted(getattr(part, "__abstractmethods__", ()))
+        return f"does not define {' and '.join(f'`{name}`' for name in missing)}" if missing else None
+
+    return check
 
 
 def plugins_of(config: Any) -> set[str]:
@@ -334,7 +352,7 @@ def _home(source: Any) -> tuple[str, str]:
     A file may be imported twice under different names: as a plugin, and by `import`.
     """
     file = getattr(sys.modules.get(source.__module__), "__file__", None)
-    return source.__module__ if file is None else str(Path(file).resolve()), source.__qualname__
+    return source.__module__ if file is None else str(Path(file).resolve()), _shown(source)
 
 
 def _annotated_config(part: Any) -> Any:
@@ -342,5 +360,6 @@ def _annotated_config(part: Any) -> Any:
     return typing.get_type_hints(part.__init__).get("config")
 
 
-def _shown(config: Any) -> str:
-    return config.__name__ if isinstance(config, type) else repr(config)
+def _shown(part: Any) -> str:
+    """Return the qualified name of a class or function, or another object as text."""
+    return getattr(part, "__qualname__", repr(part))

@@ -1,9 +1,15 @@
-"""The description of a run: its configuration, and the file in which a model directory stores it."""
+"""The description of a run: its configuration, and the file in which a model directory stores it.
+
+A Hugging Face directory is a model directory, too: its config, tokenizers and search settings make a
+`RunConfig`.
+"""
 
 import dataclasses
+import logging
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.config import (
     apply_override,
@@ -14,32 +20,41 @@ from regard.config import (
     read_config,
     read_toml,
 )
-from regard.data.checksums import checked_file
-from regard.data.corpus import DataConfig
-from regard.data.files import read_bytes, write_atomic
+from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.data.reading import checked_file, read_bytes
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
 from regard.generation.config import GenerationConfig
-from regard.hf_directory import hf_run_sections
+from regard.models.hf.config import HfConfig
+from regard.models.hf.generation import read_generation_settings
 from regard.models.registry import MODELS, ModelConfig
 from regard.models.rnn.config import RnnConfig
 from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.registry import plugins_of
 from regard.training.config import TrainingConfig
-from regard.training.losses.registry import build_loss
+from regard.training.losses.base import build_loss
+from regard.training.resume import CONFIG_FILE
 from regard.version import __version__
 
 __all__ = [
-    "CONFIG_FILE",
     "END_MARKER",
     "RunConfig",
     "listed_plugins",
     "load_config",
+    "load_hf_text",
     "read_run_config",
+    "warn_ignored_settings",
     "write_config",
 ]
 
-CONFIG_FILE = "config.toml"
+_log = logging.getLogger(__name__)
+
+MAIN_MODULE = "__main__"
+MAX_GENERATED_LENGTH = 100_000
+"""Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 VERSION_MARKER = "# Written by regard "
 """Start of the first line of a config file; the version follows."""
 END_MARKER = "# end of config\n"
@@ -97,8 +112,19 @@ class RunConfig:
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
 
     def with_plugins(self) -> "RunConfig":
-        """Return the config with all plugins that the run needs, as a model directory records them."""
-        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(plugins_of(self)))]
+        """Return the config with all plugins that the run needs, as a model directory records them.
+
+        A part that a script or notebook defines cannot be loaded elsewhere; a warning states the remedy.
+        """
+        own = plugins_of(self)
+        if MAIN_MODULE in own:
+            own = own - {MAIN_MODULE}
+            _log.warning(
+                "the run uses a part that a script or notebook defines, so that only there the model can be "
+                "loaded; to load it elsewhere, move the part to a file and give it as a plugin: "
+                "--plugin parts.py, in Python plugins=['parts.py']"
+            )
+        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(own))]
         return dataclasses.replace(self, plugins=tuple(dict.fromkeys(needed)))
 
     def __post_init__(self) -> None:
@@ -163,7 +189,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
     if not model_dir.is_dir():
         raise CheckpointError(missing_directory_message(model_dir))
     if is_hf_directory(model_dir):
-        return RunConfig(**hf_run_sections(model_dir))
+        return _hf_run_config(model_dir)
     path = model_dir / CONFIG_FILE
     if (model_dir / HF_CONFIG).is_file() and not path.exists():
         read_hf_config(model_dir)  # raises an error that explains why this is not a usable Hugging Face model
@@ -204,8 +230,12 @@ def _written_by(path: Path) -> str:
     )
 
 
-def write_config(config: RunConfig, model_dir: Path) -> None:
+def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None:
     """Write the config into a model directory, after a line with the version of regard.
+
+    Args:
+        config: The config, or the options to state in the file.
+        model_dir: The model directory.
 
     Raises:
         DataError: if the file cannot be written.
@@ -213,3 +243,91 @@ def write_config(config: RunConfig, model_dir: Path) -> None:
     write_atomic(
         model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode()
     )
+
+
+def _hf_run_config(directory: Path) -> RunConfig:
+    """Return the config that stands for a Hugging Face directory: its tokenizers and its search settings."""
+    model = HfConfig(path=str(directory))
+    return RunConfig(data=_data_config(directory), model=model, generation=_search_config(directory))
+
+
+def _data_config(directory: Path) -> DataConfig:
+    """Return a data config with the tokenizers of the directory and an empty corpus."""
+    empty = CorpusConfig(source=os.devnull, target=os.devnull)
+    tokenizer = PretrainedTokenizerConfig(path=str(directory))
+    return DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
+
+
+def load_hf_text(data: DataConfig) -> TextProcessor:
+    """Load the tokenizers and vocabularies of a Hugging Face directory.
+
+    Args:
+        data: The section `data` of the directory's config; see `load_config`.
+
+    Raises:
+        DataError: if the directory has no tokenizer.
+        ConfigError: if `data` names another kind of tokenizer.
+    """
+    source, target = (
+        _side(config, name)
+        for name, config in (("source", data.source_tokenizer), ("target", data.target_tokenizer))
+    )
+    return TextProcessor(source, target)
+
+
+def _side(config: Any, name: str) -> TextSide:
+    if not isinstance(config, PretrainedTokenizerConfig):
+        raise ConfigError(
+            f"data.{name}_tokenizer.kind: a Hugging Face model uses its own tokenizer; remove this setting"
+        )
+    tokenizer = PretrainedTokenizer.from_directory(config, name)
+    return TextSide(tokenizer, tokenizer.vocabulary)
+
+
+def _search_config(directory: Path) -> GenerationConfig:
+    """Return the search settings that `generate` of transformers would use for this directory.
+
+    If the generation config gives no number of beams or no maximum length, regard's default applies. The
+    defaults of transformers are 1 beam and 20 tokens, and the latter truncates translations.
+
+    Raises:
+        CheckpointError: if a setting is invalid or out of range; names the file and the setting.
+    """
+    found, path = read_generation_settings(directory)
+    defaults = GenerationConfig()
+    min_length, max_length = found.min_length, found.max_length
+    # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
+    min_length = min_length if found.min_new_tokens is None else found.min_new_tokens + 1
+    max_length = max_length if found.max_new_tokens is None else found.max_new_tokens + 1
+    stopping: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
+        True: "first_n",
+        "never": "exact",
+    }
+    # Some files give a very large number to mean "no limit".
+    offset = defaults.max_length_offset if max_length is None else min(max_length, MAX_GENERATED_LENGTH)
+    settings = {
+        "beam_size": found.num_beams or defaults.beam_size,
+        "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
+        "min_length": min_length or 0,
+        "max_length_ratio": defaults.max_length_ratio if max_length is None else 0.0,
+        "max_length_offset": offset,
+        "no_repeat_ngram_size": found.no_repeat_ngram_size or 0,
+        "suppress_unk": False,  # `generate` may produce the unknown token unless the settings suppress it
+        "scheme": {
+            "stopping": stopping.get(found.early_stopping, "heuristic"),
+            "hf_compatible": True,
+            "forced_eos": found.forces_end,
+            "renormalize_logits": bool(found.renormalize_logits),
+        },
+    }
+    try:
+        return from_dict(GenerationConfig, settings, origin=str(path))
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def warn_ignored_settings(directory: Path) -> None:
+    """Log a warning that lists the settings of the generation config that regard ignores."""
+    settings, path = read_generation_settings(directory)
+    if names := settings.unsupported():
+        _log.warning("%s: regard ignores %s", path, ", ".join(names))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
-from regard.data.tokenizer_factory import load_tokenizer
-from regard.data.tokenizers.actions import ActionsConfig
+from regard.data.tokenizers.base import load_tokenizer
+from regard.data.tokenizers.words import ActionsConfig
 from regard.errors import DataError
 
 

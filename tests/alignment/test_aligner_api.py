@@ -66,3 +66,36 @@ def test_wrong_arguments_are_one_message() -> None:
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+def test_posteriors_are_those_of_the_command_and_leave_the_rest_to_the_null_word(text, tmp_path) -> None:
+    sources, targets = read(text / "train.de")[:50], read(text / "train.en")[:50]
+    aligner = regard.Aligner.train(sources, targets, "ibm1")
+    found = aligner.posteriors(sources, targets, "forward")
+    backward = aligner.posteriors(sources, targets, "backward")
+    both = aligner.posteriors(sources, targets)
+    for source, target, one, other, mean in zip(sources, targets, found, backward, both, strict=True):
+        assert one.shape == (len(source.split()), len(target.split()))
+        assert (one.sum(0) <= 1 + 1e-5).all() and (other.sum(1) <= 1 + 1e-5).all()
+        np.testing.assert_allclose(mean, (one + other) / 2, atol=1e-6)
+    with pytest.raises(UsageError, match="expected one of"):
+        aligner.posteriors(sources, targets, "both")
+
+
+def test_fertilities_count_the_target_words_of_each_source_word(text) -> None:
+    sources, targets = read(text / "train.de")[:50], read(text / "train.en")[:50]
+    links = regard.align(sources, targets, "ibm2", symmetrize="forward")
+    for counts, pair, source in zip(
+        regard.fertilities(sources, targets, "ibm2"), links, sources, strict=True
+    ):
+        assert counts.tolist() == [(pair[:, 0] == i).sum() for i in range(len(source.split()))]
+
+
+def test_links_are_evaluated_against_sure_and_possible_links(tmp_path) -> None:
+    # Och & Ney (2003), Eqs. 5 to 7: 3 links, of which 2 are possible and 1 is sure; 2 sure links.
+    (tmp_path / "gold").write_text("0-0 1-1 2p2\n", encoding="utf-8")
+    found = regard.evaluate_links(["0-0 2-2 3-3"], tmp_path / "gold")
+    assert (found.precision, found.recall, found.aer) == pytest.approx((2 / 3, 1 / 2, 1 - 3 / 5))
+    assert found.to_dict()["num_pairs"] == 1
+    with pytest.raises(DataError, match="same number of lines"):
+        regard.evaluate_links([], tmp_path / "gold")

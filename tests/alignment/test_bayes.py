@@ -14,8 +14,7 @@ import pytest
 from regard.alignment.base import AlignerState, TrainingSetup
 from regard.alignment.bayes import BayesAligner, LinkStatistics, train_bayes
 from regard.alignment.bayes_kernels import MAX_JUMP, NUM_FERTILITIES
-from regard.alignment.bayes_layout import build_layout
-from regard.alignment.bayes_sampler import BayesConfig, Sampler
+from regard.alignment.bayes_sampler import BayesConfig, Sampler, build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.symmetrize import symmetrize

@@ -8,9 +8,9 @@ from aligner_text import by_sentence, random_pairs
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
+from regard.alignment.em import TranslationTable
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
-from regard.alignment.hmm_paths import MAX_HMM_JUMP, NUM_JUMPS
-from regard.alignment.table import TranslationTable
+from regard.alignment.hmm_kernels import MAX_HMM_JUMP, NUM_JUMPS
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +64,11 @@ def test_posteriors_and_viterbi_match_enumeration(model, tiny):
 
 
 def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
-    from regard.alignment.blocks import Blocks
+    from regard.alignment.em import Blocks
 
     (block,) = Blocks(tiny, model.table, 1)
     size = int(tiny.target.lengths.sum())
-    sums = model.expect(block, np.empty(len(block.slots), np.float32), np.empty(size, np.float32), 1)
+    sums = model.expect(block, np.empty(len(block.layout.slots), np.float32), np.empty(size, np.float32), 1)
     likelihood, jumps = 0.0, np.zeros((2, NUM_JUMPS))
     for row in range(len(tiny)):
         found = list(paths(model, tiny.source.sentence(row), tiny.target.sentence(row)))

@@ -7,12 +7,11 @@ import pytest
 from aligner_text import by_sentence, random_pairs
 
 from regard.alignment.base import TrainingSetup
-from regard.alignment.blocks import Blocks
 from regard.alignment.corpus import Corpus
-from regard.alignment.hmm_paths import NUM_JUMPS as JUMPS
+from regard.alignment.em import Blocks, TranslationTable
+from regard.alignment.hmm_kernels import NUM_JUMPS as JUMPS
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.alignment.ibm3_kernels import MAX_DISTORTION, MAX_FERTILITY, NUM_DISTANCES
-from regard.alignment.table import TranslationTable
 
 CONFIG = IBM3Config(iterations=2, hmm_iterations=2)
 
@@ -77,7 +76,7 @@ def test_hill_climbing_ends_at_a_local_maximum(model, tiny):
 def test_expectations_are_sums_over_the_neighborhood(model, tiny):
     (block,) = Blocks(tiny, model.table, 1)
     null = np.empty(int(tiny.target.lengths.sum()), np.float32)
-    sums, counted = model.expect_fertilities(block, np.empty(len(block.slots), np.float32), null, 1)
+    sums, counted = model.expect_fertilities(block, np.empty(len(block.layout.slots), np.float32), null, 1)
     likelihood, distances, at = 0.0, np.zeros(NUM_DISTANCES), 0
     best = by_sentence(model.align(tiny), tiny.target)
     for row, links in enumerate(model.posteriors(tiny)):

@@ -12,8 +12,8 @@ from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
 from regard.alignment.ibm3 import IBM3Config
-from regard.data.checksums import compute_checksums
 from regard.data.links import GoldLinks, read_gold_links
+from regard.data.reading import compute_checksums
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 

@@ -12,8 +12,12 @@ from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import sample_bernoulli
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
-from regard.training.losses.objectives import reinforce_loss
-from regard.training.losses.rewards import BASELINE_LOSS_WEIGHT, add_advantage, compute_returns
+from regard.training.losses.objectives import (
+    BASELINE_LOSS_WEIGHT,
+    add_advantage,
+    compute_returns,
+    reinforce_loss,
+)
 
 BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])

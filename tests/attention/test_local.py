@@ -15,7 +15,7 @@ from regard.functional import entmax15, softmax, sparsemax
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 
 NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)
@@ -146,7 +146,7 @@ def test_gradcheck() -> None:
         assert parameter.grad is not None and (parameter.grad != 0).any()
 
 
-def model(variant: str) -> LstmModel:
+def model(variant: str) -> RnnModel:
     torch.manual_seed(0)
     settings = {
         "embedding_size": 6,
@@ -155,7 +155,7 @@ def model(variant: str) -> LstmModel:
         "init_range": 0.7,
         "attention": {"kind": "local", "variant": variant, "window_size": 1},
     }
-    return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
+    return RnnModel(from_dict(RnnConfig, settings), 12, 12).eval()
 
 
 @variants

@@ -8,17 +8,17 @@ from regard.attention.pointer import STEP_TOKEN as STEP
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.tokenizers import actions
-from regard.data.tokenizers.actions import ActionsTokenizer
+from regard.data.tokenizers import words
+from regard.data.tokenizers.words import ActionsTokenizer
 from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.run_config import RunConfig
 
 
 @pytest.fixture
-def model() -> LstmModel:
+def model() -> RnnModel:
     torch.manual_seed(1)
     settings = {
         "embedding_size": 6,
@@ -26,7 +26,7 @@ def model() -> LstmModel:
         "decoder": {"num_layers": 1, "hidden_size": 8, "query": "previous", "input_feeding": "context"},
         "attention": {"kind": "pointer"},
     }
-    return LstmModel(from_dict(RnnConfig, settings), 12, 12).eval()
+    return RnnModel(from_dict(RnnConfig, settings), 12, 12).eval()
 
 
 SOURCES = [[6, 7, 8, 9], [6, 7]]
@@ -78,4 +78,4 @@ def test_pointer_attention_requires_the_actions_tokenizer() -> None:
 
 def test_step_token_is_the_id_that_the_actions_tokenizer_assigns() -> None:
     vocabulary = Vocabulary.build({"a": 2}, required_tokens=ActionsTokenizer.required_tokens)
-    assert vocabulary.to_ids([actions.STEP]) == [STEP]
+    assert vocabulary.to_ids([words.STEP]) == [STEP]

@@ -16,13 +16,13 @@ from regard.functional.chain import chain_log_likelihood, chain_transitions
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 
 SOURCE, TARGET = 9, 8
 TAILS = ["mean", "renormalize", "drop"]
 
 
-def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
+def _model(readout: str = "tanh", feed: str = "none", **attention) -> RnnModel:
     torch.manual_seed(2)
     config = {
         "embedding_size": 5,
@@ -32,13 +32,13 @@ def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
         "dropout": 0.0,
         "init_range": 0.9,
     }
-    model = LstmModel(from_dict(RnnConfig, config), SOURCE, TARGET).double().eval()
+    model = RnnModel(from_dict(RnnConfig, config), SOURCE, TARGET).double().eval()
     if (coupling := _attention(model).coupling) is not None:
         torch.nn.init.uniform_(coupling, -2, 2)
     return model
 
 
-def _attention(model: LstmModel) -> PosteriorAttention:
+def _attention(model: RnnModel) -> PosteriorAttention:
     assert isinstance(model.attention, PosteriorAttention)
     return model.attention
 
@@ -49,7 +49,7 @@ def _batch() -> Batch:
     return collate(sources, targets, [0, 1, 2])
 
 
-def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+def _parts(model: RnnModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the scores z_t and log p(y_t | s_t, x_j) for every source position j.
 
     The decoder has no input feeding, so these do not depend on attention.

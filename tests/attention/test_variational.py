@@ -17,7 +17,7 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.base import ForwardOutput, marginalize
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from regard.training.losses.objectives import get_objective
 
 ESTIMATORS = ("enumerate", "reinforce", "gumbel")
@@ -56,7 +56,7 @@ def likelihood(contexts: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.logsigmoid(contexts @ torch.tensor([2.0, -1.0, 0.5, 1.5]).to(contexts.dtype))
 
 
-def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> LstmModel:
+def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> RnnModel:
     torch.manual_seed(0)
     plain = {
         "embedding_size": 6,
@@ -66,7 +66,7 @@ def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> Ls
         "init_range": 0.8,
         "attention": {"kind": "variational", "estimator": estimator, **settings},
     }
-    return LstmModel(from_dict(RnnConfig, plain), WORDS, WORDS).double()
+    return RnnModel(from_dict(RnnConfig, plain), WORDS, WORDS).double()
 
 
 SOURCES = [[5, 7, 6], [8], [6, 5]]

@@ -118,7 +118,7 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
         scores,
     )
     assert found["perplexity"] == pytest.approx(json.loads(scores.read_text())["perplexity"], rel=1e-5)
-    assert found["steps"] == json.loads(scores.read_text())["tokens"]
+    assert found["steps"] == json.loads(scores.read_text())["num_tokens"]
     written_links = links.read_text().splitlines()
     expected = [written_links[line["line"] - 1] for line in found["lines"]]
     assert [line["links"] for line in found["lines"]] == expected

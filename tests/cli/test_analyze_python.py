@@ -12,6 +12,7 @@ from regard.alignment.ibm import IBM1Config
 from regard.analysis.attention import AttentionOptions
 from regard.analysis.length import LengthOptions
 from regard.api.alignment import Aligner
+from regard.api.evaluation import EvaluationOptions
 from regard.errors import DataError, UsageError
 from regard.metrics.coverage import drop, rep
 
@@ -104,7 +105,8 @@ def test_totals_of_errors_equal_the_metrics(models, aligner):
     links = [sentence.links for sentence in by_line]
     assert found.drop == pytest.approx(drop([a for a, _ in links], [b for _, b in links]).score)
     texts = [" ".join(words) for words in outputs]
-    scores = regard.evaluate(texts, REFERENCE, metrics="rep", tokenize="none", resamples=2)
+    options = EvaluationOptions(tokenize="none", num_bootstrap_samples=2)
+    scores = regard.evaluate(texts, REFERENCE, metrics="rep", options=options)
     assert found.rep == pytest.approx(scores.rep)
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from warm_python import warm_python
+
 
 def run(*arguments: str, **settings) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "regard", *arguments], capture_output=True, text=True, timeout=120, **settings
+        [warm_python(), "-m", "regard", *arguments], capture_output=True, text=True, timeout=120, **settings
     )
 
 

@@ -65,7 +65,7 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
     texts = (files / "in.txt", files / "ref.txt")
     for index, model in enumerate(models):
         run("translate", model, "--input", texts[0], "--output", out)
-        outputs = [" ".join(sentence["systems"][index]["output"]) for sentence in data["sentences"]]
+        outputs = [" ".join(sentence["systems"][index]["target_words"]) for sentence in data["sentences"]]
         assert outputs == out.read_text().splitlines()
         run("evaluate", out, texts[1], "--metrics", "bleu,chrf,rep", "--tokenize", "none", "--json", scores)
         expected = json.loads(scores.read_text())
@@ -81,7 +81,7 @@ def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
             own = data["sentences"][sentence["line"] - 1]["systems"][index]
             assert own["dropped"] == sentence["dropped"]
             assert own.get("repeated", []) == sentence["repeated"]
-            assert own.get("received") == (
+            assert own.get("received_attention") == (
                 None if sentence["attention"] is None else pytest.approx(sentence["attention"], abs=1e-3)
             )
         run("analyze", "attention", model, "--gold-links", files / "gold.talp", *options)
@@ -99,7 +99,7 @@ def test_translation_files_are_compared_with_models(models, files):
     data = report([given, models[0]], files, "--names", "theirs,ours")
     assert [system["name"] for system in data["systems"]] == ["theirs", "ours"]
     assert data["systems"][0]["own"] == [] and data["systems"][1]["own"] == [[None, None, False]]
-    assert [sentence["systems"][0]["output"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
+    assert [sentence["systems"][0]["target_words"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
 
 
 def test_line_limit_and_omissions_are_noted(models, files):
@@ -128,7 +128,6 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--attention-maps", "some"], UsageError, "attention_maps='some': expected links or all"),
         (["--tokenize", "blanks"], UsageError, "blanks"),
         (["--names", "one,two"], UsageError, "2 names but there are 1 models"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),

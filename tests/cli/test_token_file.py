@@ -12,9 +12,8 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.actions import STEP, ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
 from regard.models import build_model
@@ -107,13 +106,15 @@ def test_scores_of_saved_tokens_equal_those_of_translate(
         assert (given == "nan") == (expected == "")
         if expected:
             assert float(given) == pytest.approx(float(expected), abs=2e-4)
-    count = json.loads(summary.read_text())["retokenized"]
+    content = json.loads(summary.read_text())
+    count = content["num_retokenized"]
+    assert count == sum(one["retokenized"] for one in content["sentences"])
     assert count > 0
     assert f"{count} lines were tokenized differently" in found.stderr
     from_text = run(*arguments)
     differing = sum(a != b for a, b in zip(from_text.stdout.split(), found.stdout.split(), strict=True))
     assert 0 < differing <= count
-    assert "retokenized" not in json.loads(summary.read_text())
+    assert json.loads(summary.read_text())["num_retokenized"] == 0
 
 
 def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:

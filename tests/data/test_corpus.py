@@ -145,6 +145,13 @@ def test_invalid_corpus_settings_are_rejected(corpus, message):
 
 def test_inconsistent_settings_are_rejected():
     data = {"train": [FILES], "valid": FILES}
+    for name in ("valid", "test"):
+        with pytest.raises(ConfigError, match=rf"{name}\.sampling_weight: the whole text is used"):
+            from_dict(DataConfig, {**data, name: {**FILES, "sampling_weight": 0.5}})
+    prefixed = {"kind": "pretrained", "path": "t5", "prefix": "translate: "}
+    from_dict(DataConfig, {**data, "source_tokenizer": prefixed})
+    with pytest.raises(ConfigError, match=r"target_tokenizer\.prefix: .* source lines only: remove this key"):
+        from_dict(DataConfig, {**data, "target_tokenizer": prefixed})
     with pytest.raises(ConfigError, match="joint"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
     with pytest.raises(

@@ -7,8 +7,8 @@ import pytest
 
 from regard.data import directories
 from regard.data.directories import atomic_directory
-from regard.data.files import file_digest, open_atomic, read_bytes, write_atomic
-from regard.data.partial import partial_directory
+from regard.data.files import open_atomic, partial_directory, write_atomic
+from regard.data.reading import file_digest, read_bytes
 from regard.errors import DataError
 
 

@@ -1,15 +1,17 @@
 """Tests of word links for guided alignment: their rows, their batches, and invalid links."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.dataset import DatasetSplit, PreparedData, prepare_data
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.guided_alignment import SplitLinks
+from regard.data.text import TextSide
 from regard.errors import DataError
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
@@ -34,7 +36,7 @@ def made(tmp_path: Path):
             size = len(prepared.text.source.vocabulary)
             prepared = prepared.with_budget(Budget.constant(ConstantFertilityConfig(), size))
         split = prepared.split("train")
-        return split, SplitLinks.read(tmp_path / "links", split, [False, True])
+        return split, SplitLinks.read(tmp_path / "links", split, config.train)
 
     return make
 
@@ -89,7 +91,7 @@ def test_invalid_links_are_reported_with_the_line(made, links, message) -> None:
 def test_missing_files_are_reported(made, tmp_path: Path) -> None:
     split, _ = made(LINKS)
     with pytest.raises(DataError, match="nowhere"):
-        SplitLinks.read(tmp_path / "nowhere", split)
+        SplitLinks.read(tmp_path / "nowhere", split, [CorpusConfig(tsv="x")] * 2)
 
 
 def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
     config = from_dict(DataConfig, plain)
     split = prepare_data(config, num_processes=1).split("train")
-    found = split, SplitLinks.read(tmp_path / "links", split, [True], "words")
+    found = split, SplitLinks.read(tmp_path / "links", split, config.train, "words")
     # <x> a@@ a@@ b c@@ c d, and D c@@ c </s>
     first = distributions(found, [0])[0]
     assert first.shape == (4, 7)
@@ -115,4 +117,70 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     )
     (tmp_path / "links").write_text("0-1 3-0\n1-0\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 1: link 3-0, but the pair has 3 source and 2 target words"):
-        SplitLinks.read(tmp_path / "links", split, [True], "words")
+        SplitLinks.read(tmp_path / "links", split, config.train, "words")
+
+
+RAW = {
+    "s": ["Mr. Smith's house, 3.5 km away, burns.", "“Stop!” he cried.", "Fire, fire", "a"],
+    "t": ["Das Haus, 3,5 km weg, brennt.", "„Halt!“, sagte er.", "Feuer (Feuer)", "b"],
+    "links": ["2-1 3-2 4-3 6-5", "0-0 1-2 2-1", "0-0 1-1", "0-0"],
+}
+SIDES = [
+    {"kind": "words"},
+    {"kind": "characters"},
+    {"kind": "moses"},
+    {"kind": "bpe", "num_merges": 3},
+    {"kind": "sentencepiece", "vocab_size": 300},
+]
+
+
+@pytest.mark.parametrize("tokenizer", SIDES, ids=lambda one: one["kind"])
+def test_links_of_raw_text_count_its_words_with_every_tokenizer(tmp_path: Path, tokenizer) -> None:
+    for name, lines in RAW.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    plain = {"cache_dir": str(tmp_path / "p"), "train": [{**pair, "source_prefix": "<x>"}], "valid": pair}
+    # Rare tokens are unknown; the words of their pairs are known all the same.
+    plain |= {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer, "min_frequency": 2}
+    config = from_dict(DataConfig, plain)
+    split = prepare_data(config, num_processes=1).split("train")
+    links = SplitLinks.read(tmp_path / "links", split, config.train, "words")
+    sides = split.text.source, split.text.target
+    for row, line in enumerate(RAW["links"]):
+        # The tokens of the words before a word and up to it are those of the text up to there.
+        words = [RAW[side][row].split() for side in "st"]
+        expected = set()
+        for i, j in (map(int, link.split("-")) for link in line.split()):
+            spans = [_span(side, own, k) for side, own, k in zip(sides, words, (i, j), strict=True)]
+            expected |= {(1 + a, b) for a in spans[0] for b in spans[1]}
+        assert set(links.links_of_row(row)) == expected
+
+
+def _span(side: TextSide, words: list[str], index: int) -> range:
+    """Return the positions of the tokens of a word: its characters, and the marks of a space before it."""
+    tokens = [part for unit in side.tokenizer.pretokenize(" ".join(words)) for part in _parts(side, unit)]
+    texts = [token.replace("@@", "").replace("▁", "") for token in tokens]
+    assert "".join(texts) == "".join(words)
+    ends = list(accumulate(map(len, texts)))
+    first, last = len("".join(words[:index])), len("".join(words[: index + 1]))
+    inside = [k for k, end in enumerate(ends) if first < end <= last and texts[k]]
+    start = inside[0]
+    while start > 0 and not texts[start - 1]:
+        start -= 1
+    return range(start, inside[-1] + 1)
+
+
+def _parts(side: TextSide, unit: str) -> list[str]:
+    return [part for token in side.tokenizer.segment(unit) for part in side.split_unknown(token)]
+
+
+def test_a_link_beyond_the_words_of_raw_text_is_refused_by_line(tmp_path: Path) -> None:
+    for name, lines in {**RAW, "links": ["0-0", "3-0", "", ""]}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    plain = {"cache_dir": str(tmp_path / "p"), "train": [pair], "valid": pair}
+    plain |= {"source_tokenizer": {"kind": "moses"}, "target_tokenizer": {"kind": "moses"}}
+    config = from_dict(DataConfig, plain)
+    split = prepare_data(config, num_processes=1).split("train")
+    with pytest.raises(DataError, match="line 2: link 3-0, but the pair has 3 source and 3 target words"):
+        SplitLinks.read(tmp_path / "links", split, config.train, "words")

@@ -13,8 +13,13 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor, TextSide, _warn_unknown
-from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
-from regard.data.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
+from regard.data.tokenizers.words import (
+    SPACE_MARK,
+    CharactersConfig,
+    CharactersTokenizer,
+    InflectionConfig,
+    InflectionTokenizer,
+)
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words

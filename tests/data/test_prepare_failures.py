@@ -9,7 +9,7 @@ import pytest
 from made_corpora import configure, corpus, sentences, stamp
 
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.partial import partial_directory
+from regard.data.files import partial_directory
 from regard.errors import DataError
 
 BAD = {

@@ -10,7 +10,7 @@ from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.punctuation import TextFormat, TextFormatDetector, separate_punctuation
 from regard.data.text import TextProcessor
-from regard.data.tokenizer_factory import detect_text_format
+from regard.data.tokenizers.base import detect_text_format
 from regard.data.tokenizers.moses import MosesConfig
 from regard.data.tokenizers.words import WordsConfig
 

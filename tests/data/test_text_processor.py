@@ -1,9 +1,11 @@
 """Tests of text pairs: encoding, decoding, saving, and loading."""
 
+from dataclasses import replace
+
 import pytest
 
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizer_factory import load_tokenizer
+from regard.data.tokenizers.base import load_tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.sentencepiece import (
     SentencePieceConfig,
@@ -94,3 +96,15 @@ def test_damaged_files_are_reported(pair, tmp_path, name, damage):
 def test_saving_to_an_unwritable_path_is_an_error(pair, tmp_path):
     with pytest.raises(DataError, match="cannot be written"):
         pair.save(tmp_path / "absent")
+
+
+def test_other_merges_change_the_checksum_and_are_a_difference(pair, tmp_path):
+    pair.save(tmp_path)
+    same = TextProcessor.load(tmp_path)
+    assert same.checksum == pair.checksum and same.difference(pair, "x") is None
+    tokenizer = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4}, 2))
+    other = replace(pair, target=replace(pair.target, tokenizer=tokenizer))
+    assert other.target.encode("house") != pair.target.encode("house")
+    assert other.vocabulary_difference(pair, "x") is None
+    assert other.checksum != pair.checksum
+    assert other.difference(pair, "x") == "its target tokenizer differs from that of x"

@@ -17,13 +17,11 @@ from subword_nmt.learn_bpe import learn_bpe
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.text import TextSide
-from regard.data.tokenizer_factory import create_tokenizers, learn_tokenizers, load_tokenizer
-from regard.data.tokenizers.actions import ActionsConfig
+from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.inflection import InflectionConfig
 from regard.data.tokenizers.moses import MosesConfig
 from regard.data.tokenizers.sentencepiece import SentencePieceConfig, train_sentencepiece
-from regard.data.tokenizers.words import CharactersConfig, WordsConfig
+from regard.data.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import ConfigError, DataError

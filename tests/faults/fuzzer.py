@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from regard.cli.main import app
 from regard.errors import RegardError
@@ -53,14 +53,18 @@ class Hang(BaseException):
     """Raised when a command takes too long; no command catches it."""
 
 
-def _invoke(line: Sequence[str]) -> tuple[str, str]:
-    """Run a command line; return its output and a description of the failure, if any."""
+def _call(line: Sequence[str]) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            result = CliRunner().invoke(app, list(line))
-        except Hang:
-            return "", f"ran for more than {SECONDS} seconds"
+        return CliRunner().invoke(app, list(line))
+
+
+def _invoke(line: Sequence[str]) -> tuple[str, str]:
+    """Run a command line; return its output and a description of the failure, if any."""
+    try:
+        result = _call(line)
+    except Hang:
+        return "", f"ran for more than {SECONDS} seconds"
     error = result.exception
     if isinstance(error, Hang):
         return "", f"ran for more than {SECONDS} seconds"
@@ -186,19 +190,19 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
         directory.mkdir()
         with base(directory) as root:
             shutil.copytree(root, other := directory.with_name("lines"))
-            wanted = {target.name: _invoke(target.line.split()) for target in TARGETS}
+            wanted = {}
             for target in TARGETS:
-                assert not wanted[target.name][1], f"{target.line}: {wanted[target.name][1]}"
+                ended = _call(target.line.split())
                 # Otherwise every case of the target would test the same usage error.
-                ended = CliRunner().invoke(app, target.line.split())
                 assert ended.exit_code == 0, f"{target.line}: {ended.output}{ended.exception}"
+                wanted[target.name] = ended.stdout
             with limited(memory_limit):
                 for case in range(cases or 1000):
                     rng = random.Random(f"{seed} {case}")
                     kind = case % (len(TARGETS) + 2)
                     if kind < len(TARGETS):
                         target = TARGETS[kind]
-                        row, wrong = rows[target.name], attack(root, target, rng, wanted[target.name][0])
+                        row, wrong = rows[target.name], attack(root, target, rng, wanted[target.name])
                     else:
                         line = command_line(rng)
                         os.chdir(other)

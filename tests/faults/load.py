@@ -28,6 +28,7 @@ __all__ = ["Crowd", "growth", "resident", "start"]
 WARM_UP, LEVEL = 0.2, 0.05
 DRAIN = 30.0  # maximum time of an answer, in seconds
 WORDS = 12
+DETAILS = ("none", "words", "tokens")  # attention in the answers
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Crowd:
         text = " ".join(rng.choices(self.words, k=rng.randint(1, WORDS)))
         num_return = rng.randint(1, 5)
         fields = {"text": text, "num_return": num_return, "model": rng.choice(self.models), "split": False}
-        body = json.dumps({**fields, "stream": rng.random() < 0.2, "tokens": rng.random() < 0.2}).encode()
+        body = json.dumps({**fields, "stream": rng.random() < 0.2, "attention": rng.choice(DETAILS)}).encode()
         head = f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nConnection: close\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         request = head.encode() + body

@@ -80,7 +80,7 @@ def main(version: str) -> None:
             )
             check(f"{name} extreme", lambda z, each=each: each(z, 0.4), [extreme])
         for name, each in scans.items():
-            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores, fertility])
+            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores[:, :2], fertility])
         for each in (sparsemax_loss, entmax15_loss):
             check(each.__name__, lambda z, y, each=each: each(z, y), [scores, targets])
 

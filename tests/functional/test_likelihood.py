@@ -101,7 +101,7 @@ WITHOUT_GRADIENT = """
 import sys
 import torch
 from regard.functional import linear_log_likelihood, linear_log_softmax
-from regard.layers.cells import lstm_cell
+from regard.layers.recurrent import lstm_cell
 parameters = [torch.randn(s, requires_grad=True) for s in ((7, 4), (11, 4), (11,), (7, 16))]
 with torch.inference_mode():
     linear_log_likelihood(*parameters[:3], torch.zeros(7, dtype=torch.int64))

@@ -10,7 +10,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import PaddedSequences, collate
 from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import LstmModel
+from regard.models.rnn.model import RnnModel
 from toys import TwoContexts
 
 VOCAB_SIZE = 12
@@ -18,7 +18,7 @@ VOCAB_SIZE = 12
 
 def _build(
     seed: int = 0, vocab_size: int = VOCAB_SIZE, two: bool = False, uniform: float = 0.7, **changes
-) -> LstmModel:
+) -> RnnModel:
     torch.manual_seed(seed)
     settings = {
         "embedding_size": 8,
@@ -31,7 +31,7 @@ def _build(
         # A table with `kind` selects another class, so it replaces the earlier table.
         merges = isinstance(value, dict) and "kind" not in value
         settings[name] = {**settings.get(name, {}), **value} if merges else value
-    model = LstmModel(from_dict(RnnConfig, settings), VOCAB_SIZE, vocab_size)
+    model = RnnModel(from_dict(RnnConfig, settings), VOCAB_SIZE, vocab_size)
     if two:
         model.attention = TwoContexts(8, 8)
         for parameter in model.attention.parameters():
@@ -40,7 +40,7 @@ def _build(
 
 
 @pytest.fixture
-def build() -> Callable[..., LstmModel]:
+def build() -> Callable[..., RnnModel]:
     """Return a builder of small models whose random parameters are large enough for peaked distributions."""
     return _build
 
@@ -69,7 +69,7 @@ ARCHITECTURES = {
 
 
 @pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
-def model(request: pytest.FixtureRequest) -> LstmModel:
+def model(request: pytest.FixtureRequest) -> RnnModel:
     """Return one model per architecture."""
     return _build(seed=3, **request.param)
 

@@ -13,9 +13,8 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
-from regard.generation.forced import predict_tokens
+from regard.generation.forced import predict_tokens, score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.metrics.attention import attention_statistics, summarize
 

@@ -14,6 +14,7 @@ from regard.data.vocabulary import EOS
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import AlignmentConfig, GenerationBatchConfig, GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import (
     WordIndices,
@@ -22,7 +23,6 @@ from regard.generation.linking import (
     select_heads,
     selection_links,
 )
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_links

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.batch import collate
+from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS, SINK, UNK
 from regard.errors import ConfigError
 from regard.generation.beam import beam_search, beam_searches
@@ -162,7 +162,8 @@ def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
 
 
 def test_samples_are_scored_by_the_formula(build, batch, sentences):
-    samples = sample(build(), batch(sentences), config(num_return=2), SamplingConfig(), range(len(sentences)))
+    source = Batch(batch(sentences), None, torch.arange(len(sentences)))
+    samples = sample(build(), source, config(num_return=2), SamplingConfig())
     for sentence, found in zip(sentences, samples, strict=True):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6

@@ -6,12 +6,17 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.batch import collate
+from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.forced import force_decode
 from regard.generation.sampling import sample
+
+
+def draw(model, source, settings, options, lines, prefixes=None):
+    """Return samples of sentences with the given line numbers."""
+    return sample(model, Batch(source, None, torch.tensor(list(lines))), settings, options, prefixes)
 
 
 def search(**options) -> GenerationConfig:
@@ -31,28 +36,28 @@ def tokens(results):
 @pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
 def test_deterministic_settings_equal_greedy_search(model, batch, sentences, options):
     greedy = beam_search(model, batch(sentences), search())
-    samples = sample(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
+    samples = draw(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
     assert tokens(samples) == tokens(greedy)
 
 
 def test_samples_do_not_depend_on_batch_or_padding(model, batch, sentences):
     settings, lines = search(), list(range(1, len(sentences) + 1))
-    together = sample(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
+    together = draw(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
     for sentence, line, found in zip(sentences, lines, together, strict=True):
-        alone = sample(model, batch([sentence]), settings, sampling(seed=7), [line])
+        alone = draw(model, batch([sentence]), settings, sampling(seed=7), [line])
         assert tokens(alone) == tokens([found])
 
 
 def test_samples_depend_on_seed_and_line_number(build, batch):
     model, source = build(), batch([[5, 6, 7, 8]] * 8)
-    first = tokens(sample(model, source, search(), sampling(seed=1), range(8)))
-    assert first == tokens(sample(model, source, search(), sampling(seed=1), range(8)))
-    assert first != tokens(sample(model, source, search(), sampling(seed=2), range(8)))
+    first = tokens(draw(model, source, search(), sampling(seed=1), range(8)))
+    assert first == tokens(draw(model, source, search(), sampling(seed=1), range(8)))
+    assert first != tokens(draw(model, source, search(), sampling(seed=2), range(8)))
     assert len({row[0] for row in first}) > 2
 
 
 def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentences):
-    samples = sample(
+    samples = draw(
         model,
         batch(sentences),
         search(beam_size=3, num_return=3),
@@ -73,7 +78,7 @@ def test_token_frequencies_match_their_probabilities(build, batch, options, kept
     model = build(seed=6)
     num_samples = 4000
     settings = search(max_length_ratio=0.0, max_length_offset=1)
-    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
+    found = draw(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
     log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
@@ -94,7 +99,7 @@ def test_top_p_samples_only_from_the_nucleus(build, batch):
     model = build(seed=6)
     num_samples, p = 300, 0.5
     settings = search(max_length_ratio=0.0, max_length_offset=1)
-    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
+    found = draw(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
     log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
@@ -106,7 +111,7 @@ def test_top_p_samples_only_from_the_nucleus(build, batch):
 def test_samples_respect_lengths_prefixes_and_blocking(model, batch, sentences):
     settings = search(beam_size=2, num_return=2, min_length=3, no_repeat_ngram_size=1, max_length_offset=1)
     prefixes = [[5]] * len(sentences)
-    samples = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
+    samples = draw(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
     for sentence, found in zip(sentences, samples, strict=True):
         for h in found:
             assert h.tokens[0] == 5

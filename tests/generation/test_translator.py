@@ -14,9 +14,9 @@ from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import InputLine, enumerate_lines
-from regard.generation.replace_unk import replace_unk_tokens
-from regard.generation.scoring import score_lines
+from regard.generation.linking import replace_unk_tokens
 from regard.generation.translator import Translator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig

@@ -17,7 +17,7 @@ from tiny import ModelDir
 
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
-from regard.models.hf.folder import load_encoder
+from regard.models.hf.loading import load_encoder
 
 SMALL = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,

@@ -29,7 +29,7 @@ from regard.generation.config import GenerationConfig, SearchSchemeConfig
 from regard.generation.forced import force_decode
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
-from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.hf.model import HfSeq2Seq
 from regard.models.registry import build_for_text
 
 SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]

@@ -22,10 +22,10 @@ from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
-from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.hf.model import HfSeq2Seq
 from regard.models.transformer.model import TransformerModel
 from regard.run_config import RunConfig, write_config
-from regard.training.fine_tuning import FineTuningConfig, UnfreezingSchedule, parameter_groups
+from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights
 

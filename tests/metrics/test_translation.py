@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
 from regard.metrics import accuracy, bootstrap, edits, paired_bootstrap
-from regard.metrics.translation import bleu, chrf, count_statistics, count_transduction, looks_tokenized, ter
+from regard.metrics.translation import (
+    bleu,
+    chrf,
+    count_statistics,
+    count_transduction,
+    looks_tokenized,
+    split_words,
+    ter,
+)
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog barks loudly at night!", "", "It's 5.3 km away, he said."]
 REFERENCES = [
@@ -60,6 +68,23 @@ def test_several_references_equal_sacrebleu(score, theirs):
     result = score(HYPOTHESES, [REFERENCES, SECOND])
     assert result.score == pytest.approx(expected, abs=1e-9)
     assert "nrefs:2" in result.signature
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none", "intl", "char"])
+def test_split_words_gives_the_words_that_sacrebleu_scores(tokenize):
+    theirs = sacrebleu.BLEU(tokenize=tokenize, force=True)
+    for line, words in zip(HYPOTHESES, split_words(HYPOTHESES, tokenize), strict=True):
+        assert len(words) == theirs.corpus_score([line], [[line]]).sys_len
+
+
+def test_sacrebleu_has_the_private_methods_that_give_counts_of_sentences():
+    # Not public, and therefore limited by the version in pyproject.toml: its public results have no counts.
+    for theirs in (sacrebleu.BLEU(force=True), sacrebleu.CHRF(), sacrebleu.TER()):
+        counts = theirs._extract_corpus_statistics(HYPOTHESES, [REFERENCES])
+        total = [sum(column) for column in zip(*counts, strict=True)]
+        expected = theirs.corpus_score(HYPOTHESES, [REFERENCES])
+        assert theirs._compute_score_from_stats(total).score == pytest.approx(expected.score)
+    assert sacrebleu.BLEU()._preprocess_segment("A dog.").split() == ["A", "dog", "."]
 
 
 def test_perfect_output_has_bleu_100_and_ter_0():

@@ -3,23 +3,14 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from wirings import CONVS, SOURCE, TARGET, batch, bounds, build, conv
+from wirings import CONVS, TARGET, batch, build, conv
 
-from regard.attention.constrained import ConstrainedAttentionConfig
-from regard.attention.pointer import PointerAttentionConfig
-from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.data.batch import collate
-from regard.data.vocabulary import BOS, EOS
-from regard.errors import ConfigError, InfeasibleBoundsError
-from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig
+from regard.data.vocabulary import BOS
 from regard.layers.convolution import WeightNormLinear
-from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.conv.config import ConvSideConfig
 from regard.models.conv.layers import scale_gradient
 from regard.models.conv.model import ConvModel
@@ -148,19 +139,6 @@ def test_returning_attention_does_not_change_the_likelihood() -> None:
     )
 
 
-def test_dropout_is_active_only_in_training() -> None:
-    model, data = build(conv(dropout=0.5)), batch()
-    assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
-    model.eval()
-    assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
-
-
-def test_tied_embeddings_share_one_parameter() -> None:
-    model = ConvModel(conv(tie_embeddings="all"), TARGET, TARGET)
-    assert model.source_embedding.weight is model.target_embedding.weight
-    assert model.output is None
-
-
 def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
     config = conv(
         layer_attention=(
@@ -169,74 +147,3 @@ def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
         )
     )
     assert [one.score_function for one in config.source_attentions] == ["dot", "additive"]
-
-
-def test_bfloat16_approximates_float32() -> None:
-    model, data = build(conv()).float().eval(), batch()
-    exact = model(data).log_likelihood
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = model(data, output_attentions="nothing").log_likelihood
-    assert cast.dtype == torch.float32
-    torch.testing.assert_close(cast, exact, rtol=0.05, atol=0.1)
-    stored = model.to(torch.bfloat16)(data).log_likelihood
-    torch.testing.assert_close(stored, exact, rtol=0.05, atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        (
-            conv(encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=2)),
-            "model.encoder.kernel_size must be odd.*got 2",
-        ),
-        (conv(layer_attention=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
-        (
-            conv(layer_attention=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
-        ),
-        (conv(attention=PointerAttentionConfig()), "'pointer' needs a recurrent decoder"),
-        (conv(tie_embeddings="all"), "one vocabulary"),
-    ],
-)
-def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
-    with pytest.raises(ConfigError, match=named):
-        ConvModel(wrong, SOURCE, TARGET)
-
-
-def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
-    model = build(conv(attention=ConstrainedAttentionConfig())).train()
-    short = collate(
-        [[5, 6], [5]],
-        [[5, 6, EOS], [6, 7, EOS]],
-        [40, 41],
-        [np.full(2, 9, np.float32), np.ones(1, np.float32)],
-    )
-    with pytest.raises(InfeasibleBoundsError, match="sentence 42 of the prepared text"):
-        model(short)
-
-
-def test_search_ends_at_the_last_position() -> None:
-    # Nine positions: eight tokens and EOS.
-    model = build(conv(position_encoding=LearnedPositionConfig(max_length=9)))
-    source = collate([[5, 6, 7]], None, [0]).source
-    config = GenerationConfig(beam_size=2, length_penalty=0.0, min_length=20, max_length_offset=30)
-    assert model.max_length == 9
-    assert [len(h.tokens) for h in beam_search(model, source, config)[0]] == [8]
-
-
-@pytest.mark.parametrize("name", ["gehring", "wide kernels", "constrained", "prior-joint", "mono-joint"])
-def test_beam_search_is_batch_invariant(name) -> None:
-    model, pairs = build(CONVS[name]).eval(), batch()
-    source = pairs.source
-    config = GenerationConfig(
-        beam_size=3, num_return=3, length_penalty=0.5, max_length_ratio=1.0, max_length_offset=3
-    )
-    together = beam_search(model, source, config, upper=pairs.upper_bounds)
-    for row, length in enumerate(source.lengths.tolist()):
-        sentence = source.tokens[row, :length].tolist()
-        single = collate([sentence], None, [0], [bounds(length)])
-        (alone,) = beam_search(model, single.source, config, upper=single.upper_bounds)
-        assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
-        for mine, other in zip(alone, together[row], strict=True):
-            assert mine.score == pytest.approx(other.score, abs=1e-6)
-            np.testing.assert_allclose(mine.attention[0], other.attention[0], atol=1e-6)

@@ -2,18 +2,17 @@
 
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
-from regard.layers.feedforward import FeedForwardConfig
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
-from regard.models.rnn.model import LstmModel
-from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.rnn.model import RnnModel
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
 
 
 def test_flops_of_an_lstm_match_a_manual_count() -> None:
-    model = LstmModel(
+    model = RnnModel(
         RnnConfig(
             embedding_size=3,
             encoder=RnnEncoderConfig(num_layers=1, hidden_size=4),

@@ -14,22 +14,21 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
-from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.conv_encoder import ConvEncoderConfig
-from regard.models.rnn.layers import RnnEncoderConfig
-from regard.models.rnn.model import LstmModel
-from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.rnn.layers import ConvEncoderConfig, RnnEncoderConfig
+from regard.models.rnn.model import RnnModel
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
 from toys import TwoContexts
 
 __all__ = [
     "CONVS",
+    "FAMILIES",
     "LSTMS",
     "MODELS",
     "SOURCE",
@@ -265,7 +264,7 @@ def build(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationMode
 def with_two_contexts(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     """Return a model with a toy mechanism of two contexts that is updated with each generated token."""
     model = build(wiring)
-    if isinstance(model, LstmModel):
+    if isinstance(model, RnnModel):
         model.attention = TwoContexts(8, 8).double()
     elif isinstance(model, ConvModel):
         model.decoder[-1].cross_attention = TwoContexts(6, 6).double()
@@ -274,6 +273,9 @@ def with_two_contexts(wiring: RnnConfig | TransformerConfig | ConvConfig) -> Tra
         model.decoder[-1].cross_attention = TwoContexts(8, 8).double()
     return model
 
+
+FAMILIES = {"rnn": config, "transformer": transformer, "conv": conv}
+"""The function of each family that returns a small configuration with the given changes."""
 
 MODELS = {
     **{name: lambda wiring=wiring: build(wiring) for name, wiring in LSTMS.items()},

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from regard.cli.phrasebook import phrasebook
+from regard.cli.quickstart import phrasebook
 from regard.data.links import parse_gold_links
 from regard.errors import DataError, UsageError
 from regard.phrasebook import (

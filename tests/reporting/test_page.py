@@ -108,7 +108,7 @@ def test_markup_in_text_is_data(page, reader, data):
     chunks = sum(name.startswith("maps-") for name in reader.scripts)
     assert reader.elements.count("script") == 2 + chunks
     for (source, reference), sentence in zip(PAIRS, data["sentences"], strict=True):
-        assert (sentence["source"], sentence["reference"]) == (source.split(), reference.split())
+        assert (sentence["source_words"], sentence["reference_words"]) == (source.split(), reference.split())
     assert data["systems"][1]["name"] == "<b>bounded</b>"
     inside = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert inside and not set("<>&\u2028\u2029") & set(inside[1])
@@ -163,7 +163,7 @@ def test_layers_heads_and_priors_are_labeled(data):
 
 def test_errors_are_marked_where_they_are_counted(report, data):
     first = data["sentences"][0]["systems"][0]
-    assert first["output"] == ["a", "dog", "dog", "dog", "runs", "."]
+    assert first["target_words"] == ["a", "dog", "dog", "dog", "runs", "."]
     assert first["repeated"] == [2, 3] and ["dog", 2, 1] in first["again"]
     assert data["sentences"][5]["systems"][0]["dropped"] == [2]
     figures = {figure["key"]: figure["values"] for figure in data["figures"]}

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from toy_table import SearchLimits, toy_decoder
 
-from regard.data.checksums import compute_checksums
+from regard.data.reading import compute_checksums
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
-from regard.smt.config import PhraseConfig
 from regard.smt.decoder import PhraseDecoder
 from regard.smt.language_model import NgramLanguageModel
-from regard.smt.model import load_phrase_decoder, read_fingerprint, save_phrases
+from regard.smt.model import PhraseConfig, load_phrases, read_description, save_phrases
 from regard.smt.phrase_table import PhraseTable
 
 SMALL = SearchLimits(stack_size=20)
@@ -60,9 +59,9 @@ def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
             damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
             path.write_bytes(bytes(damaged))
             with pytest.raises(CheckpointError, match=f"{path.name}: truncated or altered"):
-                load_phrase_decoder(saved, text_of(decoder), PhraseConfig())
+                load_phrases(saved, PhraseConfig(), text_of(decoder))
         path.write_bytes(whole)
-    assert load_phrase_decoder(saved, text_of(decoder), PhraseConfig())[1] == 1.0
+    assert load_phrases(saved, PhraseConfig(), text_of(decoder)).bleu == 1.0
 
 
 def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: PhraseDecoder) -> None:
@@ -73,7 +72,7 @@ def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: Phr
     content["sha256"]["../other"] = content["sha256"].pop("other")
     about.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="expected the plain name"):
-        load_phrase_decoder(saved, text_of(decoder), PhraseConfig())
+        load_phrases(saved, PhraseConfig(), text_of(decoder))
 
 
 def test_malformed_description_is_rejected(saved: Path) -> None:
@@ -84,7 +83,7 @@ def test_malformed_description_is_rejected(saved: Path) -> None:
     for text in texts:
         about.write_text(text)
         with pytest.raises(CheckpointError, match=r"about\.json: not the description"):
-            read_fingerprint(saved)
+            read_description(saved)
 
 
 @pytest.mark.parametrize("part", [PhraseTable, NgramLanguageModel])

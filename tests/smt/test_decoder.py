@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toy_table import EXACT, toy_decoder
+from toy_table import EXACT, lookup, toy_decoder
 
 from regard.smt.decoder import COPIED, PhraseDecoder, SearchLimits
 from regard.smt.features import NUM_FEATURES
@@ -43,7 +43,7 @@ def allowed(spans: tuple[tuple[int, int], ...], limit: int) -> bool:
 
 def choices(decoder: PhraseDecoder, source: list[int], span: tuple[int, int]) -> list[int | None]:
     """Return the phrase pairs for a span; None stands for a copied unknown word."""
-    found: list[int | None] = list(decoder.table.lookup(source[slice(*span)]))
+    found: list[int | None] = list(lookup(decoder.table, source[slice(*span)]))
     return [None] if not found and span[1] - span[0] == 1 else found
 
 
@@ -167,9 +167,7 @@ def test_translations_do_not_depend_on_number_of_threads() -> None:
 def test_future_cost_is_the_best_segmentation_of_a_span() -> None:
     decoder, corpus = toy_decoder(12)
     source = corpus.source.tokens[:7].astype(np.int64)
-    settings = decoder.table.trie.order, 20, True
-    arguments = decoder.language_model.arrays, decoder.language_ids, decoder.weights
-    options = collect_options(source, decoder._phrases, *arguments, *settings)
+    options = collect_options(source, decoder.scoring, decoder.table.trie.order, 20)
     future = future_costs(options)
     for i, j in itertools.combinations(range(8), 2):
         ways = []

@@ -92,7 +92,7 @@ def test_probabilities_sum_to_one_after_any_context(order: int) -> None:
     model = estimate_language_model(TEXT, order)
     vocabulary = [word for word in model.vocabulary if word not in ("<s>", "</s>")]
     for context in (["w1"], ["w1", "w2"], ["w59", "w58"], ["never"], ["w3", "never"], TEXT[0], []):
-        total = sum(10 ** model.score([*context, word], end=False)[-1] for word in vocabulary)
+        total = sum(10 ** model.score([*context, word])[-2] for word in vocabulary)
         total += 10 ** model.score(context)[-1]
         assert total == pytest.approx(1, abs=1e-5)
 
@@ -226,7 +226,7 @@ def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None
 
 
 def test_missing_unknown_word_gets_the_log_probability_of_kenlm(tmp_path: Path) -> None:
-    """KenLM (Heafield, 2011) assigns -100 to a missing `<unk>` (`Config::unknown_missing_logprob`)."""
+    """KenLM, Heafield (2011), assigns -100 to a missing `<unk>` (`Config::unknown_missing_logprob`)."""
     path = tmp_path / "x.arpa"
     path.write_text(ARPA.replace("ngram 1=4", "ngram 1=3").replace("-1.0\t<unk>\n", ""))
     assert read_arpa(path).score(["b"]) == pytest.approx([-0.5 - 100, -0.5])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_table import lookup
 from typer.testing import CliRunner
 
 import regard
@@ -23,10 +24,8 @@ from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penaltie
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
-from regard.smt.config import PhraseConfig
-from regard.smt.model import load_phrases
+from regard.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.smt.phrase_table import PhraseTable
-from regard.smt.translator import PhraseTranslator
 
 SETTINGS = """
 seed = 1
@@ -126,7 +125,7 @@ def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
     table = trained_table(tmp_path / "a", [1.0], min_frequency=3)
     assert len(table) and not (table.target_words == UNK).any()
-    assert len(table.lookup([UNK])) == 0
+    assert len(lookup(table, [UNK])) == 0
 
 
 def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:
@@ -316,14 +315,12 @@ def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
     texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
-    for command, arguments in (
-        ("score", (directory / "test.de", directory / "test.en")),
-        ("analyze attention", texts),
-        ("tune", texts),
+    for command, what, arguments in (
+        ("score", "regard score", (directory / "test.de", directory / "test.en")),
+        ("analyze attention", "regard analyze attention", texts),
+        ("tune", "a comparison of penalties", texts),
     ):
-        with pytest.raises(
-            UsageError, match=f"regard {command}: not supported by .*: use a model (that|whose)"
-        ):
+        with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
             first, *rest = command.split()
             run(first, *rest, directory / "model", *arguments)
 

@@ -11,12 +11,13 @@ from toy_table import toy_decoder
 
 from regard.errors import CheckpointError
 from regard.metrics.translation import bleu as metric
-from regard.smt.bleu import bleu_statistics, compute_bleu
 from regard.smt.decoder import SearchLimits
 from regard.smt.features import INITIAL_WEIGHTS
-from regard.smt.mert import NBestLists, line_search, maximize_bleu
-from regard.smt.tuning import tune_weights
-from regard.smt.tuning_state import NBestPool, TuningRound, TuningState
+from regard.smt.mert import NBestLists, bleu_statistics, compute_bleu, line_search, maximize_bleu
+from regard.smt.model import TuningConfig
+from regard.smt.tuning import NBestPool, TuningRound, TuningState, TuningText, tune_weights
+
+CONFIG = TuningConfig(num_rounds=3, nbest_size=20, num_restarts=1)
 
 
 def random_lists(seed: int, sentences: int = 12, features: int = 3) -> NBestLists:
@@ -80,11 +81,9 @@ def test_tuning_improves_bleu_and_is_reproducible() -> None:
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
     references = [corpus.target.sentence(row).tolist() for row in range(len(corpus))]
     seen = []
+    text = TuningText(sources, references, sources)
     runs = [
-        tune_weights(
-            start, sources, references, sources, 3, 20, 1, seed=5, num_threads=threads, report=seen.append
-        )
-        for threads in (1, 2)
+        tune_weights(start, text, CONFIG, 5, num_threads=threads, report=seen.append) for threads in (1, 2)
     ]
     assert runs[0].bleu > seen[0].bleu
     assert runs[0].bleu == max(one.bleu for one in seen)
@@ -101,9 +100,8 @@ def test_interrupted_tuning_ends_identically(stop: int, tmp_path: Path) -> None:
     seen: list[TuningRound] = []
 
     def run(directory: Path | None, report: Callable[[TuningRound], None]) -> TuningRound:
-        return tune_weights(
-            start, sources, references, sources, 3, 20, 1, seed=5, report=report, state_dir=directory
-        )
+        text = TuningText(sources, references, sources)
+        return tune_weights(start, text, CONFIG, 5, report=report, state_dir=directory)
 
     def report(done: TuningRound) -> None:
         if done.round_number == stop:

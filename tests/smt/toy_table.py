@@ -1,6 +1,7 @@
 """A small random corpus, with its phrase table and language model."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from regard.data.links import Links
 from regard.smt.decoder import PhraseDecoder, SearchLimits
 from regard.smt.features import INITIAL_WEIGHTS
 from regard.smt.kneser_ney import estimate_language_model
-from regard.smt.phrase_table import estimate_phrase_table
+from regard.smt.phrase_table import PhraseTable, estimate_phrase_table
 
-__all__ = ["EXACT", "link_table", "random_text", "toy_decoder"]
+__all__ = ["EXACT", "link_table", "lookup", "random_text", "toy_decoder"]
 
 Pair = tuple[list[str], list[str]]
 EXACT = SearchLimits(stack_size=10**6, threshold=0.0, distortion_limit=60, max_options=10**6)
@@ -24,6 +25,14 @@ def link_table(links: list[Links]) -> LinkTable:
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in flat])]).astype(np.int64)
     columns = np.array([link for one in flat for link in one], dtype=np.int32).reshape(-1, 2)
     return LinkTable(offsets, columns[:, 0].copy(), columns[:, 1].copy())
+
+
+def lookup(table: PhraseTable, source: Sequence[int]) -> range:
+    """Return the indices of the pairs of a source phrase."""
+    node = np.zeros(1, dtype=np.int64)
+    for word in source:
+        node = table.trie.find(node, np.array([word]))
+    return range(0) if node[0] < 0 else range(*table.entries[node[0] : node[0] + 2].tolist())
 
 
 def random_text(

@@ -19,8 +19,7 @@ from regard.metrics.alignment import alignment_score
 from regard.run_config import RunConfig, load_config
 from regard.tour import report, runner
 from regard.tour.report import load_report, write_report
-from regard.tour.runner import Tour, TrainingInterruptedError
-from regard.tour.systems import SYSTEMS
+from regard.tour.runner import SYSTEMS, Tour, TrainingInterruptedError
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [system for system in SYSTEMS if system.name in ("word", "none", "constrained")]

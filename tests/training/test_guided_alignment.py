@@ -195,7 +195,7 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     term.prepare(prepared, config.data)
     found = term.links
     assert found is not None
-    expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
+    expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), config.data.train)
     assert (found.pairs[:, 0] > 0).all()  # the source prefix has no links
     pairs = [
         {(row, *link) for row in range(300) for link in own.links_of_row(row)} for own in (found, expected)

@@ -14,8 +14,8 @@ from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
+from regard.training.losses.base import LOSSES, resumable_loss_options
 from regard.training.losses.guided_alignment import GuidedAlignment
-from regard.training.losses.registry import LOSSES, resumable_loss_options
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import Callback
 
@@ -151,7 +151,7 @@ def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, 
 
 def test_other_processes_open_the_prepared_data(run_settings) -> None:
     settings = run_settings([])
-    settings["data"]["train"][0]["sampling_weight"] = 2.0
+    settings["data"]["train"] = [{**settings["data"]["valid"], "sampling_weight": 2.0}]
     config = from_dict(RunConfig, settings).data
     with pytest.raises(DataError):
         open_data(config)

@@ -20,7 +20,7 @@ from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.distributed import SINGLE_PROCESS
+from regard.training.device import SINGLE_PROCESS
 from regard.training.losses.base import join_rows, split_outcome
 from regard.training.losses.sequence import (
     SequenceLoss,

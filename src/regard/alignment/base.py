@@ -1,21 +1,35 @@
-"""The interface of word aligners: trained on sentence pairs, they align target words with source words.
+"""The interface of word aligners, and the parallel execution of their compiled loops in threads.
 
-A `DirectionAligner` has one direction; `regard.alignment.word_aligner` combines two. A `TrainingSetup` holds
-the parameters of a training run other than text and configuration: threads, seed, and the reduction of counts
-over processes.
+A `DirectionAligner` links target words to source words; `regard.alignment.word_aligner` combines two
+directions. A `TrainingSetup` holds the parameters of a training run other than text and configuration.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from regard.alignment.corpus import Corpus
 from regard.cpu_threads import num_available_cpus
 
-__all__ = ["AlignerState", "DirectionAligner", "IterationStats", "Reduce", "TrainingSetup"]
+__all__ = [
+    "NUM_RANGES",
+    "AlignerState",
+    "DirectionAligner",
+    "IterationStats",
+    "Reduce",
+    "TrainingSetup",
+    "run_parallel",
+    "split_evenly",
+]
 
+_T = TypeVar("_T")
+
+NUM_RANGES = 32
+"""Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
 Reduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array over all processes; every process receives the sum."""
 
@@ -83,6 +97,7 @@ class TrainingSetup:
     def local_part(self, corpus: Corpus) -> Corpus:
         """Return the pairs that this process works on."""
         size = len(corpus)
+        # Integer arithmetic: the parts of all processes cover every pair exactly once.
         first, last = (size * number // self.world_size for number in (self.rank, self.rank + 1))
         return corpus.subset(first, last)
 
@@ -145,3 +160,32 @@ class DirectionAligner(Protocol):
             ValueError: if a setting is invalid.
         """
         ...
+
+
+def run_parallel(function: Callable[..., _T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[_T]:
+    """Call a function for each part of the work.
+
+    Returns:
+        The results of the calls, in order.
+    """
+    if threads < 2 or len(calls) < 2:
+        return [function(*call) for call in calls]
+    # The first call compiles the function if necessary; two calls at once would compile it twice.
+    first = function(*calls[0])
+    with ThreadPoolExecutor(min(threads, len(calls) - 1)) as pool:
+        return [first, *pool.map(lambda call: function(*call), calls[1:])]
+
+
+def split_evenly(costs: np.ndarray, num_ranges: int = NUM_RANGES) -> list[tuple[int, int]]:
+    """Cut a range of items into at most `num_ranges` non-empty ranges of about equal cost.
+
+    The ranges do not depend on the number of threads, and `run_parallel` returns results in order. Sums over
+    them are therefore bitwise reproducible.
+    """
+    if not len(costs):
+        return []
+    ends = np.cumsum(costs, dtype=np.float64)
+    wanted = np.arange(1, num_ranges) * (ends[-1] / num_ranges)
+    # `unique` removes empty ranges.
+    edges = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted), [len(costs)]]))
+    return [(int(first), int(last)) for first, last in pairwise(edges)]

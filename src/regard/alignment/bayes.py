@@ -13,11 +13,12 @@ that rare words behave like the others.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
+from regard.alignment.base import AlignerState, IterationStats, TrainingSetup, run_parallel, split_evenly
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
@@ -25,20 +26,19 @@ from regard.alignment.bayes_kernels import (
     estimate_marginals,
     recount_links,
 )
-from regard.alignment.bayes_layout import TextLayout, build_layout
 from regard.alignment.bayes_sampler import (
     FERTILITY_ALPHA,
     JUMP_ALPHA,
     BayesConfig,
     Sampler,
     add_fertility_prior,
+    build_layout,
     fertility_ratio_table,
     normalize_counts,
 )
-from regard.alignment.corpus import Corpus
-from regard.alignment.threads import run_parallel, split_evenly
+from regard.alignment.corpus import Corpus, TextLayout
 from regard.cpu_threads import num_available_cpus
-from regard.data.checks import MAX_COUNT, check_array, check_offsets, check_range
+from regard.data.reading import MAX_COUNT, check_array, check_offsets, check_range
 
 __all__ = ["BayesAligner", "LinkStatistics", "train_bayes"]
 
@@ -76,10 +76,6 @@ class LinkStatistics(NamedTuple):
     def check(self, words: int, targets: int) -> None:
         """Check arrays from a file, because compiled loops do not check their indices.
 
-        Args:
-            words: Number of source words.
-            targets: Number of target words.
-
         Raises:
             DataError: if an array does not fit these numbers. The message names it.
         """
@@ -114,6 +110,7 @@ class LinkStatistics(NamedTuple):
         rows = keys // max(1, targets)
         nulls = np.bincount(target[~linked], minlength=targets)
         unknown = np.zeros((1, NUM_FERTILITIES), dtype=np.float32)
+        # The row of zeros receives the prior only: the fertilities of an unknown word.
         fertilities = add_fertility_prior(np.vstack([fertilities, unknown]), FERTILITY_ALPHA)
         return cls(
             starts=np.searchsorted(rows, np.arange(words + 1)),
@@ -159,47 +156,33 @@ class BayesAligner:
             # By identity: comparing large texts would be slow.
             if corpus.source is text.source and corpus.target is text.target:
                 return links
-        links = np.empty(int(corpus.target.lengths.sum()), dtype=np.int32)
-        for first, part, layout, marginals in self._estimate(corpus, threads):
-            best_links_of_marginals(0, len(part), layout, marginals, links[first:])
+        links, first = np.empty(corpus.num_target_tokens, dtype=np.int32), 0
+        for layout, marginals in self._estimate(corpus, threads):
+            best_links_of_marginals(0, len(layout.source_lengths), layout, marginals, links[first:])
+            first += int(layout.offsets[-1])
         return links
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the probability of every link. Every text is treated as new; see `DirectionAligner`."""
-        for _, part, layout, marginals in self._estimate(corpus, threads):
-            for row in range(len(part)):
+        for layout, marginals in self._estimate(corpus, threads):
+            for row, (first, last) in enumerate(pairwise(layout.cells.tolist())):
                 shape = int(layout.target_lengths[row]), int(layout.source_lengths[row])
-                yield marginals[layout.cells[row] : layout.cells[row + 1]].reshape(shape)
+                yield marginals[first:last].reshape(shape)
 
-    def _estimate(self, corpus: Corpus, threads: int) -> Iterator[tuple[int, Corpus, TextLayout, np.ndarray]]:
-        """Yield blocks of the text with their marginals and the number of their first target token."""
-        threads, config, first_token = threads or num_available_cpus(), self.config, 0
-        sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
+    def _estimate(self, corpus: Corpus, threads: int) -> Iterator[tuple[TextLayout, np.ndarray]]:
+        """Yield blocks of the text with their marginals."""
+        config, sizes = self.config, corpus.num_cells
+        settings = (config.alpha, config.null_probability, config.num_chains, BURN_IN_PASSES, SAMPLE_PASSES)
         for first, last in split_evenly(sizes + 1, int(sizes.sum()) // MAX_MARGINAL_CELLS + 1):
-            part = corpus.subset(first, last)
-            layout = _layout_without_slots(part)
+            layout = corpus.subset(first, last).layout()
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)
-            settings = (
-                config.alpha,
-                config.null_probability,
-                config.num_chains,
-                BURN_IN_PASSES,
-                SAMPLE_PASSES,
-            )
-            # Every task fills its own slice of the marginals.
-            calls = [
-                (
-                    *span,
-                    layout,
-                    self.statistics,
-                    *settings,
-                    marginals[layout.cells[span[0]] : layout.cells[span[1]]],
-                )
-                for span in split_evenly(sizes[first:last] + 1)
-            ]
-            run_parallel(estimate_marginals, calls, threads)
-            yield first_token, part, layout, marginals
-            first_token += int(layout.offsets[-1])
+            calls = []
+            for span in split_evenly(sizes[first:last] + 1):
+                # Every task fills its own slice of the marginals.
+                own = marginals[layout.cells[span[0]] : layout.cells[span[1]]]
+                calls.append((*span, layout, self.statistics, *settings, own))
+            run_parallel(estimate_marginals, calls, threads or num_available_cpus())
+            yield layout, marginals
 
     def state(self) -> AlignerState:
         """Return the serialized form; see `DirectionAligner.state`."""
@@ -220,6 +203,7 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: TrainingSetup) -> 
     Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition to
     the text. The samplers are distributed over the processes.
     """
+    # One layout for all samplers, which only read it.
     layout, slots = build_layout(corpus, setting.num_threads)
     sizes = len(corpus.source.words), len(corpus.target.words)
     # One seed per sampler, independent of the number of processes.
@@ -250,13 +234,10 @@ def _best_links(
     # Jumps and fertilities of the last pass are fixed while the marginals are computed.
     for sampler in samplers:
         sampler.update_parameters(STAGES[-1])
-    for first, last in split_evenly(
-        np.diff(layout.cells) + 1, int(layout.cells[-1]) // MAX_MARGINAL_CELLS + 1
-    ):
+    num_blocks = int(layout.cells[-1]) // MAX_MARGINAL_CELLS + 1
+    for first, last in split_evenly(np.diff(layout.cells) + 1, num_blocks):
         total = np.zeros(int(layout.cells[last] - layout.cells[first]), dtype=np.float32)
-        for marginals in each(
-            lambda sampler, first=first, last=last: sampler.marginals(first, last), samplers
-        ):
+        for marginals in each(lambda sampler, span=(first, last): sampler.marginals(*span), samplers):
             total += marginals
         # Sum over the samplers of all processes, then the mean.
         total = setting.reduce(total) / np.float32(config.num_chains * config.num_samples)
@@ -280,11 +261,3 @@ def _report(
     setting.report(
         IterationStats(f"bayes {stage}", number, num_passes, log_likelihood, round(tokens), metrics)
     )
-
-
-def _layout_without_slots(corpus: Corpus) -> TextLayout:
-    """Return the layout of a text, without slots."""
-    source, target = corpus.source, corpus.target
-    cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
-    sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
-    return TextLayout(*sides, target.offsets, cells, np.zeros(0, dtype=np.uint32))

@@ -16,14 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.alignment.bayes_layout import TextLayout
+from regard.alignment.em_kernels import longest_lengths
 from regard.kernels.splitmix import GAMMA, splitmix64
 
 __all__ = [
     "MAX_JUMP",
     "NUM_FERTILITIES",
     "SamplerState",
-    "TextLayout",
     "best_links_of_marginals",
     "estimate_marginals",
     "gibbs_pass",
@@ -170,9 +169,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     Returns:
         The number of changed links.
     """
-    longest, widest = 1, 1
-    for row in range(first, last):
-        longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
+    longest, widest = longest_lengths(first, last, layout)
     targets = len(chain.nulls) - 1
     sums = np.float32(alpha * targets)
     alpha, null, one = np.float32(alpha), np.float32(null), np.float32(1)
@@ -341,9 +338,7 @@ def estimate_marginals(first, last, layout, learned, alpha, null, num_restarts, 
         passes: Number of passes per restart whose distributions are averaged.
         marginals: float32, one zero per cell of these sentences; filled in place.
     """
-    longest, widest = 1, 1
-    for row in range(first, last):
-        longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
+    longest, widest = longest_lengths(first, last, layout)
     targets, most, cell = len(learned.nulls) - 1, NUM_FERTILITIES - 1, layout.cells[first]
     lexical, nulls = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
     links, nexts = np.empty(widest, np.int32), np.empty(widest, np.int32)

@@ -1,10 +1,17 @@
-"""The settings of the Bayesian aligner and its Gibbs sampling: one chain over the text."""
+"""Gibbs sampling of the Bayesian aligner: its settings, the numbering of word pairs, and one chain.
+
+The slot of a cell is the number of its word pair, so that link counts are in an array. Word pairs that
+co-occur only once share slot 0: a sampler excludes the current link from its counts, so such a pair always
+has count 0.
+"""
 
 import math
 from typing import Literal
 
 import numpy as np
+from numba import njit
 
+from regard.alignment.base import run_parallel, split_evenly
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
@@ -12,8 +19,8 @@ from regard.alignment.bayes_kernels import (
     gibbs_pass,
     sample_initial_links,
 )
-from regard.alignment.bayes_layout import TextLayout
-from regard.alignment.bayes_likelihood import log_likelihood
+from regard.alignment.corpus import Corpus, TextLayout
+from regard.alignment.em_kernels import occurrences
 from regard.config import configclass, option
 
 __all__ = [
@@ -22,10 +29,13 @@ __all__ = [
     "BayesConfig",
     "Sampler",
     "add_fertility_prior",
+    "build_layout",
     "fertility_ratio_table",
     "normalize_counts",
 ]
 
+FREQUENT_PAIR = 16
+"""Word pairs that co-occur at least this often are numbered first, so that they are close in memory."""
 JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
@@ -129,7 +139,7 @@ class Sampler:
         """
         self.update_parameters(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
-        value = log_likelihood(self._layout, self.state, self._config.alpha) if with_likelihood else math.nan
+        value = _log_likelihood(self._layout, self.state, self._config.alpha) if with_likelihood else math.nan
         return np.array([moved, self.state.nulls[-1], len(self.state.links), value], dtype=np.float64)
 
     def update_parameters(self, stage: str) -> None:
@@ -180,3 +190,99 @@ def fertility_ratio_table(weights: np.ndarray) -> np.ndarray:
     ratios = np.full_like(weights, 1e-10)
     ratios[:, :-2] = np.minimum((weights[:, 1:-1] + floor) / (weights[:, :-2] + floor), np.float32(1e6))
     return ratios
+
+
+def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
+    """Number the word pairs of a corpus, using 4 bytes per cell.
+
+    Returns:
+        The layout, whose cells are in rows of source positions, one row per target position, and the number
+        of slots.
+    """
+    source, layout = corpus.source, corpus.layout()
+    words, targets = len(source.words), len(corpus.target.words)
+    layout = layout._replace(slots=np.empty(layout.cells[-1], dtype=np.uint32))
+    found = occurrences(source.tokens, source.starts, source.lengths, words)
+    work = np.concatenate([[0], np.cumsum(layout.target_lengths[found.rows], dtype=np.int64)])
+    spans = split_evenly(np.diff(work[found.firsts]) + 1)
+    # Row 0: frequent pairs, row 1: the others that occur more than once. Slot 0 is shared.
+    sizes = np.zeros((2, words), dtype=np.int64)
+    run_parallel(_count_pairs, [(*span, found, layout, targets, sizes) for span in spans], threads)
+    ends = 1 + np.cumsum(sizes)
+    numbers = ends.reshape(sizes.shape) - sizes
+    run_parallel(_number_pairs, [(*span, found, layout, targets, numbers) for span in spans], threads)
+    return layout, int(ends[-1]) if words else 1
+
+
+@njit(nogil=True, cache=True)
+def _count_pairs(first, last, found, layout, targets, sizes):
+    """Count the target words that each source word co-occurs with often, and those with more than once."""
+    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
+    firsts, rows, met = found.firsts, found.rows, np.zeros(targets, dtype=np.int32)
+    for word in range(first, last):
+        often, more = 0, 0
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] += 1
+                # Count each pair once, when its second (or `FREQUENT_PAIR`-th) occurrence is seen.
+                more += met[token] == 2
+                often += met[token] == FREQUENT_PAIR
+        sizes[0, word], sizes[1, word] = often, more - often
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] = 0
+
+
+@njit(nogil=True, cache=True)
+def _number_pairs(first, last, found, layout, targets, numbers):
+    """Fill the slots of the cells of source words `first` to `last`."""
+    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
+    firsts, rows = found.firsts, found.rows
+    met, number = np.zeros(targets, dtype=np.int32), np.zeros(targets, dtype=np.uint32)
+    for word in range(first, last):
+        often, more = numbers[0, word], numbers[1, word]
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] += 1
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                if met[token] >= FREQUENT_PAIR:
+                    number[token] = often
+                    often += 1
+                elif met[token] >= 2:
+                    number[token] = more
+                    more += 1
+                met[token] = 0
+        for at in range(firsts[word], firsts[word + 1]):
+            row, m = rows[at], layout.source_lengths[rows[at]]
+            cell = layout.cells[row] + found.places[at]
+            for j in range(lengths[row]):
+                layout.slots[cell + j * m] = number[tokens[starts[row] + j]]
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                number[token] = 0
+
+
+@njit(nogil=True, cache=True)
+def _log_likelihood(layout, chain, alpha):
+    """Return the sum of log p(f_j | the word it is linked to), with the counts of all links, in nats."""
+    targets = len(chain.nulls) - 1
+    total = 0.0
+    for row in range(len(layout.source_lengths)):
+        m = layout.source_lengths[row]
+        for j in range(layout.target_lengths[row]):
+            i = chain.links[layout.offsets[row] + j]
+            if i < 0:
+                count = chain.nulls[layout.target[layout.target_starts[row] + j]]
+                total += np.log((count + alpha) / (chain.nulls[-1] + alpha * targets))
+                continue
+            # Word pairs that co-occur only once share slot 0, which has no count: the count is 1.
+            count = max(np.float32(1), chain.counts[layout.slots[layout.cells[row] + j * m + i]])
+            whole = chain.totals[layout.source[layout.source_starts[row] + i]]
+            total += np.log((count + alpha) / (whole + alpha * targets))
+    return total

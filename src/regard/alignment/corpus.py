@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from regard.data.checks import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
+from regard.data.reading import check_range
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # Imports PyTorch, which the alignment of plain text does not need.
     from regard.data.dataset import PreparedData
 
-__all__ = ["UNKNOWN", "Corpus", "Text", "WordList", "split_joined"]
+__all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList", "split_joined"]
 
 UNKNOWN = -1
 """The number that stands for all words that do not occur in the training text."""
@@ -84,6 +84,34 @@ class Text:
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
 
+class TextLayout(NamedTuple):
+    """The arrays of a corpus, in the form that compiled loops accept.
+
+    A cell is a pair of a source and a target token of the same sentence pair.
+
+    Attributes:
+        source: int32, the source tokens.
+        source_starts: int64, the start of each sentence in `source`.
+        source_lengths: int32, the length of each sentence.
+        target: int32, the target tokens.
+        target_starts: int64, the start of each sentence in `target`.
+        target_lengths: int32, the length of each sentence.
+        offsets: int64 [pairs + 1], the start of each pair in an array with one value per target token.
+        cells: int64 [pairs + 1], the start of each pair in an array with one value per cell.
+        slots: An integer for each cell, whose meaning and order depend on the aligner. Empty if not needed.
+    """
+
+    source: np.ndarray
+    source_starts: np.ndarray
+    source_lengths: np.ndarray
+    target: np.ndarray
+    target_starts: np.ndarray
+    target_lengths: np.ndarray
+    offsets: np.ndarray
+    cells: np.ndarray
+    slots: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """Sentence pairs as integers."""
@@ -94,6 +122,27 @@ class Corpus:
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.source.lengths)
+
+    @property
+    def num_target_tokens(self) -> int:
+        """The number of target tokens."""
+        return int(self.target.lengths.sum())
+
+    @property
+    def num_cells(self) -> np.ndarray:
+        """int64 [pairs]: the product of the two lengths of each pair."""
+        return self.source.lengths.astype(np.int64) * self.target.lengths
+
+    def layout(self) -> TextLayout:
+        """Return the arrays of the corpus, without slots."""
+        source, target = self.source, self.target
+        return TextLayout(
+            *(source.tokens, source.starts, source.lengths),
+            *(target.tokens, target.starts, target.lengths),
+            offsets=target.offsets,
+            cells=np.concatenate([[0], np.cumsum(self.num_cells)]),
+            slots=np.zeros(0, dtype=np.uint32),
+        )
 
     def swapped(self) -> "Corpus":
         """Return the same pairs in the other direction.

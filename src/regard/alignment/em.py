@@ -1,67 +1,275 @@
-"""Expectation maximization over a text: the code shared by Models 1 to 3 and the HMM."""
+"""Expectation maximization over a text: the translation table, its cells, and the passes of the models.
+
+The table p(target word | source word) is sparse. Rows are stored one after the other (compressed sparse
+rows), and contain the target words that co-occur with a source word. The last row is that of the null word,
+and contains all target words. Missing entries and smaller values count as `MIN_PROBABILITY`.
+
+The text is processed in blocks with a bounded number of cells. Each block contains the table entry of every
+cell. Blocks are kept for the next pass if all of them fit into memory; otherwise they are computed again.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from regard.alignment.base import TrainingSetup
-from regard.alignment.blocks import Block, Blocks
-from regard.alignment.corpus import Corpus
-from regard.alignment.table import TranslationTable
-from regard.alignment.threads import run_parallel
+from regard.alignment.base import IterationStats, TrainingSetup, run_parallel, split_evenly
+from regard.alignment.corpus import Corpus, TextLayout
+from regard.alignment.em_kernels import (
+    MIN_PROBABILITY,
+    accumulate,
+    accumulate_null,
+    fill_rows,
+    find_slots,
+    normalize_rows,
+    occurrences,
+    row_costs,
+    sort_cells,
+)
+from regard.config import option
 from regard.cpu_threads import num_available_cpus
+from regard.data.reading import check_array, check_offsets, check_range
+from regard.errors import DataError
 
-__all__ = ["EMAligner", "EMTrainer", "Expectation", "run_over_sentences"]
+__all__ = [
+    "MAX_STORED_PROBABILITY",
+    "Block",
+    "Blocks",
+    "EMAligner",
+    "EMTrainer",
+    "TranslationTable",
+    "alpha_option",
+]
 
-Expectation = Callable[[Block, np.ndarray, np.ndarray], np.ndarray]
-"""Computes the posteriors of a block's cells and of the null word for its target tokens; returns sums."""
+MAX_STORED_PROBABILITY = 1.001
+"""Maximum value in a file, with tolerance for rounding."""
+MAX_BLOCK_CELLS = 1 << 24
+"""Maximum number of cells per block, unless one pair has more."""
+MAX_KEPT_CELLS = 1 << 27
+"""Maximum number of cells of a corpus whose blocks are kept (512 MiB of slots)."""
+Expectation = Callable[["Block", np.ndarray, np.ndarray, int], np.ndarray]
+"""The expectation step of a model over a block; see `EMAligner.expect`."""
 
 
-def run_over_sentences(
-    kernel: Callable[..., np.ndarray], block: Block, threads: int, *arguments: object
-) -> np.ndarray:
-    """Run a compiled loop over the pairs of a block, and add up the results of its parts."""
-    calls = [(*span, *arguments) for span in block.sentence_ranges]
-    total = np.zeros(0)
-    # Results are in the order of the text, so the sum does not depend on the number of threads.
-    for sums in run_parallel(kernel, calls, threads):
-        total = sums if not len(total) else total + sums
-    return total
+def alpha_option(default: float) -> float:
+    """Return the option of a configuration for the prior of the translation table."""
+    return option(
+        default=default,
+        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
+        "per word. 0 disables the prior.",
+        ge=0,
+        le=1e6,
+    )
 
 
-class EMTrainer:
-    """Runs the passes of a model over a text: expected counts, then an update of the table."""
+@dataclass(frozen=True)
+class TranslationTable:
+    """A translation table.
 
-    def __init__(self, corpus: Corpus, table: TranslationTable, setting: TrainingSetup) -> None:
-        """Prepare the pairs of this process. The table is updated in place."""
-        self._table, self._setting = table, setting
-        self._blocks = Blocks(setting.local_part(corpus), table, setting.num_threads)
-        self._counts = np.zeros(len(table.columns))
+    Attributes:
+        starts: int64 [source words + 2], the start of each row; the last row is that of the null word.
+        columns: int32, the target word of each entry; not sorted, except in the null word's row: 0, 1, 2, ...
+        values: float32, the probability of each entry.
+    """
 
-    def step(self, expect: Expectation, alpha: float) -> np.ndarray:
-        """Run one pass.
+    starts: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus, threads: int) -> "TranslationTable":
+        """Return a uniform table of the words that co-occur in a corpus."""
+        source, layout = corpus.source, corpus.layout()
+        words, targets = len(source.words), len(corpus.target.words)
+        found = occurrences(source.tokens, source.starts, source.lengths, words)
+        costs = np.zeros(words, dtype=np.int64)
+        row_costs(found, layout.target_lengths, costs)
+        spans = split_evenly(costs)
+        sizes = np.zeros(words + 1, dtype=np.int64)
+        sizes[words] = targets
+
+        def fill(starts: np.ndarray, columns: np.ndarray) -> None:
+            shared = (found, layout, starts, columns, sizes)
+            run_parallel(fill_rows, [(*span, *shared) for span in spans], threads)
+
+        # Without columns, only the sizes of the rows are computed.
+        fill(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        columns = np.empty(starts[-1], dtype=np.int32)
+        fill(starts, columns)
+        columns[starts[words] :] = np.arange(targets, dtype=np.int32)
+        return cls(starts, columns, np.full(len(columns), 1 / max(1, targets), dtype=np.float32))
+
+    @property
+    def words(self) -> int:
+        """The number of source words, without the null word."""
+        return len(self.starts) - 2
+
+    @property
+    def targets(self) -> int:
+        """The number of target words."""
+        return int(self.starts[-1] - self.starts[-2])
+
+    @property
+    def nulls(self) -> np.ndarray:
+        """The row of the null word, float32 [target words]: a view of `values`."""
+        return self.values[self.starts[-2] :]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays for a file, pruned; see `load`."""
+        return dict(vars(self.pruned()))
+
+    @classmethod
+    def load(cls, arrays: dict[str, np.ndarray], sizes: tuple[int, int]) -> "TranslationTable":
+        """Return a table from the arrays of a file, because compiled loops do not check their indices.
 
         Args:
-            expect: The model's expectation over a block.
-            alpha: The Dirichlet prior of the table's update.
+            arrays: The arrays, which may include others.
+            sizes: Number of source words and of target words.
 
-        Returns:
-            The results of `expect`, summed over the blocks and the processes.
+        Raises:
+            DataError: if the arrays do not fit these numbers. The message names the array.
+            KeyError: if an array is missing.
         """
-        sums = np.zeros(0)
-        for block in self._blocks:
-            posteriors = np.empty(len(block.slots), dtype=np.float32)
-            null = np.empty(_num_target_tokens(block), dtype=np.float32)
-            part = expect(block, posteriors, null)
-            sums = part if not len(sums) else sums + part
-            # Posteriors exist for one block at a time; only the counts are kept.
-            block.accumulate(posteriors, null, self._table, self._counts, self._setting.num_threads)
-        counts = self._setting.reduce(self._counts)
-        self._table.update(counts, alpha, self._setting.num_threads)
-        self._counts[:] = 0
-        return self._setting.reduce(sums)
+        words, targets = sizes
+        table = cls(*(arrays[name] for name in ("starts", "columns", "values")))
+        check_array("columns", table.columns, "int32", None)
+        check_offsets("starts", table.starts, words + 1, len(table.columns))
+        check_range("columns", table.columns, 0, targets - 1)
+        check_array("values", table.values, "float32", len(table.columns))
+        check_range("values", table.values, 0, MAX_STORED_PROBABILITY)
+        if not np.array_equal(table.columns[table.starts[-2] :], np.arange(targets)):
+            raise DataError("columns: the null word's row must contain every target word in order")
+        return table
+
+    def update(self, counts: np.ndarray, alpha: float, threads: int) -> None:
+        """Compute the probabilities from expected counts, and reset the counts to 0.
+
+        Args:
+            counts: float64, the expected count of each entry.
+            alpha: Concentration of the symmetric Dirichlet prior. With variational Bayes,
+                p = exp(psi(c + alpha) - psi(sum)). 0 disables the prior: p = c / sum.
+            threads: Number of threads.
+        """
+        shared = (self.starts, counts, self.values, alpha)
+        spans = split_evenly(np.diff(self.starts))
+        run_parallel(normalize_rows, [(*span, *shared) for span in spans], threads)
+
+    def probability(self, source: int, target: int) -> float:
+        """Return the probability of a translation; the null word is source word number `words`."""
+        row = slice(self.starts[source], self.starts[source + 1])
+        found = np.flatnonzero(self.columns[row] == target)
+        return max(MIN_PROBABILITY, float(self.values[row][found[0]])) if len(found) else MIN_PROBABILITY
+
+    def pruned(self) -> "TranslationTable":
+        """Return the table without entries at `MIN_PROBABILITY`; the null word's row is kept completely."""
+        keep = self.values > MIN_PROBABILITY
+        keep[self.starts[-2] :] = True
+        kept = np.concatenate([[0], np.cumsum(keep)])
+        return TranslationTable(kept[self.starts], self.columns[keep], self.values[keep])
+
+
+@dataclass(frozen=True)
+class Block:
+    """A range of sentence pairs with their cells.
+
+    Attributes:
+        corpus: The pairs.
+        layout: Their arrays. `slots` (int32 or int64) is the table entry of each cell, -1 if it has none. The
+            cells of a pair are in rows, one per source token.
+        order: int64 [source tokens], the start of each source token's cells, sorted by word.
+        widths: int32 [source tokens], the number of cells of each source token, in the same order.
+        firsts: int64 [source words + 1], the start of each word in `order`.
+        sentence_ranges: Ranges of pairs of similar cost, one per thread task.
+        word_ranges: Ranges of source words of similar cost, one per thread task.
+    """
+
+    corpus: Corpus
+    layout: TextLayout
+    order: np.ndarray
+    widths: np.ndarray
+    firsts: np.ndarray
+    sentence_ranges: list[tuple[int, int]]
+    word_ranges: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, corpus: Corpus, table: TranslationTable, threads: int) -> "Block":
+        """Find the table entry of each cell of a corpus."""
+        source, layout = corpus.source, corpus.layout()
+        found = occurrences(source.tokens, source.starts, source.lengths, table.words)
+        firsts = found.firsts
+        order = np.empty(len(found.rows), dtype=np.int64)
+        widths = np.empty(len(found.rows), dtype=np.int32)
+        sort_cells(layout, firsts, order, widths)
+        work = np.add.reduceat(np.append(widths, 0), np.minimum(firsts[:-1], len(widths)), dtype=np.int64)
+        # reduceat returns the element itself if a range is empty.
+        work[firsts[:-1] == firsts[1:]] = 0
+        word_ranges = split_evenly(work + 1)
+        # 32 bits where possible: the slots take most of the memory.
+        kind = np.int32 if len(table.columns) < 2**31 else np.int64
+        slots = np.full(layout.cells[-1], -1, dtype=kind)
+        shared = (found, order, layout, (table.starts, table.columns), slots)
+        run_parallel(find_slots, [(*span, *shared) for span in word_ranges], threads)
+        sentence_ranges = split_evenly(corpus.num_cells + 1)
+        layout = layout._replace(slots=slots)
+        return cls(corpus, layout, order, widths, firsts, sentence_ranges, word_ranges)
+
+    def run(self, kernel: Callable[..., np.ndarray], threads: int, *arguments: object) -> np.ndarray:
+        """Run a compiled loop over the pairs, and add up the results of its parts."""
+        calls = [(*span, self.layout, *arguments) for span in self.sentence_ranges]
+        total = np.zeros(0)
+        for sums in run_parallel(kernel, calls, threads):
+            total = sums if not len(total) else total + sums
+        return total
+
+    def accumulate(
+        self,
+        posteriors: np.ndarray,
+        null: np.ndarray,
+        table: TranslationTable,
+        counts: np.ndarray,
+        threads: int,
+    ) -> None:
+        """Add the posterior of every cell to the count of its table entry.
+
+        Each task has its own source words, and hence rows of the table. No two tasks write to the same entry,
+        and the order of every sum is that of the text, so the result is deterministic.
+
+        Args:
+            posteriors: float32, the posterior of each cell.
+            null: float32, the posterior of the null word for each target token of the block.
+            table: The table.
+            counts: float64, the counts of its entries; modified in place.
+            threads: Number of threads.
+        """
+        shared = (self.firsts, self.order, self.widths, self.layout.slots, posteriors, counts)
+        run_parallel(accumulate, [(*span, *shared) for span in self.word_ranges], threads)
+        target = self.corpus.target
+        accumulate_null(null, target.tokens, target.starts, target.lengths, counts[table.starts[-2] :])
+
+
+class Blocks:
+    """The blocks of a corpus, with slots for one translation table."""
+
+    def __init__(self, corpus: Corpus, table: TranslationTable, threads: int, keep: bool = True) -> None:
+        """Divide the corpus into blocks. `keep` retains them for further passes if they fit into memory."""
+        self._corpus, self._table, self._threads = corpus, table, threads
+        sizes = corpus.num_cells
+        self._ranges = split_evenly(sizes + 1, int(sizes.sum() // MAX_BLOCK_CELLS) + 1)
+        self._keep = keep and int(sizes.sum()) <= MAX_KEPT_CELLS
+        self._kept: dict[int, Block] = {}
+
+    def __iter__(self) -> Iterator[Block]:
+        """Yield the blocks in order."""
+        for number, span in enumerate(self._ranges):
+            block = self._kept.get(number)
+            if block is None:
+                block = Block.of(self._corpus.subset(*span), self._table, self._threads)
+            if self._keep:
+                self._kept[number] = block
+            yield block
 
 
 class EMAligner(ABC):
@@ -71,7 +279,21 @@ class EMAligner(ABC):
 
     @abstractmethod
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """Run the expectation step over a block; see `Expectation`."""
+        """Run the expectation step over a block.
+
+        Args:
+            block: The block.
+            posteriors: float32, the posterior of each cell; filled in place.
+            null: float32, the posterior of the null word for each target token; filled in place.
+            threads: Number of threads.
+
+        Returns:
+            The log-likelihood in nats, the number of null words, and other sums of the model.
+        """
+
+    def metrics(self) -> dict[str, float]:
+        """Return the learned parameters that reports of a pass show."""
+        return {}
 
     @abstractmethod
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
@@ -82,7 +304,7 @@ class EMAligner(ABC):
         threads = threads or num_available_cpus()
         links = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
-            links.append(np.empty(_num_target_tokens(block), dtype=np.int32))
+            links.append(np.empty(block.corpus.num_target_tokens, dtype=np.int32))
             self.best(block, links[-1], threads)
         return np.concatenate(links)
 
@@ -90,14 +312,60 @@ class EMAligner(ABC):
         """Compute the probability of every link; see `DirectionAligner.posteriors`."""
         threads = threads or num_available_cpus()
         for block in Blocks(corpus, self.table, threads, keep=False):
-            posteriors = np.empty(len(block.slots), dtype=np.float32)
-            self.expect(block, posteriors, np.empty(_num_target_tokens(block), dtype=np.float32), threads)
-            for row, (first, last) in enumerate(pairwise(block.cells.tolist())):
-                shape = int(block.corpus.source.lengths[row]), int(block.corpus.target.lengths[row])
+            posteriors, null = _posterior_buffers(block)
+            self.expect(block, posteriors, null, threads)
+            for row, (first, last) in enumerate(pairwise(block.layout.cells.tolist())):
+                shape = int(block.layout.source_lengths[row]), int(block.layout.target_lengths[row])
                 # Cells have rows of source tokens, the interface has rows of target tokens.
                 yield posteriors[first:last].reshape(shape).T
 
 
-def _num_target_tokens(block: Block) -> int:
-    """Return the number of target tokens of a block."""
-    return int(block.corpus.target.lengths.sum())
+class EMTrainer:
+    """Runs the passes of a model over a text: expected counts, then an update of the table."""
+
+    def __init__(self, corpus: Corpus, model: EMAligner, setting: TrainingSetup) -> None:
+        """Prepare the pairs of this process. The table of the model is updated in place."""
+        self._model, self._setting = model, setting
+        self._blocks = Blocks(setting.local_part(corpus), model.table, setting.num_threads)
+        self._counts = np.zeros(len(model.table.columns))
+        self._words = corpus.num_target_tokens
+
+    def passes(
+        self, stage: str, iterations: int, alpha: float, expect: Expectation | None = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Run the passes of a stage and report them; the caller updates the model after each one.
+
+        Args:
+            stage: Name of the stage, for reports.
+            iterations: Number of passes.
+            alpha: The Dirichlet prior of the table's update.
+            expect: The expectation step. Default: that of the model.
+
+        Yields:
+            The number of the pass, from 1, and the results of `expect`, summed over the blocks and processes.
+        """
+        for number in range(1, iterations + 1):
+            sums = self._step(expect or self._model.expect, alpha)
+            metrics = {"null": sums[1] / self._words, **self._model.metrics()}
+            stats = IterationStats(stage, number, iterations, float(sums[0]), self._words, metrics)
+            self._setting.report(stats)
+            yield number, sums
+
+    def _step(self, expect: Expectation, alpha: float) -> np.ndarray:
+        table, threads = self._model.table, self._setting.num_threads
+        sums = np.zeros(0)
+        for block in self._blocks:
+            posteriors, null = _posterior_buffers(block)
+            part = expect(block, posteriors, null, threads)
+            sums = part if not len(sums) else sums + part
+            # Posteriors exist for one block at a time; only the counts are kept.
+            block.accumulate(posteriors, null, table, self._counts, threads)
+        table.update(self._setting.reduce(self._counts), alpha, threads)
+        self._counts[:] = 0
+        return self._setting.reduce(sums)
+
+
+def _posterior_buffers(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Return empty arrays for the posteriors of the cells and of the null word of a block."""
+    layout = block.layout
+    return np.empty(len(layout.slots), np.float32), np.empty(int(layout.offsets[-1]), np.float32)

@@ -11,7 +11,12 @@ import numpy as np
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
-from regard.alignment.registry import DEFAULT_ALIGNER, AlignerConfig, default_config, train_direction
+from regard.alignment.word_aligner import (
+    DEFAULT_ALIGNER,
+    AlignerConfig,
+    default_config,
+    train_direction,
+)
 
 __all__ = [
     "align_fertilities",
@@ -35,6 +40,7 @@ def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
     # The offset of each target token's source sentence.
     begin = np.repeat(corpus.source.offsets[:-1], corpus.target.lengths)
     linked = links >= 0
+    # Unlinked words have no source position, so that they are removed first.
     return np.bincount((begin + links)[linked], minlength=int(corpus.source.offsets[-1]))
 
 

@@ -12,27 +12,33 @@ positions and interpolated with a uniform distribution. The null probability is 
 fertility distribution is smoothed with that of the whole text.
 """
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from regard.alignment.base import AlignerState, IterationStats, TrainingSetup
+from regard.alignment.base import AlignerState, TrainingSetup
 from regard.alignment.bayes_sampler import FERTILITY_ALPHA
-from regard.alignment.blocks import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import EMAligner, EMTrainer, run_over_sentences
+from regard.alignment.em import (
+    MAX_STORED_PROBABILITY,
+    Block,
+    EMAligner,
+    EMTrainer,
+    TranslationTable,
+    alpha_option,
+)
 from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm
 from regard.alignment.ibm3_kernels import (
     MAX_DISTORTION,
     MAX_FERTILITY,
     NUM_DISTANCES,
-    best_links,
-    expect,
+    IBM3Parameters,
+    climb_links,
+    expect_neighborhood,
     sum_fertilities,
 )
-from regard.alignment.table import MAX_STORED_PROBABILITY, TranslationTable
 from regard.config import configclass, option
-from regard.data.checks import MAX_COUNT, check_array, check_range
+from regard.data.reading import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 
@@ -53,13 +59,7 @@ class IBM3Config:
         lt=1,
     )
     smoothing: float = option(default=0.2, help="Interpolation weight of the uniform distortion.", gt=0, le=1)
-    alpha: float = option(
-        default=0.01,
-        help="Concentration of the Dirichlet prior on translations; smaller values prefer fewer translations "
-        "per word. 0 disables the prior.",
-        ge=0,
-        le=1e6,
-    )
+    alpha: float = alpha_option(0.01)
 
 
 class IBM3Aligner(EMAligner):
@@ -91,8 +91,7 @@ class IBM3Aligner(EMAligner):
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the links with hill climbing; see `EMAligner.best`."""
         self._viterbi_links(block, links, threads)
-        source, text, values = self._arguments(block)
-        run_over_sentences(best_links, block, threads, *source, *text, *values, links)
+        block.run(climb_links, threads, self._parameters(), links)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step over a block; see `EMAligner.expect` and `expect_fertilities`."""
@@ -104,39 +103,31 @@ class IBM3Aligner(EMAligner):
         """Run the expectation step, and return the fertility posteriors too, [source tokens, 10]."""
         links = np.empty(len(null), dtype=np.int32)
         self._viterbi_links(block, links, threads)
-        source, text, values = self._arguments(block)
         offsets = block.corpus.source.offsets
         counted = np.empty((int(offsets[-1]), MAX_FERTILITY + 1), dtype=np.float32)
-        filled = links, posteriors, null, counted
-        sums = run_over_sentences(expect, block, threads, *source, offsets, *text, *values, *filled)
-        return sums, counted
+        filled = (links, posteriors, null, counted)
+        return block.run(expect_neighborhood, threads, self._parameters(), offsets, *filled), counted
 
     def _viterbi_links(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Write the Viterbi path of the HMM to `links`."""
         HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
 
-    def _arguments(self, block: Block) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        source, target, table = block.corpus.source, block.corpus.target, self.table
-        text = (target.tokens, target.starts, target.lengths, target.offsets)
-        values = (block.cells, block.slots, table.values, table.values[table.starts[-2] :])
-        learned = (self.fertilities, self.distortions, self.config.null_probability, self.config.smoothing)
-        return (source.lengths, source.tokens, source.starts), text, (*values, *learned)
+    def _parameters(self) -> IBM3Parameters:
+        table, config = self.table, self.config
+        learned = (self.fertilities, self.distortions, config.null_probability, config.smoothing)
+        return IBM3Parameters(table.values, table.nulls, *learned)
 
     def state(self) -> AlignerState:
         """Return the serialized form; see `DirectionAligner.state`."""
-        table = self.table.pruned()
-        arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
-        arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
-        return AlignerState(
-            {name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays
-        )
+        arrays = {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
+        settings = {name: getattr(self.config, name) for name in ("null_probability", "smoothing")}
+        return AlignerState(settings, self.table.arrays() | arrays)
 
     @classmethod
     def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `DirectionAligner.from_state`."""
-        arrays = dict(state.arrays)
-        table = TranslationTable(*(arrays.pop(name) for name in ("starts", "columns", "values")))
-        table.check(*sizes)
+        table = TranslationTable.load(state.arrays, sizes)
+        arrays = {name: state.arrays[name] for name in ("jumps", "fertilities", "distortions")}
         check_jumps(arrays["jumps"])
         check_array("fertilities", arrays["fertilities"], "float32", sizes[0] + 1, MAX_FERTILITY + 1)
         check_range("fertilities", arrays["fertilities"], 0, MAX_STORED_PROBABILITY)
@@ -149,30 +140,25 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     """Train Model 3, after the HMM."""
     first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
     hmm = train_hmm(corpus, first, setting)
-    words, targets = len(corpus.source.words), int(corpus.target.lengths.sum())
     own = setting.local_part(corpus)
     totals, distances = (
         setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads))
     )
     fertilities = _smoothed(totals, FERTILITY_ALPHA)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
-    trainer = EMTrainer(corpus, model.table, setting)
-    for number in range(1, config.iterations + 1):
-        totals = np.zeros((words + 1, MAX_FERTILITY + 1))
+    totals = np.zeros((len(corpus.source.words) + 1, MAX_FERTILITY + 1))
 
-        def count(
-            block: Block, posteriors: np.ndarray, null: np.ndarray, totals: np.ndarray = totals
-        ) -> np.ndarray:
-            sums, counted = model.expect_fertilities(block, posteriors, null, setting.num_threads)
-            source = block.corpus.source
-            sum_fertilities(source.tokens, source.starts, source.lengths, counted, totals)
-            return sums
+    def expect(block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+        sums, counted = model.expect_fertilities(block, posteriors, null, threads)
+        source = block.corpus.source
+        sum_fertilities(source.tokens, source.starts, source.lengths, counted, totals)
+        return sums
 
-        sums = trainer.step(count, config.alpha)
+    passes = EMTrainer(corpus, model, setting).passes("ibm3", config.iterations, config.alpha, expect)
+    for _, sums in passes:
         model.fertilities = _smoothed(setting.reduce(totals), FERTILITY_ALPHA)
         model.distortions = sums[2:]
-        metrics = {"null": sums[1] / max(1, targets)}
-        setting.report(IterationStats("ibm3", number, config.iterations, float(sums[0]), targets, metrics))
+        totals[:] = 0
     return model
 
 
@@ -186,13 +172,8 @@ def _count_links(corpus: Corpus, links: np.ndarray) -> tuple[np.ndarray, np.ndar
     np.add.at(linked, source.offsets[row] + places, 1)
     totals = np.zeros((len(source.words) + 1, MAX_FERTILITY + 1))
     # Rows of the identity matrix are the one-hot fertilities.
-    sum_fertilities(
-        source.tokens,
-        source.starts,
-        source.lengths,
-        np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)],
-        totals,
-    )
+    one_hot = np.eye(MAX_FERTILITY + 1)[np.minimum(linked, MAX_FERTILITY)]
+    sum_fertilities(source.tokens, source.starts, source.lengths, one_hot, totals)
     here = (np.arange(len(links)) - np.repeat(target.offsets[:-1], target.lengths))[linked_targets]
     # The same as `diagonal_position` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
@@ -208,5 +189,6 @@ def _smoothed(totals: np.ndarray, alpha: float) -> np.ndarray:
     text = totals.sum(0) + 0.1
     text /= text.sum()
     counts = totals + alpha * text
+    # The last row is for unknown words.
     counts[-1] = text
     return (counts / counts.sum(1, keepdims=True)).astype(np.float32)

@@ -6,13 +6,23 @@ log-probability that source word i (m: null) has f links.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from regard.alignment.hmm_paths import emissions
+from regard.alignment.em_kernels import longest_lengths
+from regard.alignment.hmm_kernels import emissions
 
-__all__ = ["MAX_DISTORTION", "MAX_FERTILITY", "NUM_DISTANCES", "best_links", "expect", "sum_fertilities"]
+__all__ = [
+    "MAX_DISTORTION",
+    "MAX_FERTILITY",
+    "NUM_DISTANCES",
+    "IBM3Parameters",
+    "climb_links",
+    "expect_neighborhood",
+    "sum_fertilities",
+]
 
 MAX_FERTILITY = 9
 """Maximum number of links of a source word without a penalty."""
@@ -31,30 +41,62 @@ def diagonal_position(i, m, n):
     return ((2 * i + 1) * n) // (2 * m)
 
 
+class IBM3Parameters(NamedTuple):
+    """The parameters of Model 3; see `regard.alignment.ibm3.IBM3Aligner`.
+
+    Attributes:
+        values: float32, the probability of each entry of the translation table.
+        nulls: float32, its row of the null word.
+        fertilities: float32 [source words + 1, MAX_FERTILITY + 1].
+        distortions: float64 [NUM_DISTANCES].
+        null: p_1.
+        smoothing: Interpolation weight of the uniform distortion.
+    """
+
+    values: np.ndarray
+    nulls: np.ndarray
+    fertilities: np.ndarray
+    distortions: np.ndarray
+    null: float
+    smoothing: float
+
+
+class _Buffers(NamedTuple):
+    """Arrays for the largest pair of a range, which all its pairs share.
+
+    `links` contains the source position of each target word, m for null, and `counts` the number of links of
+    each source position; for the other arrays, see `emissions` and the docstring of this module.
+    """
+
+    emitted: np.ndarray
+    null_emitted: np.ndarray
+    link_scores: np.ndarray
+    fertility_scores: np.ndarray
+    links: np.ndarray
+    counts: np.ndarray
+
+
 @njit(nogil=True, cache=True)
-def _score(
-    m,
-    n,
-    row,
-    cells,
-    starts,
-    tokens,
-    slots,
-    values,
-    nulls,
-    words,
-    source_starts,
-    fertilities,
-    distortions,
-    null,
-    smoothing,
-    emitted,
-    null_emitted,
-    link_scores,
-    fertility_scores,
-):
+def _allocate(first_row, last_row, layout):
+    longest, widest = longest_lengths(first_row, last_row, layout)
+    return _Buffers(
+        np.empty((widest, longest), np.float32),
+        np.empty(widest, np.float32),
+        np.empty((longest + 1, widest)),
+        np.empty((longest + 1, widest + 2)),
+        np.empty(widest, np.int64),
+        np.empty(longest + 1, np.int64),
+    )
+
+
+@njit(nogil=True, cache=True)
+def _score(m, n, row, layout, learned, buffers):
     """Compute `link_scores` and `fertility_scores` for one pair."""
-    emissions(m, n, cells[row], starts[row], tokens, slots, values, nulls, emitted, null_emitted)
+    emitted, null_emitted = buffers.emitted, buffers.null_emitted
+    link_scores, fertility_scores = buffers.link_scores, buffers.fertility_scores
+    fertilities, distortions = learned.fertilities, learned.distortions
+    null, smoothing = learned.null, learned.smoothing
+    emissions(row, layout, learned.values, learned.nulls, emitted, null_emitted)
     for i in range(m):
         middle, total = diagonal_position(i, m, n), 0.0
         for j in range(n):
@@ -66,7 +108,7 @@ def _score(
                 else 1 / n
             )
             link_scores[i, j] = math.log(emitted[j, i]) + math.log((1 - smoothing) * share + smoothing / n)
-        word = words[source_starts[row] + i]
+        word = layout.source[layout.source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
         factorial = 0.0
         for f in range(n + 2):
@@ -151,119 +193,58 @@ def _hill_climb(m, n, links, counts, link_scores, fertility_scores):
 
 
 @njit(nogil=True, cache=True)
-def _allocate(first_row, last_row, sources, targets):
-    longest, widest = 1, 1
-    for row in range(first_row, last_row):
-        longest, widest = max(longest, sources[row]), max(widest, targets[row])
-    return (
-        np.empty((widest, longest), np.float32),
-        np.empty(widest, np.float32),
-        np.empty((longest + 1, widest)),
-        np.empty((longest + 1, widest + 2)),
-        np.empty(widest, np.int64),
-        np.empty(longest + 1, np.int64),
-    )
+def _climb(m, n, row, layout, learned, out, buffers):
+    """Score a pair and climb from the links `out` (-1: null); return the log-probability of the result."""
+    _score(m, n, row, layout, learned, buffers)
+    own = buffers.links
+    for j in range(n):
+        own[j] = out[j] if out[j] >= 0 else m
+    return _hill_climb(m, n, own, buffers.counts, buffers.link_scores, buffers.fertility_scores)
 
 
 @njit(nogil=True, cache=True)
-def best_links(
-    first_row,
-    last_row,
-    sources,
-    words,
-    source_starts,
-    tokens,
-    starts,
-    targets,
-    offsets,
-    cells,
-    slots,
-    values,
-    nulls,
-    fertilities,
-    distortions,
-    null,
-    smoothing,
-    links,
-):
+def climb_links(first_row, last_row, layout, learned, links):
     """Improve `links` (-1: null) by hill climbing, in place."""
-    emitted, null_emitted, link_scores, fertility_scores, own, counts = _allocate(
-        first_row, last_row, sources, targets
-    )
+    buffers = _allocate(first_row, last_row, layout)
     for row in range(first_row, last_row):
-        m, n = sources[row], targets[row]
-        out = links[offsets[row] : offsets[row] + n]
+        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        out = links[layout.offsets[row] : layout.offsets[row] + n]
         if m == 0 or n == 0:
             out[:] = -1
             continue
-        _score(
-            m,
-            n,
-            row,
-            cells,
-            starts,
-            tokens,
-            slots,
-            values,
-            nulls,
-            words,
-            source_starts,
-            fertilities,
-            distortions,
-            null,
-            smoothing,
-            emitted,
-            null_emitted,
-            link_scores,
-            fertility_scores,
-        )
+        _climb(m, n, row, layout, learned, out, buffers)
         for j in range(n):
-            own[j] = out[j] if out[j] >= 0 else m
-        _hill_climb(m, n, own, counts, link_scores, fertility_scores)
-        for j in range(n):
-            out[j] = own[j] if own[j] < m else -1
+            out[j] = buffers.links[j] if buffers.links[j] < m else -1
     return np.zeros(0)
 
 
 @njit(nogil=True, cache=True)
-def expect(
-    first_row,
-    last_row,
-    sources,
-    words,
-    source_starts,
-    source_offsets,
-    tokens,
-    starts,
-    targets,
-    offsets,
-    cells,
-    slots,
-    values,
-    nulls,
-    fertilities,
-    distortions,
-    null,
-    smoothing,
-    links,
-    posteriors,
-    null_posteriors,
-    counted,
+def expect_neighborhood(
+    first_row, last_row, layout, learned, source_offsets, links, posteriors, null_posteriors, counted
 ):
     """Compute expectations over the best alignment and those one move or swap away from it.
 
-    `links` contains the initial links, and is overwritten with the best ones. The posteriors of each cell's
-    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MAX_FERTILITY + 1]) are
-    filled in place. Returns the log-probability of these alignments, the number of null words, and the
-    distortion counts.
+    Args:
+        first_row: The first pair.
+        last_row: The end of the range (exclusive).
+        layout: The text, with the table entry of each cell, in rows of source tokens.
+        learned: The parameters.
+        source_offsets: int64 [pairs + 1], the start of each pair in `counted`.
+        links: The initial links, -1 for null; overwritten with the best ones.
+        posteriors: float32, one value per cell; filled in place.
+        null_posteriors: float32, one value per target token; filled in place.
+        counted: float32 [source tokens, MAX_FERTILITY + 1], the fertility posteriors; filled in place.
+
+    Returns:
+        The log-probability of these alignments, the number of null words, and the distortion counts.
     """
-    emitted, null_emitted, link_scores, fertility_scores, own, counts = _allocate(
-        first_row, last_row, sources, targets
-    )
+    buffers = _allocate(first_row, last_row, layout)
+    link_scores, fertility_scores = buffers.link_scores, buffers.fertility_scores
+    own, counts = buffers.links, buffers.counts
     sums = np.zeros(2 + NUM_DISTANCES)
     for row in range(first_row, last_row):
-        m, n = sources[row], targets[row]
-        out, none = links[offsets[row] : offsets[row] + n], null_posteriors[offsets[row] : offsets[row] + n]
+        m, n, at = layout.source_lengths[row], layout.target_lengths[row], layout.offsets[row]
+        out, none = links[at : at + n], null_posteriors[at : at + n]
         fertility_posteriors = counted[source_offsets[row] : source_offsets[row] + m]
         fertility_posteriors[:] = 0
         if m == 0 or n == 0:
@@ -272,30 +253,7 @@ def expect(
             for i in range(m):
                 fertility_posteriors[i, 0] = 1
             continue
-        _score(
-            m,
-            n,
-            row,
-            cells,
-            starts,
-            tokens,
-            slots,
-            values,
-            nulls,
-            words,
-            source_starts,
-            fertilities,
-            distortions,
-            null,
-            smoothing,
-            emitted,
-            null_emitted,
-            link_scores,
-            fertility_scores,
-        )
-        for j in range(n):
-            own[j] = out[j] if out[j] >= 0 else m
-        top = _hill_climb(m, n, own, counts, link_scores, fertility_scores)
+        top = _climb(m, n, row, layout, learned, out, buffers)
         # All weights are relative to that of the best alignment, which is 1.
         total = 1.0
         for j in range(n):
@@ -306,7 +264,7 @@ def expect(
                 if own[k] != own[j]:
                     total += math.exp(_swap_gain(j, k, own, link_scores))
         sums[0] += top + math.log(total)
-        cell = cells[row]
+        cell = layout.cells[row]
         for i in range(m):
             for j in range(n):
                 posteriors[cell + i * n + j] = 0

@@ -14,11 +14,10 @@ import numpy as np
 from regard.alignment.base import TrainingSetup
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
-from regard.alignment.registry import AlignerConfig
-from regard.alignment.word_aligner import train_both
+from regard.alignment.word_aligner import AlignerConfig, train_both
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import write_atomic
-from regard.data.tokenizers.actions import STEP
+from regard.data.tokenizers.words import STEP
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import DataError
 from regard.types import Float
@@ -89,6 +88,7 @@ def write_action_tables(
                     f"form must not contain {STEP}"
                 )
     pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
+    # One aligner for all tables: the validation table alone would be too small.
     actions = iter(align_actions(pairs, setting=setting))
     for path, table in zip(paths, rows, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,6 +137,7 @@ def write_actions(target: str, links: Sequence[int | None]) -> str:
     actions, position = "", 0
     for character, link in zip(target, links, strict=True):
         steps = 0 if link is None else link - position
+        # The pointer stays where it is: the next character may be unaligned.
         actions += STEP * steps + character
         position += steps
     return actions

@@ -74,16 +74,18 @@ def symmetrize(corpus: Corpus, forward: np.ndarray, backward: np.ndarray, method
     counts = np.zeros(len(corpus) + 1, dtype=np.int64)
     # The union has at most this number of links.
     room = len(forward) + len(backward)
-    source, target = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-    number = METHODS.index(method)
-    total = _symmetrize(number, *lengths, *offsets, forward, backward, counts, source, target)
-    return LinkTable(np.cumsum(counts), source[:total].copy(), target[:total].copy())
+    found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    total = _combine(METHODS.index(method), lengths, offsets, (forward, backward), counts, found)
+    return LinkTable(np.cumsum(counts), found[0][:total].copy(), found[1][:total].copy())
 
 
 @njit(nogil=True, cache=True)
-def _symmetrize(
-    method, sources, targets, source_offsets, target_offsets, forward, backward, counts, source, target
-):
+def _combine(method, lengths, offsets, heads, counts, found):
+    """Write the links of all pairs to `found` and their numbers to `counts`; return their total number.
+
+    `lengths` and `offsets` are those of both sides, and `heads` the links of both directions.
+    """
+    sources, targets = lengths
     size = 1
     for row in range(len(sources)):
         # Buffers for the largest pair are shared by all pairs.
@@ -92,20 +94,12 @@ def _symmetrize(
     total = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
-        # Bits: 1 forward, 2 backward, 3 both.
         votes = store[: m * n].reshape(m, n)
         links = kept[: m * n].reshape(m, n)
-        votes[:] = 0
-        for j in range(n):
-            i = forward[target_offsets[row] + j]
-            if i >= 0:
-                votes[i, j] |= 1
-        for i in range(m):
-            j = backward[source_offsets[row] + i]
-            if j >= 0:
-                votes[i, j] |= 2
+        _vote(heads[0][offsets[1][row] :], heads[1][offsets[0][row] :], votes)
         for i in range(m):
             for j in range(n):
+                # Union, forward, backward, or else the intersection, from which the other methods grow.
                 if method == 1:
                     links[i, j] = votes[i, j] > 0
                 elif method == 5:
@@ -120,10 +114,22 @@ def _symmetrize(
         for i in range(m):
             for j in range(n):
                 if links[i, j]:
-                    source[total], target[total] = i, j
+                    found[0][total], found[1][total] = i, j
                     total += 1
         counts[row + 1] = total - before
     return total
+
+
+@njit(nogil=True, cache=True)
+def _vote(forward, backward, votes):
+    """Mark the links of one pair: 1 for the forward direction, 2 for the backward direction, 3 for both."""
+    votes[:] = 0
+    for j in range(votes.shape[1]):
+        if forward[j] >= 0:
+            votes[forward[j], j] |= 1
+    for i in range(votes.shape[0]):
+        if backward[i] >= 0:
+            votes[i, backward[i]] |= 2
 
 
 @njit(nogil=True, cache=True)
@@ -155,6 +161,7 @@ def _grow(votes, links, method):
         for j in range(n):
             for i in range(m):
                 if votes[i, j] & direction and not links[i, j]:
+                    # final-and needs both words to be free, final one of them.
                     free = (not source_linked[i]) + (not target_linked[j])
                     if free == 2 or (method == 3 and free == 1):
                         links[i, j] = source_linked[i] = target_linked[j] = True

@@ -8,28 +8,87 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from regard.alignment.base import AlignerState, DirectionAligner, IterationStats, TrainingSetup
+from regard.alignment.bayes import BayesAligner, train_bayes
+from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus, WordList
-from regard.alignment.registry import ALIGNER_CLASSES, AlignerConfig, train_direction
+from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
+from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
-from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
+from regard.config import TaggedUnion, configclass, option
 from regard.data.directories import atomic_directory, check_replaceable
-from regard.data.files import read_bytes
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_file,
+    compute_checksums,
+    read_bytes,
+    read_json,
+    verify_checksums,
+)
 from regard.errors import DataError
 
-__all__ = ["DIRECTIONS", "WordAligner", "train_both"]
+__all__ = [
+    "ALIGNER_CLASSES",
+    "DEFAULT_ALIGNER",
+    "DIRECTIONS",
+    "TRAINERS",
+    "AlignerConfig",
+    "WordAligner",
+    "aligner_kinds",
+    "default_config",
+    "train_both",
+    "train_direction",
+]
 
 DIRECTIONS = ("forward", "backward")
 ALIGNER_FILE = "aligner.json"
 ALIGNER_FORMAT = 1
+DEFAULT_ALIGNER = "bayes"
+
+AlignerConfig = Annotated[
+    IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)
+]
+
+TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], DirectionAligner]] = {
+    IBM1Config: train_ibm1,
+    IBM2Config: train_ibm2,
+    IBM3Config: train_ibm3,
+    HMMConfig: train_hmm,
+    BayesConfig: train_bayes,
+}
+
+ALIGNER_CLASSES: dict[str, type[DirectionAligner]] = {
+    aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
+}
+"""The aligner classes by their names in files."""
+
+
+def aligner_kinds() -> tuple[str, ...]:
+    """Return the values of `kind` in a configuration."""
+    # `kind` is a literal type with a single value.
+    return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
+
+
+def default_config(kind: str) -> AlignerConfig:
+    """Return the default configuration of an aligner.
+
+    Args:
+        kind: One of `aligner_kinds()`.
+    """
+    return list(TRAINERS)[aligner_kinds().index(kind)]()
+
+
+def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> DirectionAligner:
+    """Train an aligner that links the target words of a corpus to its source words."""
+    return TRAINERS[type(config)](corpus, config, setting)
 
 
 @dataclass(frozen=True)
@@ -98,7 +157,7 @@ class WordAligner:
             yield (one + other.T) / 2
 
     def _direction(self, name: str) -> DirectionAligner:
-        aligner = self.forward if name == "forward" else self.backward
+        aligner: DirectionAligner | None = getattr(self, name)
         if aligner is None:
             raise DataError(
                 f"this aligner has no {name} direction: train it with both directions, or use another method"
@@ -119,8 +178,7 @@ class WordAligner:
                     (temp_dir / f"{name}.words").write_bytes("\n".join(words.words).encode())
                 directions: dict[str, Any] = {}
                 for name in DIRECTIONS:
-                    aligner = self.forward if name == "forward" else self.backward
-                    if aligner is not None:
+                    if (aligner := getattr(self, name)) is not None:
                         state = aligner.state()
                         directions[name] = {"kind": aligner.kind, "settings": state.settings}
                         arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
@@ -168,6 +226,7 @@ class WordAligner:
                 f"{ALIGNER_FORMAT}"
             )
         parts = {"forward": description.forward, "backward": description.backward}
+        # Files that the description does not list must not be read.
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
         verify_checksums(directory, description.sha256, needed, ALIGNER_FILE)
@@ -219,6 +278,7 @@ def _load(
     except KeyError as error:
         raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
+        # The first line: pydantic lists every error of the settings.
         reason = str(error).split("\n")[0]
         raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
 

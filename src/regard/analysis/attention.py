@@ -33,10 +33,11 @@ __all__ = [
     "ModelAttention",
     "analyze_attention",
     "forced_map",
+    "perplexity_of",
 ]
 
 _MAX_FIGURE_TOKENS = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
-_DIGITS = 6
+_DIGITS = 6  # decimals of attention weights in JSON
 
 
 @dataclass(frozen=True)
@@ -246,12 +247,16 @@ def analyze_attention(
     gold = None if options.gold_links is None else read_gold(options.gold_links, text)
     gold_path = str(options.gold_links) if isinstance(options.gold_links, str | Path) else None
     _check_lines(options.lines, text)
+    # All models stay loaded, because the maps of the selected lines need each of them a second time.
     loaded = list(systems)
+    # Refuse every model before the first one spends minutes on the text.
     for system in loaded:
         system.translator.require("score", "regard analyze attention")
     models = {
         one.name: _analyze_model(one, text, gold, gold_path, options, progress=progress) for one in loaded
     }
+    # The line of the largest difference is known only now. Keeping the maps of all lines would need too much
+    # memory, so forced decoding of the selected lines runs again.
     if options.lines == "auto":
         lines: Sequence[int] = _select_line([one.sentences for one in models.values()])
     else:
@@ -288,6 +293,7 @@ def _analyze_model(
     log_prob = steps = 0
     for number, line in enumerate(progress(_force_decode(system, text.pairs), system.name, len(text)), 1):
         if line is None:
+            # The gold links of a skipped line count as missed (`score_links`).
             sentences.append(None)
             continue
         if gold is not None:
@@ -304,10 +310,21 @@ def _analyze_model(
             f"{text.source_name}: {system.name} had to skip all lines, as they are empty or too long"
         )
     links, sets = (None, None) if gold is None else score_links(sentences, gold)
-    # exp(x) overflows a float above x = 709.
-    perplexity = math.exp(-log_prob / steps) if log_prob / steps > -700 else None
     statistics = summarize(kept, links, options.bin_width, sets)
-    return ModelAttention(system.paths, alignment, perplexity, statistics, tuple(sentences))
+    return ModelAttention(
+        system.paths, alignment, perplexity_of(log_prob, steps), statistics, tuple(sentences)
+    )
+
+
+def perplexity_of(log_prob: float, steps: int) -> float | None:
+    """Return the perplexity of a text; None without time steps, or if it is too large for a float.
+
+    Args:
+        log_prob: Log-probability of the text in nats.
+        steps: Number of its time steps.
+    """
+    # exp(x) overflows a float above x = 709.
+    return math.exp(-log_prob / steps) if steps and log_prob / steps > -700 else None
 
 
 def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[ForcedResult | None]:
@@ -367,6 +384,7 @@ def _line_maps(
             return LineMaps(number, {}, error=f"it is empty or too long for {system.name}")
         maps[system.name] = found
     try:
+        # Models that split the line into different words have no common columns.
         match_columns(maps)
     except DataError as error:
         return LineMaps(number, {}, error=str(error))

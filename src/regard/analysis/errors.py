@@ -20,6 +20,7 @@ from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import LineResult, TextHypothesis, enumerate_lines
+from regard.metrics.base import SentenceCounts
 from regard.metrics.coverage import (
     ReceivedAttention,
     count_drops,
@@ -42,11 +43,12 @@ __all__ = [
     "SentenceErrors",
     "analyze_errors",
     "corpus_scores",
+    "count_errors",
     "sentence_from_result",
     "sort_by_errors",
 ]
 
-_DIGITS = 6
+_DIGITS = 6  # decimals of attention in JSON
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,7 @@ def analyze_errors(
     results = progress(
         system.translator.translate(enumerate_lines(text.sources)), "translate", len(text.sources)
     )
+    # Lines that are too long are left out: as empty translations they would count as entirely dropped.
     sentences = [
         sentence_from_result(one, text.references[one.line.number - 1], system.translator, lowercase)
         for one in results
@@ -276,6 +279,7 @@ def analyze_errors(
 def _add_links(sentences: Sequence[SentenceErrors], links: TextLinks) -> list[SentenceErrors]:
     """Return the sentences with their word links."""
     assert links.linker is not None
+    # The same aligner links both texts, so that its errors affect them alike.
     produced = links.linker.align([(one.source, one.output) for one in sentences])
     if links.references is None:
         wanted = links.linker.align([(one.source, one.reference) for one in sentences])
@@ -290,8 +294,8 @@ def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:
     return sorted(sentences, key=lambda sentence: (-sentence.num_errors, sentence.line))
 
 
-def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
-    """Return `rep` of a corpus, and `drop` if all sentences have links.
+def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCounts]:
+    """Return the counts of `rep` for each sentence, and those of `drop` if all sentences have links.
 
     Args:
         sentences: The sentences of the corpus.
@@ -299,14 +303,17 @@ def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
     Raises:
         DataError: if there are no sentences.
     """
-    outputs, references = ([sentence.normalized_words[side] for sentence in sentences] for side in (0, 1))
-    scores = {"rep": count_repetitions(outputs, references).corpus_score().score}
-    links = [sentence.links for sentence in sentences if sentence.links is not None]
+    outputs, references = ([one.normalized_words[side] for one in sentences] for side in (0, 1))
+    counts = {"rep": count_repetitions(outputs, references)}
+    links = [one.links for one in sentences if one.links is not None]
     if len(links) == len(sentences):
-        scores["drop"] = (
-            count_drops(*([pair[side] for pair in links] for side in (0, 1))).corpus_score().score
-        )
-    return scores
+        counts["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1)))
+    return counts
+
+
+def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
+    """Return `rep` of a corpus, and `drop` if all sentences have links; see `count_errors`."""
+    return {name: counts.corpus_score().score for name, counts in count_errors(sentences).items()}
 
 
 def sentence_from_result(
@@ -322,6 +329,7 @@ def sentence_from_result(
     """
     text = translator.text
     best = result.translations[0] if result.translations else None
+    # The source tokens of a translation include the sink, those of a rejected line do not.
     own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
     output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
     return SentenceErrors(

@@ -74,6 +74,7 @@ class ParallelText:
             (self.sources, self.source_name, self.source_path),
             (self.references, self.reference_name, self.reference_path),
         ):
+            # A text of empty lines is nearly always the wrong file, and would get meaningless scores.
             if not any(line.strip() for line in lines):
                 raise DataError(f"{name}: the {'list' if path is None else 'file'} contains no text")
 

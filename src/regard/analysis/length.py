@@ -211,6 +211,7 @@ def analyze_length(
     """
     lengths = count_lengths(text.sources, options.tokenize)
     buckets = bucket_by_length(lengths, options.bucket_width)
+    # The aligner is loaded before the models, so that a wrong directory is reported at once.
     linker = None
     if options.aligner is not None:
         linker = Linker.load(options.aligner, options.lowercase, num_threads)
@@ -227,6 +228,7 @@ def analyze_length(
         system.name: SystemLengths(
             system.paths,
             {
+                # Each system but the first is compared with the first on the same resampled sentences.
                 metric: score_by_length(one, buckets, counts[0][metric] if index else None)
                 for metric, one in counts[index].items()
             },
@@ -286,6 +288,7 @@ def _links(
     sources = [line_words(line, tokenizers.source) for line in text.sources]
     references = [line_words(line, tokenizers.target) for line in text.references]
     wanted = list(zip(sources, references, strict=True))
+    # The links of the references are the same for all systems.
     links = linker.align(wanted)
     found: list[tuple[list[Links], list[Links]] | None] = []
     for lines in outputs:

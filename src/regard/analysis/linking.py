@@ -69,6 +69,7 @@ class Linker:
         """Return a note if many of the words are not in the vocabulary of the aligner."""
         corpus = self._corpus(pairs)
         sides = corpus.source.tokens, corpus.target.tokens
+        # An aligner for other tokens would find few links, and nearly every word would count as dropped.
         unknown_share = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
         if unknown_share <= _MAX_UNKNOWN_SHARE:
             return ()
@@ -144,6 +145,7 @@ class TextLinks:
             DataError: if a link points beyond its sentence.
         """
         assert self.references is not None
+        # Lines that are too long have no sentence, so links are found by line number.
         links = self.references[line - 1]
         words = {"source": len(source), "reference": len(reference)}
         where = f"{self.references_path or 'reference_links'}:{line}"

@@ -1,4 +1,4 @@
-"""Word alignment from Python: `regard.align` and `regard.Aligner`, as `regard align` does.
+"""Word alignment from Python: `regard.align`, `Aligner`, `fertilities` and `evaluate_links`.
 
 aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
@@ -8,14 +8,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-from regard.alignment.symmetrize import Method
-from regard.api.arguments import Text, as_list, as_texts, read_texts
+from regard.alignment.symmetrize import METHODS, Method
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+from regard.api.arguments import TextSource, as_list, as_texts, read_texts
 from regard.config import from_dict
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
@@ -26,7 +26,7 @@ from regard.metrics.alignment import aer_from_counts, alignment_score, count_lin
 from regard.metrics.base import bootstrap
 from regard.results import Result
 
-__all__ = ["Aligner", "Alignments", "LinkEvaluation", "align", "evaluate_links"]
+__all__ = ["Aligner", "Alignments", "LinkEvaluation", "align", "evaluate_links", "fertilities"]
 
 _Parsed = TypeVar("_Parsed", Links, GoldLinks)
 
@@ -68,6 +68,13 @@ class Alignments(Result, Sequence[np.ndarray]):
         """Yield the links of each pair in Pharaoh format: `0-0 1-2`."""
         for links in self.links:
             yield " ".join(f"{i}-{j}" for i, j in links.tolist())
+
+    def fertilities(self) -> list[np.ndarray]:
+        """Return the number of links of each source word, one int64 array [S] per pair."""
+        return [
+            np.bincount(links[:, 0], minlength=len(words))
+            for links, words in zip(self.links, self.sources, strict=True)
+        ]
 
     def save_pharaoh(self, path: Path | str) -> None:
         """Write the links to a file in Pharaoh format, one line per pair.
@@ -183,15 +190,39 @@ class Aligner:
             DataError: if the numbers of sentences differ.
             UsageError: if there is no such method.
         """
-        if symmetrize not in get_args(Method):
-            raise UsageError(f"symmetrize={symmetrize!r}: expected one of {', '.join(get_args(Method))}")
-        method: Any = symmetrize
-        pairs = _split_pairs(sources, targets, lowercase=False)
-        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
-        corpus = Corpus.from_tokens(words, self.model.words, allow_empty=True)
+        method = _method(symmetrize)
+        pairs, corpus = self._corpus(sources, targets)
         found = self.model.align(corpus, method, self.num_threads)
         links = tuple(np.array(sorted(one), dtype=np.int64).reshape(-1, 2) for one in found)
         return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
+
+    def posteriors(
+        self, sources: Iterable[str], targets: Iterable[str], symmetrize: str = "grow-diag-final-and"
+    ) -> list[np.ndarray]:
+        """Return the posterior probability of every link, one float32 array [S, T] per pair.
+
+        Args:
+            sources: The source sentences.
+            targets: Their translations.
+            symmetrize: `forward` or `backward` for the posteriors of one direction. Any other value gives the
+                mean of both. With `forward`, the column of a target word sums to 1 minus the probability that
+                it has no source word.
+
+        Raises:
+            DataError: if the numbers of sentences differ.
+            UsageError: if there is no such method.
+        """
+        method = _method(symmetrize)
+        _, corpus = self._corpus(sources, targets)
+        return [links.T.copy() for links in self.model.posteriors(corpus, method, self.num_threads)]
+
+    def _corpus(
+        self, sources: Iterable[str], targets: Iterable[str]
+    ) -> tuple[list[tuple[list[str], list[str]]], Corpus]:
+        """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
+        pairs = _split_pairs(sources, targets, lowercase=False)
+        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
+        return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
 
 
 def align(
@@ -205,6 +236,27 @@ def align(
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
     sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
+
+
+def fertilities(
+    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
+) -> list[np.ndarray]:
+    """Align sentence pairs and return the number of target words of each source word.
+
+    The links are those of the forward direction, which links each target word to at most one source word, as
+    in `regard fertility`. For the arguments, see `Aligner.train`.
+
+    Returns:
+        One int64 array [S] per pair. A word without links has fertility 0.
+    """
+    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
+
+
+def _method(name: str) -> Method:
+    """Return the symmetrization method with a name, after checking that there is one."""
+    if name not in METHODS:
+        raise UsageError(f"symmetrize={name!r}: expected one of {', '.join(METHODS)}")
+    return cast(Method, name)
 
 
 @dataclass(frozen=True)
@@ -246,8 +298,8 @@ def evaluate_links(
     links: Path | str | Iterable[Any],
     gold: Path | str | Iterable[GoldLinks | str],
     *,
-    sources: Text | None = None,
-    targets: Text | None = None,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
     num_bootstrap_samples: int = 1000,
     seed: int = 0,
 ) -> LinkEvaluation:

@@ -11,11 +11,10 @@ from regard.data.text import TextSide
 from regard.errors import UsageError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
-from regard.generation.lines import InputLine
-from regard.generation.user_fertilities import parse_user_fertilities
+from regard.generation.lines import InputLine, parse_user_fertilities
 
 __all__ = [
-    "Text",
+    "TextSource",
     "WordFertilities",
     "as_list",
     "as_texts",
@@ -25,7 +24,7 @@ __all__ = [
     "read_texts",
 ]
 
-Text = Path | str | Iterable[str]
+TextSource = Path | str | Iterable[str]
 """A text: a file with one sentence per line, or the sentences."""
 FertilityBounds = float | tuple[float | None, float | None]
 """Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
@@ -85,7 +84,7 @@ def read_texts(given: Path | str | Iterable[Any], name: str) -> list[str]:
     return list(read_lines(Path(given))) if isinstance(given, str | Path) else as_texts(given, name)
 
 
-def parallel_text(sources: "Text", references: "Text") -> ParallelText:
+def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
     """Return the text of two files, or of lists of sentences.
 
     Raises:
@@ -94,9 +93,12 @@ def parallel_text(sources: "Text", references: "Text") -> ParallelText:
     """
     if isinstance(sources, Path | str) and isinstance(references, Path | str):
         return ParallelText.read(sources, references)
-    sides = [tuple(read_texts(*each)) for each in ((sources, "sources"), (references, "references"))]
-    paths = [str(one) if isinstance(one, Path | str) else None for one in (sources, references)]
-    return ParallelText(*sides, *paths)
+    return ParallelText(
+        tuple(read_texts(sources, "sources")),
+        tuple(read_texts(references, "references")),
+        str(sources) if isinstance(sources, Path | str) else None,
+        str(references) if isinstance(references, Path | str) else None,
+    )
 
 
 def input_lines(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.api.arguments import Text, as_list, as_texts, read_texts
+from regard.api.arguments import TextSource, as_list, as_texts, read_texts
 from regard.data.links import Links, check_links
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
@@ -253,12 +253,12 @@ class Evaluation(Result, Mapping[str, MetricScore]):
 
 
 def evaluate(
-    hypotheses: Text,
+    hypotheses: TextSource,
     references: Iterable[Any] | Path | str,
-    sources: Text | None = None,
+    sources: TextSource | None = None,
     *,
     metrics: str | Iterable[str] = ("bleu", "chrf", "ter"),
-    baseline: Text | None = None,
+    baseline: TextSource | None = None,
     links: DropLinks | None = None,
     options: EvaluationOptions | None = None,
 ) -> Evaluation:
@@ -371,7 +371,7 @@ def _metric_names(given: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _references(given: Iterable[Any]) -> list[list[str]]:
+def _references(given: Iterable[Any] | Path | str) -> list[list[str]]:
     """Return one or more sets of references."""
     if isinstance(given, Path | str):
         return [read_texts(given, "references")]

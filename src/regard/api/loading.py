@@ -94,11 +94,7 @@ def load_models(
 
 def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
     ours, theirs = other.text, first.text
-    difference = ours.vocabulary_difference(theirs, str(first.model_dir))
-    for name in ("target", "source"):
-        own, its = (getattr(getattr(text, name).tokenizer, "config", None) for text in (ours, theirs))
-        if difference is None and own != its:
-            difference = f"its {name} tokenizer differs from that of {first.model_dir}"
+    difference = ours.difference(theirs, str(first.model_dir))
     if difference is None and ours.budget != theirs.budget:
         difference = f"its fertilities (data.fertility) differ from those of {first.model_dir}"
     if difference is not None:

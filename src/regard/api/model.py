@@ -20,10 +20,9 @@ from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
-from regard.generation.blocks import read_blocks
+from regard.generation.blocks import PretokenizedPair, read_blocks
 from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
 from regard.generation.lines import InputLine
-from regard.generation.pairs import PretokenizedPair
 from regard.plugins import load_plugins
 
 __all__ = ["AttentionOutput", "Model", "load"]

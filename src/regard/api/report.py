@@ -9,7 +9,7 @@ from typing import Any, Literal
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
-from regard.api.arguments import Text, parallel_text
+from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import load_systems, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -69,7 +69,7 @@ class ReportOptions:
 def report(
     models: Any,
     *,
-    test: tuple[Text, Text] | None = None,
+    test: tuple[TextSource, TextSource] | None = None,
     output: Path | str = "report.html",
     aligner: Aligner | Path | str | None = None,
     options: ReportOptions | None = None,
@@ -104,31 +104,40 @@ def report(
     pairs = whole.pairs[: options.max_lines]
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
-        found = {
+        systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase
             )
             for system in load_systems(named, settings, len(whole), whole.source_name)
         }
-        systems = [found[name] for name in named]
+        found = [systems[name] for name in named]
         if gold is not None:
-            name = options.gold_links if isinstance(options.gold_links, Path | str) else "gold_links"
-            _check_gold(systems, gold, str(name))
+            _check_gold(found, gold, options.gold_links)
         if aligner is not None:
-            systems = _add_links(systems, aligner, options.lowercase, settings.get("num_threads"))
-        scores = compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold)
-        page = Report(
-            options.title or f"{', '.join(named)}: {Path(whole.source_name).name}",
-            whole.source_name,
-            whole.reference_name,
-            pairs,
-            systems,
-            scores,
-            gold,
-            _notes(systems, whole, options),
-        )
-        file.write(render(page).encode())
+            found = _add_links(found, aligner, options.lowercase, settings.get("num_threads"))
+        file.write(render(_page(found, whole, pairs, gold, options)).encode())
     return path
+
+
+def _page(
+    systems: Sequence[SystemResults],
+    text: ParallelText,
+    pairs: Sequence[tuple[str, str]],
+    gold: Sequence[GoldLinks] | None,
+    options: ReportOptions,
+) -> Report:
+    """Return the content of the page: the scores of the systems on the pairs, the first ones of the text."""
+    names = ", ".join(system.name for system in systems)
+    return Report(
+        options.title or f"{names}: {Path(text.source_name).name}",
+        text.source_name,
+        text.reference_name,
+        pairs,
+        systems,
+        compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
+        gold,
+        _notes(systems, text, options),
+    )
 
 
 def _config_text(model: Any) -> ParallelText:
@@ -151,13 +160,14 @@ def _config_text(model: Any) -> ParallelText:
     return ParallelText(sources, references, corpus.source or corpus.tsv, corpus.target or corpus.tsv)
 
 
-def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], name: str) -> None:
+def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], given: Any) -> None:
     """Check that the gold links stay within the sentences as tokenized by each model.
 
     Raises:
         DataError: if a link points beyond its sentence; the links then belong to another text, or to another
             tokenization.
     """
+    name = given if isinstance(given, Path | str) else "gold_links"
     for system in systems:
         for one, links, attention in zip(system.sentences, gold, system.attention, strict=False):
             if attention is not None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.api.arguments import Text, parallel_text
+from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths, load_systems, lock_models
 from regard.api.model import Model
 from regard.config import from_dict, to_dict
@@ -76,8 +76,8 @@ def train(
 
 def tune(
     model: Any,
-    sources: Text,
-    references: Text,
+    sources: TextSource,
+    references: TextSource,
     *,
     options: PenaltyTuningOptions | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,

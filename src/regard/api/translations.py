@@ -1,8 +1,10 @@
 """Translations and scores of several texts, and their conversion from the results of search and scoring."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self, overload
 
 import numpy as np
@@ -11,17 +13,24 @@ from regard.api.translation import Translation
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.generation.analysis import tokens_to_words
+from regard.generation.blocks import PretokenizedPair
 from regard.generation.config import AlignmentConfig
+from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
-from regard.generation.pairs import PretokenizedPair
-from regard.generation.scoring import LineScore
 from regard.results import Result, finite
 
-__all__ = ["Scores", "Translation", "Translations", "scored_translation", "searched_translation"]
+__all__ = [
+    "ScoreTotals",
+    "Scores",
+    "Translation",
+    "Translations",
+    "scored_translation",
+    "searched_translation",
+]
 
 _MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
-SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
+_SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
 """Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
 
 
@@ -70,30 +79,39 @@ class Translations(Result, Sequence[Translation]):
         return f"{type(self).__name__}({len(self)} sentences{first})"
 
 
-@dataclass(frozen=True, repr=False)
-class Scores(Translations):
-    """The scores of given translations, in their order. A pair that cannot be scored has an `error`.
+@dataclass(frozen=True)
+class ScoreTotals:
+    """Sums over the scores of given translations.
 
     Attributes:
-        sentences: The given translations with their scores.
+        num_sentences: Number of pairs, including those that could not be scored.
+        num_skipped: Number of pairs that could not be scored.
+        num_retokenized: Number of pairs whose tokens were given and differ from those of the tokenizer.
+        num_tokens: Number of scored tokens, including end symbols.
+        log_probability: Log-probability of all scored translations, in nats.
     """
 
-    schema = "scores"
+    num_sentences: int = 0
+    num_skipped: int = 0
+    num_retokenized: int = 0
+    num_tokens: int = 0
+    log_probability: float = 0.0
 
-    @property
-    def num_skipped(self) -> int:
-        """Return the number of pairs that could not be scored."""
-        return sum(one.error is not None for one in self.sentences)
+    def add(self, token_log_probs: Sequence[float] | None, retokenized: bool = False) -> "ScoreTotals":
+        """Return the sums with another pair.
 
-    @property
-    def num_tokens(self) -> int:
-        """Return the number of scored tokens, including end symbols."""
-        return sum(len(one.token_log_probs) for one in self.sentences)
-
-    @property
-    def log_probability(self) -> float:
-        """Return the log-probability of all scored translations, in nats."""
-        return math.fsum(one.log_probability for one in self.sentences if one.error is None)
+        Args:
+            token_log_probs: Its log-probabilities, in nats. None if it could not be scored.
+            retokenized: Whether its tokens were given and differ from those of the tokenizer.
+        """
+        logs = token_log_probs or ()
+        return ScoreTotals(
+            self.num_sentences + 1,
+            self.num_skipped + (token_log_probs is None),
+            self.num_retokenized + retokenized,
+            self.num_tokens + len(logs),
+            self.log_probability + math.fsum(logs),
+        )
 
     @property
     def perplexity(self) -> float:
@@ -104,19 +122,42 @@ class Scores(Translations):
         return math.exp(loss) if loss < _MAX_EXPONENT else math.inf
 
     def to_data(self) -> dict[str, Any]:
+        """Return the sums and the perplexity as JSON values."""
+        data = dataclasses.asdict(self) | {"perplexity": finite(self.perplexity)}
+        return data | {"log_probability": finite(self.log_probability)}
+
+
+@dataclass(frozen=True, repr=False)
+class Scores(Translations):
+    """The scores of given translations, in their order. A pair that cannot be scored has an `error`.
+
+    Attributes:
+        sentences: The given translations with their scores.
+    """
+
+    schema = "scores"
+
+    @cached_property
+    def totals(self) -> ScoreTotals:
+        """Return the sums over all pairs."""
+        found = ScoreTotals()
+        for one in self.sentences:
+            logs = None if one.error is not None else one.token_log_probs.tolist()
+            found = found.add(logs, one.retokenized)
+        return found
+
+    @property
+    def perplexity(self) -> float:
+        """Return the perplexity per token; see `ScoreTotals.perplexity`."""
+        return self.totals.perplexity
+
+    def to_data(self) -> dict[str, Any]:
         """Return the totals, and the fields of each translation."""
-        return {
-            "num_sentences": len(self),
-            "num_skipped": self.num_skipped,
-            "num_tokens": self.num_tokens,
-            "log_probability": finite(self.log_probability),
-            "perplexity": finite(self.perplexity),
-            **super().to_data(),
-        }
+        return self.totals.to_data() | super().to_data()
 
 
 def searched_translation(
-    text: TextProcessor, found: LineResult, self_attention: SelfAttention | None = None
+    text: TextProcessor, found: LineResult, self_attention: _SelfAttention | None = None
 ) -> Translation:
     """Return the best translation of a line, with the others of its n-best list as alternatives.
 
@@ -213,6 +254,6 @@ def _target_facts(
     }
 
 
-def _sum_by_word(values: Sequence[float], words: Sequence[int]) -> list[float]:
+def _sum_by_word(values: np.ndarray, words: Sequence[int]) -> list[float]:
     """Return the sums over the subword tokens of each word."""
-    return np.bincount(np.asarray(words, dtype=np.int64), np.asarray(values, dtype=np.float64)).tolist()
+    return np.bincount(np.asarray(words, dtype=np.int64), values.astype(np.float64)).tolist()

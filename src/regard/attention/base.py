@@ -10,6 +10,7 @@ attended.
 """
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
+    "STEP_FIELDS",
     "Attention",
     "AttentionStep",
     "EosConstraint",
@@ -184,6 +186,18 @@ class AttentionStep(BatchedState):
     baseline: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
     posteriors: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
+    @classmethod
+    def with_one_context(
+        cls,
+        contexts: Float[Tensor, "B *T 1 D"],
+        weights: Float[Tensor, "B *T H S"],
+        state: State,
+        penalty: Float[Tensor, "B *T"] | None = None,
+    ) -> "AttentionStep":
+        """Return a step with one context, whose log-weight is 0, and without a sampled choice."""
+        zeros = weights.new_zeros(contexts.shape[:-1])
+        return cls(contexts, zeros, weights, zeros, zeros[..., 0] if penalty is None else penalty, state)
+
     def update(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """Return the state after the output token is known.
 
@@ -194,7 +208,7 @@ class AttentionStep(BatchedState):
 
 
 class Attention(nn.Module, ABC):
-    """Base class of all attention mechanisms.
+    """Base class of all attention mechanisms; see `build` for the arguments of a mechanism.
 
     Attributes:
         observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update`
@@ -234,16 +248,16 @@ class Attention(nn.Module, ABC):
     def build(
         cls, config: Any, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
     ) -> "Attention":
-        """Build the mechanism from its config.
+        """Build the mechanism from its config; see `regard.attention.registry.build_attention`.
 
-        Args:
-            config: The config of this mechanism.
-            query_size: Width of the decoder state.
-            memory_size: Width of the memory's states.
-            target_size: Width of the target embeddings, for mechanisms that use the reference.
-            num_heads: Number of consecutive rows of a batch that are the heads of one sentence.
+        The constructor gets the last two arguments by name if it has parameters for them.
         """
-        return cls(config, query_size, memory_size)
+        # Most mechanisms need neither, so they are not part of every constructor.
+        further = {"target_size": target_size, "num_heads": num_heads}
+        wanted = inspect.signature(cls).parameters
+        return cls(
+            config, query_size, memory_size, **{name: x for name, x in further.items() if name in wanted}
+        )
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the tensors that all time steps share (keys, values), once per sentence."""

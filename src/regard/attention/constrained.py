@@ -24,7 +24,6 @@ from typing import Annotated, Literal
 import torch
 
 from regard.attention.base import (
-    Attention,
     AttentionStep,
     EosConstraint,
     Likelihood,
@@ -33,13 +32,12 @@ from regard.attention.base import (
     State,
     squeeze_step,
 )
-from regard.attention.expectation import CoverageState, expected_context, initial_coverage
 from regard.attention.registry import register_attention
+from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
     SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
-    build_scorer,
 )
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
@@ -49,10 +47,8 @@ from regard.functional import (
     constrained_sparsemax,
     constrained_sparsemax_scan,
 )
-from regard.functional.masking import accumulation_dtype
 from regard.functional.scans import add_exhaustion, remaining_bound
 from regard.kernels.scans import mean_over_heads
-from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["LOWER_BOUND_TOLERANCE", "ConstrainedAttention", "ConstrainedAttentionConfig"]
@@ -112,15 +108,8 @@ class ConstrainedState(CoverageState):
 
 
 @register_attention("constrained", ConstrainedAttentionConfig)
-class ConstrainedAttention(Attention):
-    """Attention bounded by fertilities.
-
-    Args:
-        config: The transformation, the scorer and the strengths.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-        num_heads: Number of consecutive rows that are heads of one sentence and may share a budget.
-    """
+class ConstrainedAttention(ScorerAttention):
+    """Attention bounded by fertilities."""
 
     bounded = True
 
@@ -128,24 +117,10 @@ class ConstrainedAttention(Attention):
         self, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1
     ) -> None:
         """Build the scorer and select the transformation."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
         self.heads_per_budget = num_heads if config.fertility_sharing == "per_layer" else 1
         self.normalizer, self.scan = CONSTRAINED_NORMALIZERS[config.normalizer]
         self.config = config
-        self.memory_size = memory_size
-        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
-
-    @classmethod
-    def build(
-        cls,
-        config: ConstrainedAttentionConfig,
-        query_size: int,
-        memory_size: int,
-        target_size: int,
-        num_heads: int = 1,
-    ) -> "ConstrainedAttention":
-        """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query_size, memory_size, num_heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values.
@@ -157,26 +132,22 @@ class ConstrainedAttention(Attention):
             raise ConfigError(
                 "attention 'constrained' needs a fertility for each source token: set data.fertility"
             )
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
+        return super().prepare(memory)
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Return the initial state, in which no token has received attention."""
         first = initial_coverage(super().start(memory))
         return ConstrainedState(first.weights, first.context, first.coverage, memory.target_mask)
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
-
     def eos_constraint(self, memory: Memory, state: State) -> EosConstraint:
         """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
         assert isinstance(state, CoverageState) and memory.upper is not None
+        # A further step would need one unit of attention.
         required = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT
         allowed = torch.ones_like(required)
         if memory.lower is not None:
             allowed = ~((state.coverage < memory.lower - LOWER_BOUND_TOLERANCE) & memory.mask).any(-1)
+        # A hypothesis without attention left must end, even if a lower bound is not met.
         return EosConstraint(required, allowed | required)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
@@ -185,7 +156,7 @@ class ConstrainedAttention(Attention):
         mask, later_mask = memory.mask, state.remaining_target_mask
         if later_mask is not None:
             mask, later_mask = mask & later_mask[:, :1], later_mask[:, 1:]
-        scores = self._scores(query.unsqueeze(1), memory)[:, 0]
+        scores = self.compute_scores(query.unsqueeze(1), memory.keys)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
             missing = (memory.lower - state.coverage).clamp_min(0).to(scores.dtype)
@@ -201,6 +172,7 @@ class ConstrainedAttention(Attention):
             rescaled = finite / remaining.clamp_min(1e-6) + (remaining <= 1e-6)
             bound = torch.where(remaining < MIN_ATTENTION_LEFT, rescaled, bound)
         weights = self.normalizer(add_exhaustion(scores, bound, self.config.exhaustion), bound, mask=mask)
+        # Heads that share a budget each spend their share of it.
         received = state.coverage + mean_over_heads(weights, self.heads_per_budget)
         return squeeze_step(self._make_step(weights.unsqueeze(1), memory, received, later_mask))
 
@@ -220,7 +192,7 @@ class ConstrainedAttention(Attention):
         if later_mask is not None:
             count = queries.shape[1]
             step_mask, later_mask = step_mask & later_mask[:, :count].unsqueeze(2), later_mask[:, count:]
-        scores = self._scores(queries, memory)
+        scores = self.compute_scores(queries, memory.keys)
         left = memory.upper.to(scores.dtype) - state.coverage
         # [B, H, ...] if the heads share a budget, otherwise [B H, 1, ...]
         grouped, bounds, mask = (
@@ -245,12 +217,6 @@ class ConstrainedAttention(Attention):
             raise InfeasibleBoundsError(
                 f"row {row}: less than one unit of attention is left, but the target continues", (row,)
             )
-
-    def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
-        """Compute the scores in float32 or better."""
-        assert memory.keys is not None
-        scores = self.scorer(queries, memory.keys)
-        return scores.to(accumulation_dtype(scores.dtype))
 
     def _remaining_fertility(self, memory: Memory, state: CoverageState) -> Float[Tensor, "B S"]:
         """Compute the remaining fertility of each source token."""

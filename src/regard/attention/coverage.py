@@ -17,13 +17,11 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, AttentionStep, Memory, Reference, State, squeeze_step
-from regard.attention.expectation import CoverageState, expected_context, initial_coverage
-from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
-from regard.attention.registry import register_attention
-from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer, build_scorer
+from regard.attention.base import AttentionStep, Memory, Reference, State, squeeze_step
+from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
+from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
+from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer
 from regard.config import configclass, option
-from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
@@ -51,40 +49,19 @@ class CoverageKeys(BatchedState):
 
 
 @register_attention("coverage", CoverageAttentionConfig)
-class CoverageAttention(Attention):
-    """Soft attention with a coverage vector.
-
-    Args:
-        config: The transformation and the scorer.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-        num_heads: Number of heads; each has its own v.
-    """
+class CoverageAttention(ScorerAttention):
+    """Soft attention with a coverage vector, for which each head has its own v."""
 
     def __init__(
         self, config: CoverageAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1
     ) -> None:
         """Create the parameters W and v."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function)
         self.normalizer = get_normalizer(config.normalizer)
-        self.memory_size = memory_size
-        self.scorer = build_scorer(config.score_function, query_size, memory_size)
         self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0
         self.coverage_weight = nn.Parameter(
             nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5)
         )
-
-    @classmethod
-    def build(
-        cls,
-        config: CoverageAttentionConfig,
-        query_size: int,
-        memory_size: int,
-        target_size: int,
-        num_heads: int = 1,
-    ) -> "CoverageAttention":
-        """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query_size, memory_size, num_heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
@@ -99,21 +76,20 @@ class CoverageAttention(Attention):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
-        count = self.scorer.count_multiply_adds(source, target, pairs)
-        return count + target * self.coverage_weight.numel() + pairs * self.memory_size
+        count = super().count_multiply_adds(source, target, pairs)
+        return count + target * self.coverage_weight.numel()
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         keys = memory.keys
         assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
-        scores = self.scorer(query.unsqueeze(1), keys.keys)[:, 0]
-        dtype = accumulation_dtype(scores.dtype)
-        sensitivity = self.scale * keys.coverage_weight(query).to(dtype)  # (B, heads)
+        scores = self.compute_scores(query.unsqueeze(1), keys.keys)[:, 0]
+        sensitivity = self.scale * keys.coverage_weight(query).to(scores.dtype)  # (B, heads)
         if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             heads = sensitivity.shape[1]
             sensitivity = sensitivity.view(-1, heads, heads).diagonal(dim1=1, dim2=2).reshape(-1, 1)
-        scores = scores.to(dtype) + sensitivity * state.coverage
+        scores = scores + sensitivity * state.coverage
         weights = self.normalizer(scores, mask=memory.mask)  # (B, S)
         received = state.coverage + weights
         step = expected_context(

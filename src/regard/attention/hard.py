@@ -38,8 +38,8 @@ from regard.attention.base import (
 )
 from regard.attention.registry import register_attention
 from regard.config import configclass, option
+from regard.functional.dispatch import accumulation_dtype
 from regard.functional.estimators import sample_bernoulli
-from regard.functional.masking import accumulation_dtype
 from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
 from regard.layers.step_linear import StepLinear
@@ -121,13 +121,7 @@ class TanhProjection(nn.Module):
 
 @register_attention("hard", HardAttentionConfig)
 class HardAttention(Attention):
-    """Hard attention.
-
-    Args:
-        config: The scale of the scores, the weights of the reward and of the entropy, and the baseline.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states, and of the contexts.
-    """
+    """Hard attention."""
 
     has_projections = True
     trains_queries = False
@@ -196,6 +190,7 @@ class HardAttention(Attention):
             selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)
             penalty = log_policy.squeeze(-1)
+        # The baseline, too, is computed from the detached state: its error must not train the decoder.
         weights, probabilities = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
         contexts = memory.values(weights)
         return AttentionStep(

@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Memory
-from regard.functional.masking import accumulation_dtype, mask_scores
+from regard.functional.dispatch import accumulation_dtype, mask_scores
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["gather_states", "masked_log_softmax", "posterior_over_positions", "top_k_positions"]

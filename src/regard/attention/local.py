@@ -19,18 +19,16 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
-from regard.attention.expectation import expected_context
-from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
-from regard.attention.registry import register_attention
+from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
+from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
+from regard.attention.scored import ScorerAttention, expected_context
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
     SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
-    build_scorer,
 )
 from regard.config import configclass, option
-from regard.functional.masking import accumulation_dtype
+from regard.functional.dispatch import accumulation_dtype
 from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
@@ -79,22 +77,14 @@ class LocalKeys(BatchedState):
 
 
 @register_attention("local", LocalAttentionConfig)
-class LocalAttention(Attention):
-    """Local attention, over a window of source positions.
-
-    Args:
-        config: The window, the transformation and the scorer.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-    """
+class LocalAttention(ScorerAttention):
+    """Local attention, over a window of source positions."""
 
     def __init__(self, config: LocalAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and, for predictive windows, W and v."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
         self.normalizer = get_normalizer(config.normalizer)
         self.window = config.window_size
-        self.memory_size = memory_size
-        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         predicts = config.variant == "predictive"
         self.position_weight = (
             nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, query_size))) if predicts else None
@@ -122,11 +112,7 @@ class LocalAttention(Attention):
             if self.position_weight is None or self.position_vector is None
             else self.position_weight.numel() + self.position_vector.numel()
         )
-        return (
-            self.scorer.count_multiply_adds(source, target, pairs)
-            + target * per_query
-            + pairs * self.memory_size
-        )
+        return super().count_multiply_adds(source, target, pairs) + target * per_query
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -142,14 +128,14 @@ class LocalAttention(Attention):
         """Attend for all steps in parallel; only the index of the step carries over between steps."""
         keys = memory.keys
         assert isinstance(state, LocalState) and isinstance(keys, LocalKeys)
-        scores = self.scorer(queries, keys.keys)
-        scores = scores.to(accumulation_dtype(scores.dtype))
+        scores = self.compute_scores(queries, keys.keys)
         center = self._window_centers(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
         positions = torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
         distance = positions - center.unsqueeze(-1)  # (B, T, S)
         inside = (distance.abs() <= self.window) & memory.mask.unsqueeze(1)
         weights = self.normalizer(scores, mask=inside)
         if self.position_weight is not None:
+            # As in the paper, the weights are not renormalized.
             weights = weights * torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2))
         after = state.step + queries.shape[1]
         return expected_context(weights, memory, lambda last, context: LocalState(last, context, after))

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from regard.attention.base import (
+    STEP_FIELDS,
     Attention,
     AttentionStep,
     EosConstraint,
@@ -145,6 +146,7 @@ class MultiHeadAttention(Attention):
             for x in (memory.mask, memory.upper, memory.lower, memory.target_mask)
         )
         assert mask is not None
+        # The mechanism compares queries with `key_states` and averages `states`: a head's keys and values.
         inner = self.mechanism.prepare(
             Memory(values, mask, upper, lower, key_states=keys, target_mask=target_mask)
         )
@@ -152,6 +154,7 @@ class MultiHeadAttention(Attention):
 
     def start(self, memory: Memory, target: Reference | None = None) -> MultiHeadState:
         """Return the initial state of every head."""
+        # The mechanism's state has one row per head; the weights shown outside have an axis of heads.
         first = self.mechanism.start(_mechanism_memory(memory), target)
         weights = first.weights.new_zeros(len(memory.states), self.num_heads, memory.states.shape[1])
         context = memory.states.new_zeros(len(memory.states), self.out_proj.weight.shape[1])
@@ -200,9 +203,8 @@ class MultiHeadAttention(Attention):
         context = self._join_heads(inner.contexts)  # (B, 1, D)
         weights = _unfold_heads(inner.weights.squeeze(1), self.num_heads)
         after = MultiHeadState(weights, context[:, 0], FoldedHeads(inner.state, self.num_heads))
-        return _single_context_step(
-            context, weights, _unfold_heads(inner.penalty, self.num_heads).sum(1), after
-        )
+        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
+        return AttentionStep.with_one_context(context, weights, after, penalty)
 
     def read_all(
         self,
@@ -235,9 +237,8 @@ class MultiHeadAttention(Attention):
         contexts = self._join_heads(inner.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
         weights = _unfold_heads(inner.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
         last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], after)
-        step = _single_context_step(
-            contexts, weights, _unfold_heads(inner.penalty, self.num_heads).sum(1), last
-        )
+        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
+        step = AttentionStep.with_one_context(contexts, weights, last, penalty)
         if inner.posteriors is None:
             return step
         posteriors = _unfold_heads(inner.posteriors.squeeze(2), self.num_heads).transpose(1, 2)
@@ -257,16 +258,4 @@ def _unfold_heads(x: Tensor, heads: int) -> Tensor:
 
 def _step_fields(found: AttentionStep, contexts: Tensor) -> dict[str, Tensor]:
     """Return the tensor fields of an attention step with one head, with its contexts replaced."""
-    return {
-        "contexts": contexts,
-        "log_weights": found.log_weights,
-        "weights": found.weights,
-        "log_policy": found.log_policy,
-        "penalty": found.penalty,
-    }
-
-
-def _single_context_step(contexts: Tensor, weights: Tensor, penalty: Tensor, state: State) -> AttentionStep:
-    """Build an attention step with one context per time step."""
-    zeros = weights.new_zeros(contexts.shape[:-1])
-    return AttentionStep(contexts, zeros, weights, zeros, penalty, state)
+    return {name: getattr(found, name) for name in STEP_FIELDS} | {"contexts": contexts}

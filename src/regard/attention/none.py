@@ -27,13 +27,7 @@ class NoAttentionConfig:
 
 @register_attention("none", NoAttentionConfig)
 class NoAttention(Attention):
-    """Contexts of zeros.
-
-    Args:
-        config: The config, which has no settings.
-        query_size: Width of the decoder state; not used.
-        memory_size: Width of the memory's states; not used.
-    """
+    """Contexts of zeros."""
 
     has_projections = True
     trains_queries = False
@@ -44,12 +38,4 @@ class NoAttention(Attention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Return a context of zeros for one time step."""
-        zero = state.weights.new_zeros(query.shape[0], 1)
-        return AttentionStep(
-            contexts=state.context.unsqueeze(1),
-            log_weights=zero,
-            weights=state.weights,
-            log_policy=zero,
-            penalty=zero.squeeze(1),
-            state=state,
-        )
+        return AttentionStep.with_one_context(state.context.unsqueeze(1), state.weights, state)

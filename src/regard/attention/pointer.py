@@ -50,13 +50,7 @@ class PointerState(State):
 
 @register_attention("pointer", PointerAttentionConfig)
 class PointerAttention(Attention):
-    """Hard monotonic attention; it has no parameters.
-
-    Args:
-        config: The configuration; it has no options.
-        query_size: Width of the decoder state; not used.
-        memory_size: Width of the memory's states; not used.
-    """
+    """Hard monotonic attention; it has no parameters."""
 
     needs_advance = True
 
@@ -83,6 +77,5 @@ class PointerAttention(Attention):
         position = torch.minimum(state.position, last).unsqueeze(1)  # (B, 1)
         weights = torch.zeros_like(state.weights[:, 0]).scatter(1, position, 1.0).unsqueeze(1)
         contexts = memory.states.gather(1, position.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
-        zeros = torch.zeros_like(weights[:, :, 0])
         after = PointerState(weights, contexts[:, 0], state.position)
-        return AttentionStep(contexts, zeros, weights, zeros, zeros[:, 0], after)
+        return AttentionStep.with_one_context(contexts, weights, after)

@@ -37,7 +37,7 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, Reference, State
+from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State
 from regard.attention.latent import (
     gather_states,
     masked_log_softmax,
@@ -45,11 +45,11 @@ from regard.attention.latent import (
     top_k_positions,
 )
 from regard.attention.registry import register_attention
+from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
     SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
-    build_scorer,
 )
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
@@ -158,7 +158,7 @@ class PosteriorStep(AttentionStep):
         """Apply Bayes' rule to the K positions and to the mean of the others, if there is one."""
         assert self.positions is not None
         prior = self.weights[:, 0]
-        if self.posterior_weight is None:
+        if self.posterior_weight is None:  # Prior-Joint: the token has no influence on the next step
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
         posterior = posterior_over_positions(
             self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights
@@ -169,33 +169,19 @@ class PosteriorStep(AttentionStep):
 
 
 @register_attention("posterior", PosteriorAttentionConfig)
-class PosteriorAttention(Attention):
-    """Posterior attention.
-
-    Args:
-        config: The passed distribution, the coupling and the scorer.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-    """
+class PosteriorAttention(ScorerAttention):
+    """Posterior attention."""
 
     observes_tokens = True
     attends_to_single_positions = True
 
     def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and the coupling."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
         self.config = config
-        self.memory_size = memory_size
-        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Proximity has one bias for each distance from -2 to 2; monotonic has the logit of delta.
         size = {"proximity": 2 * PROXIMITY_RADIUS - 1, "monotonic": 1}.get(config.coupling, 0)
         self.coupling = nn.Parameter(torch.zeros(size)) if size else None
-
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the keys and prepare the values."""
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
 
     def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
         """Return the initial state, without a previous distribution."""
@@ -204,8 +190,8 @@ class PosteriorAttention(Attention):
 
     def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Count the scorer, and the weighted sums of each step (passed context, mean of the others)."""
-        sums = 2 if self.config.tail == "mean" and self.config.top_k else 1
-        return self.scorer.count_multiply_adds(source, target, pairs) + sums * pairs * self.memory_size
+        further = pairs * self.memory_size if self.config.tail == "mean" and self.config.top_k else 0
+        return super().count_multiply_adds(source, target, pairs) + further
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorStep:
         """Compute the prior and the contexts of one time step."""
@@ -303,6 +289,7 @@ class PosteriorAttention(Attention):
             bias = self.coupling[(distance + PROXIMITY_RADIUS - 1).clamp(0, 2 * PROXIMITY_RADIUS - 2)]
             return torch.where(near, bias, torch.zeros_like(bias))
         after = distance >= 1
+        # The sigmoid keeps delta between 0 and 1, so that the bias decays with the distance.
         delta = torch.sigmoid(self.coupling)
         powers = delta ** (distance - 1).clamp_min(0).to(delta.dtype)
         return torch.where(after, powers, torch.zeros_like(powers))

@@ -1,17 +1,39 @@
-"""The registry of attention mechanisms.
+"""The registries of attention mechanisms and of normalizers, which transform scores into attention weights.
 
 Each mechanism registers itself with its configuration class (`register_attention`).
+
+A normalizer is a function of scores [..., S] and the keyword argument `mask`, a boolean tensor that
+broadcasts to the scores (True = may be attended). It returns weights of the same shape that are nonnegative,
+sum to 1 and are 0 at masked positions; a row without attendable positions gets zeros.
 """
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from regard.attention.base import Attention
-from regard.registry import PartConfig, Registry
+from regard.functional import entmax15, fusedmax, softmax, sparsemax
+from regard.registry import NamedRegistry, PartConfig, Registry, subclass_of
+from regard.types import Tensor
 
-__all__ = ["ATTENTION", "AttentionConfig", "attention_class", "build_attention", "register_attention"]
+__all__ = [
+    "ATTENTION",
+    "NORMALIZERS",
+    "NORMALIZER_HELP",
+    "AttentionConfig",
+    "NormalizerFunction",
+    "attention_class",
+    "build_attention",
+    "get_normalizer",
+    "register_attention",
+    "register_normalizer",
+]
 
 ATTENTION: Registry[type[Attention]] = Registry(
-    "attention mechanism", default="soft", packages=["regard.attention"]
+    "attention mechanism",
+    default="soft",
+    packages=["regard.attention"],
+    contract=subclass_of(Attention),
 )
 register_attention = ATTENTION.register
 
@@ -32,7 +54,39 @@ def build_attention(
         config: The configuration of a registered mechanism.
         query_size: Width of the decoder state.
         memory_size: Width of the memory's states.
-        target_size: Width of the target embeddings.
+        target_size: Width of the target embeddings, for mechanisms that use the reference.
         num_heads: Number of consecutive rows of a batch that are the heads of one sentence.
     """
     return attention_class(config).build(config, query_size, memory_size, target_size, num_heads)
+
+
+NORMALIZER_HELP = (
+    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or fusedmax "
+    "(sparse, equal weights of neighbors)."
+)
+
+
+NormalizerFunction = Callable[..., Tensor]
+
+
+def _contract(part: Any) -> str | None:
+    """Return the reason why an object is not a normalizer, or None."""
+    if not callable(part) or "mask" not in inspect.signature(part).parameters:
+        return "is not a function of scores and `mask`"
+    return None
+
+
+NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer", contract=_contract)
+register_normalizer = NORMALIZERS.register
+
+register_normalizer("softmax")(softmax)
+register_normalizer("entmax15")(entmax15)
+register_normalizer("sparsemax")(sparsemax)
+register_normalizer("fusedmax")(fusedmax)
+
+
+def get_normalizer(name: str) -> NormalizerFunction:
+    """Return the normalizer with a registered name."""
+    found = NORMALIZERS.get(name)
+    assert found is not None, name  # the config has checked the name
+    return found

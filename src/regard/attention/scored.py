@@ -1,24 +1,66 @@
-"""Base class of mechanisms whose weights are a function of the scores of one time step.
+"""Bases of the mechanisms with a scorer, and the expected context.
 
-    z_tj = score(q_t, h_j),   a_t = normalize(z_t),   c_t = sum_j a_tj h_j
-
-Soft attention is one of them; a new one defines `normalize` only.
+z_tj = score(q_t, h_j),   a_t = normalize(z_t),   c_t = sum_j a_tj h_j
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
 
 from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
-from regard.attention.expectation import expected_context
 from regard.attention.scorers import build_scorer
-from regard.functional.masking import accumulation_dtype
+from regard.functional.dispatch import accumulation_dtype
+from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ScoredAttention"]
+__all__ = [
+    "CoverageState",
+    "ScoredAttention",
+    "ScorerAttention",
+    "expected_context",
+    "initial_coverage",
+]
 
 
-class ScoredAttention(Attention):
-    """Attention whose weights are a function of the scores of one time step.
+@dataclass(frozen=True)
+class CoverageState(State):
+    """A state that also holds the attention that each source token has received.
+
+    Attributes:
+        coverage: [B, S], the sum of the attention weights so far, in float32 or better.
+    """
+
+    coverage: Float[Tensor, "B S"]
+
+
+def initial_coverage(state: State) -> CoverageState:
+    """Return the state before the first step, with zero received attention."""
+    return CoverageState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
+
+
+def expected_context(
+    weights: Float[Tensor, "B T S"], memory: Memory, make_state: Callable[[Tensor, Tensor], State] = State
+) -> AttentionStep:
+    """Return an attention step with an axis T and one context per step, c_t = sum_j a_tj h_j, for one head.
+
+    Args:
+        weights: Attention weights.
+        memory: A prepared memory.
+        make_state: Function that returns the state after the last step, given its weights [B, 1, S] and its
+            context [B, D].
+    """
+    assert memory.values is not None
+    # One multiplication for all steps, whose gradient is accumulated once (`StepLinear`).
+    contexts = memory.values(weights)  # (B, T, D)
+    state = make_state(weights[:, -1:], contexts[:, -1])
+    return AttentionStep.with_one_context(contexts.unsqueeze(2), weights.unsqueeze(2), state)
+
+
+class ScorerAttention(Attention):
+    """Attention that compares the decoder state with each source position by a scorer.
 
     Args:
         query_size: Width of the decoder state.
@@ -39,6 +81,29 @@ class ScoredAttention(Attention):
         self.memory_size = memory_size
         self.scorer = build_scorer(score_function, query_size, memory_size, score_hidden_size)
 
+    def prepare(self, memory: Memory) -> Memory:
+        """Compute the keys and prepare the values."""
+        return memory.with_projections(
+            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
+        )
+
+    def compute_scores(
+        self, queries: Float[Tensor, "B T Q"], keys: BatchedState | None
+    ) -> Float[Tensor, "B T S"]:
+        """Compute the score of every source position for each query, in float32 or better."""
+        assert keys is not None
+        scores = self.scorer(queries, keys)
+        # A sum of exponentials, or of many small weights, would be too inexact in half precision.
+        return scores.to(accumulation_dtype(scores.dtype))
+
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """Count the scorer, and a weighted sum of the states for each step."""
+        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
+
+
+class ScoredAttention(ScorerAttention):
+    """Attention whose weights are a function of the scores of one time step; a subclass defines it."""
+
     @abstractmethod
     def normalize(
         self, scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"]
@@ -49,16 +114,6 @@ class ScoredAttention(Attention):
             scores: The scores, at least in float32.
             mask: True at positions that may be attended. The weights of the others must be 0.
         """
-
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the keys and prepare the values."""
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
-
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -72,7 +127,5 @@ class ScoredAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> AttentionStep:
         """Attend for all steps in parallel, as no state carries over between steps."""
-        assert memory.keys is not None
-        scores = self.scorer(queries, memory.keys)
-        scores = scores.to(accumulation_dtype(scores.dtype))
+        scores = self.compute_scores(queries, memory.keys)
         return expected_context(self.normalize(scores, memory.mask.unsqueeze(1)), memory)

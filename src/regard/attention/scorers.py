@@ -23,9 +23,9 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
-from regard.layers.precision import to_compute
+from regard.layers.linear import to_compute
 from regard.layers.step_linear import StepLinear
-from regard.registry import NamedRegistry
+from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float, Tensor
 
 __all__ = [
@@ -81,7 +81,9 @@ class AttentionScorer(nn.Module, ABC):
         """Count the multiply-adds of a forward pass; see `Attention.count_multiply_adds`."""
 
 
-SCORE_FUNCTIONS: NamedRegistry[type[AttentionScorer]] = NamedRegistry("score function")
+SCORE_FUNCTIONS: NamedRegistry[type[AttentionScorer]] = NamedRegistry(
+    "score function", contract=subclass_of(AttentionScorer)
+)
 register_score_function = SCORE_FUNCTIONS.register
 
 

@@ -2,22 +2,159 @@
 
     head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      Vaswani et al. (2017), Section 3.2
 
-G is an optional bias toward nearby positions (`regard.attention.localness`). If the weights are not
-requested, PyTorch's fused operator computes the result. Search caches the keys and values of earlier steps
-(`regard.attention.kv_cache`).
+G is an optional bias toward nearby positions (`Localness`). If the weights are not requested, PyTorch's fused
+operator computes the result.
+
+Search caches the keys and values of earlier steps (`KVCache`). Every time step appends its keys and values to
+a store. A hypothesis is a list of slots in this store. To reorder, repeat or drop hypotheses, search selects
+rows of the slot lists; the keys and values are not copied.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from regard.attention.kv_cache import KVCache
-from regard.attention.localness import Localness
-from regard.functional.masking import accumulation_dtype
-from regard.kernels.attention import fused_attention, slot_attention
+from regard.functional.dispatch import accumulation_dtype
+from regard.kernels.attention import fused_attention, gather_slots, slot_attention
+from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
-from regard.types import Bool, Float, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["SelfAttention"]
+__all__ = ["KVCache", "KVStore", "Localness", "SelfAttention"]
+
+_MIN_SPARE_STEPS = 16  # a new store has room for at least this number of time steps
+MIN_WINDOW = 1e-3
+"""Minimum window size in positions. It avoids division by zero and still covers a single position."""
+
+
+class KVStore:
+    """An append-only buffer of keys and values with spare room.
+
+    Rows below `used` never change, so caches of different time steps may share one store.
+
+    Args:
+        entries: The buffer: [room, W].
+        used: Number of rows in use.
+    """
+
+    def __init__(self, entries: Float[Tensor, "N W"], used: int) -> None:
+        """Keep the buffer and its fill level."""
+        self.entries, self.used = entries, used
+
+    def append(self, entries: Float[Tensor, "B W"]) -> int:
+        """Write the entries into the spare room, which must suffice, and return the first slot."""
+        first, self.used = self.used, self.used + len(entries)
+        self.entries[first : self.used] = entries
+        return first
+
+
+@dataclass(frozen=True)
+class KVCache(BatchedState):
+    """Keys and values of the time steps so far.
+
+    Attributes:
+        store: The buffer. A slot holds the keys of all heads of a token, then its values.
+        slots: [B, T], the slots of each hypothesis.
+    """
+
+    store: KVStore
+    slots: Int[Tensor, "B T"]
+
+    @classmethod
+    def empty(cls, batch: int, like: Float[Tensor, "_ W"]) -> "KVCache":
+        """Return a cache without time steps.
+
+        Args:
+            batch: B.
+            like: An empty tensor [0, W] with the width (twice that of the model), device and dtype of the
+                entries that will be appended.
+        """
+        return cls(KVStore(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
+
+    @property
+    def length(self) -> int:
+        """Number of time steps."""
+        return self.slots.shape[1]
+
+    def append(self, entries: Float[Tensor, "B W"]) -> "KVCache":
+        """Return the cache with one more time step.
+
+        Args:
+            entries: Keys and values of the step's tokens.
+        """
+        store, slots = self.store, self.slots
+        # Two kinds of stores must not be written in place: those that autograd has recorded, and those
+        # created in inference mode once inference mode is left.
+        recorded = torch.is_grad_enabled() or (
+            store.entries.is_inference() and not torch.is_inference_mode_enabled()
+        )
+        if recorded or store.used + len(entries) > len(store.entries):
+            # Compact: copy only the slots that some hypothesis still uses, and renumber them.
+            held = torch.zeros(store.used, dtype=torch.bool, device=slots.device)
+            held[slots] = True
+            used_slots, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
+            kept = store.entries.index_select(0, used_slots)
+            if recorded:
+                store, first = KVStore(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
+            else:
+                # Doubling the room makes the cost of copying linear in the number of steps.
+                room = max(2 * len(kept), len(kept) + _MIN_SPARE_STEPS * len(entries))
+                store = KVStore(kept.new_empty(room, kept.shape[1]), 0)
+                store.append(kept)
+                first = store.append(entries)
+        else:
+            first = store.append(entries)
+        added = torch.arange(first, first + len(entries), device=slots.device).unsqueeze(1)
+        return KVCache(store, torch.cat([slots, added], dim=1))
+
+    def keys_and_values(self, heads: int) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
+        """Return the keys and the values of each hypothesis.
+
+        Args:
+            heads: H.
+        """
+        return gather_slots(self.store.entries, self.slots, heads)
+
+
+class Localness(nn.Module):
+    """Localness: a learned Gaussian bias on the scores of self-attention, Yang et al. (2018), Section 3.
+
+    For the query Q_i of position i in a sentence of I tokens, each head adds to its scores
+
+        G_ij = -(j - P_i)^2 / (2 sigma_i^2),   sigma_i = D_i / 2,
+        P_i = I sigmoid(u_p . tanh(W Q_i)),    D_i = I sigmoid(u_d . tanh(W Q_i)).
+
+    P_i is the center of the attention of position i and D_i its window size. Both are between 0 and I, in
+    positions counted from 0. W is shared by both and by all heads. In a decoder, I is the number of tokens so
+    far.
+
+    Args:
+        width: Width of the queries of all heads together.
+        num_heads: H.
+    """
+
+    def __init__(self, width: int, num_heads: int) -> None:
+        """Create the parameters W, u_p and u_d."""
+        super().__init__()
+        self.hidden_proj = Linear(width, width, bias=False)
+        self.center_window_proj = Linear(width, 2 * num_heads, num_parts=2, bias=False)
+
+    def forward(
+        self, queries: Float[Tensor, "B T D"], lengths: Float[Tensor, "#B #T"], num_positions: int
+    ) -> Float[Tensor, "B H T S"]:
+        """Compute the bias G, in float32 or better.
+
+        Args:
+            queries: Q, with the heads concatenated.
+            lengths: I of each query.
+            num_positions: S.
+        """
+        predicted = self.center_window_proj(torch.tanh(self.hidden_proj(queries)))
+        predicted = torch.sigmoid(predicted.to(accumulation_dtype(predicted.dtype))) * lengths.unsqueeze(-1)
+        center, window = predicted.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
+        positions = torch.arange(num_positions, dtype=predicted.dtype, device=predicted.device)
+        return -((positions - center) ** 2) / (2 * (window.clamp_min(MIN_WINDOW) / 2) ** 2)
 
 
 class SelfAttention(nn.Module):

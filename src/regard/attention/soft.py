@@ -11,8 +11,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 from regard.attention.base import AttentionStep, Memory, State
-from regard.attention.normalizers import NORMALIZER_HELP, NORMALIZERS, get_normalizer
-from regard.attention.registry import register_attention
+from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScoredAttention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
@@ -57,13 +56,7 @@ class SoftAttentionConfig:
 
 @register_attention("soft", SoftAttentionConfig)
 class SoftAttention(ScoredAttention):
-    """Soft attention with a masked transformation of the scores.
-
-    Args:
-        config: The transformation and the scorer.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-    """
+    """Soft attention with a masked transformation of the scores."""
 
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
@@ -73,6 +66,7 @@ class SoftAttention(ScoredAttention):
             if config.normalizer == "fusedmax"
             else get_normalizer(config.normalizer)
         )
+        # The fused kernels compute dot products and softmax only.
         self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
 
     def normalize(
@@ -102,12 +96,7 @@ class SoftAttention(ScoredAttention):
             keys, values = base.keys.weight.transpose(1, 2), base.values.weight
             query = query.to(keys.dtype)
             if supports_attention(query, keys, values):
-                return _single_context_step(*source_attention(query, keys, values, base.mask, rows))
+                context, weights = source_attention(query, keys, values, base.mask, rows)
+                weights = weights.unsqueeze(1)
+                return AttentionStep.with_one_context(context.unsqueeze(1), weights, State(weights, context))
         return super().read(query, memory, state)
-
-
-def _single_context_step(context: Float[Tensor, "B D"], weights: Float[Tensor, "B S"]) -> AttentionStep:
-    """Build the attention step of one time step from its context and weights."""
-    zeros = weights.new_zeros(len(weights), 1)
-    after = State(weights.unsqueeze(1), context)
-    return AttentionStep(context.unsqueeze(1), zeros, weights.unsqueeze(1), zeros, zeros[:, 0], after)

@@ -26,7 +26,7 @@ from typing import Annotated, Literal
 
 import torch
 
-from regard.attention.base import Attention, AttentionStep, Memory, Reference, State
+from regard.attention.base import AttentionStep, Memory, Reference, State
 from regard.attention.latent import (
     gather_states,
     masked_log_softmax,
@@ -34,17 +34,16 @@ from regard.attention.latent import (
     top_k_positions,
 )
 from regard.attention.registry import register_attention
+from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import (
     SCORE_FUNCTION_HELP,
     SCORE_FUNCTIONS,
     SCORE_HIDDEN_SIZE_HELP,
     BilinearScorer,
-    build_scorer,
 )
 from regard.config import configclass, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
 from regard.layers.recurrent import RecurrentLayer
-from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalState"]
@@ -143,15 +142,8 @@ class VariationalStep(AttentionStep):
 
 
 @register_attention("variational", VariationalAttentionConfig)
-class VariationalAttention(Attention):
-    """Variational attention.
-
-    Args:
-        config: The estimator, the scorer and the inference network.
-        query_size: Width of the decoder state.
-        memory_size: Width of the memory's states.
-        target_size: Width of the target embeddings.
-    """
+class VariationalAttention(ScorerAttention):
+    """Variational attention."""
 
     observes_tokens = True
     uses_reference = True
@@ -160,12 +152,10 @@ class VariationalAttention(Attention):
         self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int
     ) -> None:
         """Build the scorer and the inference network."""
-        super().__init__()
+        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
         self.config = config
-        self.memory_size = memory_size
         self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
         self.attends_to_single_positions = config.estimator == "enumerate"
-        self.scorer = build_scorer(config.score_function, query_size, memory_size, config.score_hidden_size)
         # Each direction of the LSTM has half of the width, which must be even.
         hidden_size = (
             memory_size + memory_size % 2
@@ -174,24 +164,6 @@ class VariationalAttention(Attention):
         )
         self.inference_lstm = RecurrentLayer("lstm", target_size, hidden_size, "bidirectional")
         self.inference_scorer = BilinearScorer(hidden_size, memory_size)
-
-    @classmethod
-    def build(
-        cls,
-        config: VariationalAttentionConfig,
-        query_size: int,
-        memory_size: int,
-        target_size: int,
-        num_heads: int = 1,
-    ) -> "VariationalAttention":
-        """Build the mechanism from its config; see `Attention.build`."""
-        return cls(config, query_size, memory_size, target_size)
-
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the keys and prepare the values."""
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
         """Return the initial state; with a reference, it holds log q of every step."""
@@ -214,18 +186,15 @@ class VariationalAttention(Attention):
         """Count both scorers, the inference network, and a weighted sum of the states for each step."""
         weights = self.inference_lstm.recurrence
         network = target * (weights.input_weight.numel() + weights.hidden_weight.numel())
-        scorers = (self.scorer, self.inference_scorer)
-        return (
-            network
-            + sum(s.count_multiply_adds(source, target, pairs) for s in scorers)
-            + pairs * self.memory_size
-        )
+        proposal = self.inference_scorer.count_multiply_adds(source, target, pairs)
+        return super().count_multiply_adds(source, target, pairs) + network + proposal
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalStep:
         """Attend for one time step, under q if there is a reference and under the prior otherwise."""
         assert isinstance(state, VariationalState) and memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(query.unsqueeze(1), memory.keys)[:, 0], memory.mask)
         prior = log_prior.exp()
+        # Fed to the recurrence in training as in search, so that a sample affects its own token only.
         expected = memory.values(prior.unsqueeze(1))[:, 0]
         after = VariationalState(prior.unsqueeze(1), expected)
         if state.log_proposals is None:

@@ -4,25 +4,40 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from regard.cli.command import expand_groups
+from regard.cli.options import (
+    JsonOption,
+    LowercaseOption,
+    NumThreadsOption,
+    OutputOption,
+    SeedOption,
+    SettingsOption,
+)
+from regard.cli.output import Output, open_output, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from regard.alignment import AlignerConfig, Corpus, IterationStats, TrainingSetup, WordAligner
-    from regard.cli.output import Output
 
 __all__ = ["align_command"]
 
 MAX_REPORTED_PASSES = 20  # with more passes than this, only the last one is reported
 
 
-def align_command(
+@dataclass(frozen=True)
+class AlignmentText:
+    """The text to align."""
+
+    panel: ClassVar[str] = "Text"
+
     source: Annotated[
         Path | None,
         typer.Argument(
@@ -30,11 +45,11 @@ def align_command(
             "this form from standard input.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     target: Annotated[
         Path | None,
         typer.Argument(help="Translations, one line per source line.", show_default=False),
-    ] = None,
+    ] = None
     prepared_dir: Annotated[
         Path | None,
         typer.Option(
@@ -43,30 +58,91 @@ def align_command(
             "than memory.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
+    lowercase: LowercaseOption = False
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty",
+            help="With --aligner and two files: accept pairs with an empty side. They get no links.",
+        ),
+    ] = False
+
+    def read(self, aligner: "WordAligner | None", lowercase: bool) -> "Corpus":
+        """Read the text; with a trained aligner, words get the numbers that they have in its vocabulary."""
+        from regard.alignment import Corpus
+        from regard.data.corpus import decode_lines
+
+        if self.prepared_dir is not None:
+            from regard.data.dataset import PreparedData
+
+            return Corpus.from_prepared(PreparedData.open(self.prepared_dir))
+        words = None if aligner is None else aligner.words
+        if self.source is not None and self.target is not None:
+            return Corpus.read(self.source, self.target, words, lowercase, self.allow_empty)
+        lines = self.source or decode_lines(sys.stdin.buffer, "standard input")
+        return Corpus.read_joined(lines, words, lowercase)
+
+
+@dataclass(frozen=True)
+class AlignerOptions:
+    """The aligner: a new one with its settings, or a trained one."""
+
+    panel: ClassVar[str] = "Aligner"
+
     model: Annotated[
         str | None,
         typer.Option(
             help="Alignment model: ibm1, ibm2, ibm3, hmm or bayes. Default: bayes.", show_default=False
         ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Setting of the alignment model, as key=value.", show_default=False),
-    ] = None,
+    ] = None
+    settings: SettingsOption = None
+    aligner: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory with a trained aligner, which is used instead of training one.",
+            show_default=False,
+        ),
+    ] = None
+    save_aligner: Annotated[
+        Path | None,
+        typer.Option(help="Directory in which to save the trained aligner.", show_default=False),
+    ] = None
+    seed: SeedOption = 0
+    num_threads: NumThreadsOption = None
+
+    def config(self) -> "AlignerConfig | None":
+        """Return the settings of the aligner to train, or None for a trained aligner.
+
+        Raises:
+            UsageError: If there is no such model or setting.
+        """
+        if self.aligner is not None:
+            return None
+        from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+        from regard.config import from_dict
+
+        name = self.model or DEFAULT_ALIGNER
+        if name not in aligner_kinds():
+            raise UsageError(f"--model {name!r}: expected one of {', '.join(aligner_kinds())}")
+        cls = list(TRAINERS)[aligner_kinds().index(name)]
+        return from_dict(cls, dict(_setting(text) for text in self.settings or []), origin="--set")
+
+
+@dataclass(frozen=True)
+class LinkOutput:
+    """The links that are written."""
+
+    panel: ClassVar[str] = "Links"
+
     symmetrize: Annotated[
         str,
         typer.Option(
             help="Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or "
             "grow-diag-final-and. With forward or backward, only one direction is used."
         ),
-    ] = "grow-diag-final-and",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Output file for the links. Default: standard output.", show_default=False
-        ),
-    ] = None,
+    ] = "grow-diag-final-and"
+    output: OutputOption = None
     posteriors: Annotated[
         bool,
         typer.Option(
@@ -74,127 +150,134 @@ def align_command(
             help="Write posterior probabilities of links as i-j:p: those of one direction, or the mean of "
             "both.",
         ),
-    ] = False,
+    ] = False
     min_posterior: Annotated[
         float,
         typer.Option(
             help="With --posteriors: minimum probability; links below it are omitted.", min=0, max=1
         ),
-    ] = 0.01,
-    save_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--save-aligner", help="Directory in which to save the trained aligner.", show_default=False
-        ),
-    ] = None,
-    aligner_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--aligner",
-            help="Directory with a trained aligner, which is used instead of training one.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_empty: Annotated[
-        bool,
-        typer.Option(
-            "--allow-empty",
-            help="With --aligner and two files: accept pairs with an empty side. They get no links.",
-        ),
-    ] = False,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)] = 0,
-    num_threads: Annotated[
-        int | None,
-        typer.Option(help="Number of threads. Default: the number of processors.", min=1, max=1_024),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the results of each pass to this JSON file.", show_default=False),
-    ] = None,
+    ] = 0.01
+
+    def method(self) -> Any:
+        """Return the method of symmetrization.
+
+        Raises:
+            UsageError: If there is no such method.
+        """
+        from regard.alignment.symmetrize import METHODS
+
+        if self.symmetrize not in METHODS:
+            raise UsageError(f"--symmetrize {self.symmetrize!r}: expected one of {', '.join(METHODS)}")
+        return self.symmetrize
+
+    def write(self, file: Output, aligner: "WordAligner", corpus: "Corpus", num_threads: int) -> None:
+        """Align a text and write one line of links or of posterior probabilities per pair."""
+        if self.posteriors:
+            for links in aligner.posteriors(corpus, self.method(), num_threads):
+                _write_posteriors(file, links, self.min_posterior)
+        else:
+            for line in aligner.align(corpus, self.method(), num_threads).lines():
+                file.write(line + "\n")
+
+
+@expand_groups
+def align_command(
+    text: AlignmentText, aligner: AlignerOptions, links: LinkOutput, json_file: JsonOption = None
 ) -> None:
     """Align the words of parallel text. Words are separated by whitespace.
 
     The output has one line of links per sentence pair: `0-0 1-2` links source word 0 to target word 0 and
     source word 1 to target word 2. The perplexity of each pass is written to stderr. For the sampler `bayes`
     it is the perplexity of the words given the sampled links, followed by the number of links that changed.
-    Under `torchrun`, the processes share the sentence pairs of each pass and sum their counts.
+    The settings of --set are those of the alignment model. Under `torchrun`, the processes share the
+    sentence pairs of each pass and sum their counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save-aligner aligner
     """
     from regard.alignment import WordAligner
-    from regard.cli.output import open_output, write_json
 
-    method: Any = _method(symmetrize)
-    if aligner_dir is not None and (model is not None or settings or save_dir is not None):
+    method = links.method()
+    _check(text, aligner)
+    config = aligner.config()
+    # Check the target directory before training, which may take hours.
+    if aligner.save_aligner is not None:
+        WordAligner.check_output_dir(aligner.save_aligner)
+    for path in (text.source, text.target):
+        if path is not None and links.output is not None and links.output.is_file():
+            if links.output.samefile(path):
+                raise UsageError(
+                    f"-o {links.output}: the output would overwrite the text to align. Choose another output "
+                    "file."
+                )
+    trained = None if aligner.aligner is None else WordAligner.load(aligner.aligner)
+    # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
+    lowercase = text.lowercase or (trained is not None and trained.lowercase)
+    corpus = text.read(trained, lowercase)
+    with _processes(aligner.num_threads or 0, aligner.seed) as setup, ExitStack() as opened:
+        # Open the output before training, so that an unwritable file is reported at once.
+        file = opened.enter_context(open_output(links.output)) if setup.rank == 0 else None
+        passes: list[dict[str, Any]] = []
+        if trained is None:
+            assert config is not None
+            # A saved aligner needs both directions, because it may later be symmetrized in another way.
+            both = aligner.save_aligner is not None
+            trained, passes = _train(corpus, config, setup, lowercase, None if both else method)
+        # Only process 0 opened the output; the others have contributed their counts.
+        if file is None:
+            return
+        if aligner.save_aligner is not None:
+            trained.save(aligner.save_aligner)
+        links.write(file, trained, corpus, setup.num_threads)
+        write_json(json_file, {"pairs": len(corpus), "passes": passes})
+
+
+def _check(text: AlignmentText, aligner: AlignerOptions) -> None:
+    """Check that the options can be combined.
+
+    Raises:
+        UsageError: If they cannot.
+    """
+    new = aligner.model is not None or aligner.settings or aligner.save_aligner is not None
+    if aligner.aligner is not None and new:
         raise UsageError(
             "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
         )
-    if prepared_dir is not None and (source is not None or aligner_dir is not None or lowercase):
+    if text.prepared_dir is not None and (
+        text.source is not None or aligner.aligner is not None or text.lowercase
+    ):
         raise UsageError(
             "--prepared-dir uses text that is already tokenized, so it cannot be combined with text files, "
             "--aligner or --lowercase"
         )
-    if allow_empty and (aligner_dir is None or target is None):
+    if text.allow_empty and (aligner.aligner is None or text.target is None):
         raise UsageError(
             "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
         )
-    if source is None and prepared_dir is None and _process_count() > 1:
+    if text.source is None and text.prepared_dir is None and _process_count() > 1:
         raise UsageError(
             "under torchrun several processes read the text, so it cannot come from standard input"
         )
-    config = None if aligner_dir is not None else _config(model, settings or [])
-    # Check the target directory before training, which may take hours.
-    if save_dir is not None:
-        WordAligner.check_output_dir(save_dir)
-    for text in (source, target):
-        if text is not None and output is not None and output.is_file() and output.samefile(text):
-            raise UsageError(
-                f"-o {output}: the output would overwrite the text to align. Choose another output file."
-            )
-    loaded = None if aligner_dir is None else WordAligner.load(aligner_dir)
-    # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
-    lowercase = lowercase or (loaded is not None and loaded.lowercase)
-    corpus = _read(source, target, prepared_dir, loaded, lowercase, allow_empty)
+
+
+def _train(
+    corpus: "Corpus",
+    config: "AlignerConfig",
+    setup: "TrainingSetup",
+    lowercase: bool,
+    method: str | None,
+) -> "tuple[WordAligner, list[dict[str, Any]]]":
+    """Train the directions that a method needs, or both for None, and report the progress.
+
+    Returns:
+        The aligner and the results of each pass.
+    """
+    from regard.alignment import train_both
+    from regard.alignment.word_aligner import DIRECTIONS
+
+    directions = (method,) if method in DIRECTIONS else DIRECTIONS
     passes: list[dict[str, Any]] = []
-    with _processes(num_threads or 0, seed) as setup, ExitStack() as opened:
-        # Open the output before training, so that an unwritable file is reported at once.
-        file = opened.enter_context(open_output(output)) if setup.rank == 0 else None
-        aligner = loaded
-        if aligner is None:
-            assert config is not None
-            aligner = _train(corpus, config, setup, lowercase, symmetrize, save_dir, passes)
-        # Only process 0 opened the output; the others have contributed their counts.
-        if file is None:
-            return
-        if save_dir is not None:
-            aligner.save(save_dir)
-        if posteriors:
-            for links in aligner.posteriors(corpus, method, setup.num_threads):
-                _write_posteriors(file, links, min_posterior)
-        else:
-            for line in aligner.align(corpus, method, setup.num_threads).lines():
-                file.write(line + "\n")
-        write_json(json_file, {"pairs": len(corpus), "passes": passes})
-
-
-def _method(name: str) -> str:
-    from regard.alignment.symmetrize import METHODS
-
-    if name not in METHODS:
-        raise UsageError(f"--symmetrize {name!r}: expected one of {', '.join(METHODS)}")
-    return name
-
-
-def _config(model: str | None, settings: list[str]) -> "AlignerConfig":
-    from regard.alignment.registry import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-    from regard.config import from_dict
-
-    name = model or DEFAULT_ALIGNER
-    if name not in aligner_kinds():
-        raise UsageError(f"--model {name!r}: expected one of {', '.join(aligner_kinds())}")
-    cls = list(TRAINERS)[aligner_kinds().index(name)]
-    return from_dict(cls, dict(_setting(text) for text in settings), origin="--set")
+    with _reporting(setup.rank == 0, len(directions), passes) as report:
+        return train_both(corpus, config, setup, lowercase, directions, report), passes
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -207,30 +290,6 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, parse_json(value, object)
     except InvalidJsonError:
         return key, value
-
-
-def _read(
-    source: Path | None,
-    target: Path | None,
-    prepared: Path | None,
-    loaded: "WordAligner | None",
-    lowercase: bool,
-    allow_empty: bool,
-) -> "Corpus":
-    from regard.alignment import Corpus
-    from regard.data.corpus import decode_lines
-
-    if prepared is not None:
-        from regard.data.dataset import PreparedData
-
-        return Corpus.from_prepared(PreparedData.open(prepared))
-
-    words = None if loaded is None else loaded.words
-    if source is not None and target is not None:
-        return Corpus.read(source, target, words, lowercase, allow_empty)
-    if source is not None:
-        return Corpus.read_joined(source, words, lowercase)
-    return Corpus.read_joined(decode_lines(sys.stdin.buffer, "standard input"), words, lowercase)
 
 
 def _process_count() -> int:
@@ -249,7 +308,7 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
     import torch
     import torch.distributed as dist
 
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group
 
     def sum_over_processes(array: "np.ndarray") -> "np.ndarray":
         tensor = torch.from_numpy(array.copy())
@@ -264,25 +323,6 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
             world_size=processes.world_size,
             reduce=sum_over_processes,
         )
-
-
-def _train(
-    corpus: "Corpus",
-    config: "AlignerConfig",
-    setup: "TrainingSetup",
-    lowercase: bool,
-    method: str,
-    save: Path | None,
-    passes: list[dict[str, Any]],
-) -> "WordAligner":
-    """Train the directions that are needed and report the progress."""
-    from regard.alignment import train_both
-    from regard.alignment.word_aligner import DIRECTIONS
-
-    # A saved aligner needs both directions, because it may later be symmetrized in another way.
-    directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS
-    with _reporting(setup.rank == 0, len(directions), passes) as report:
-        return train_both(corpus, config, setup, lowercase, directions, report)
 
 
 @contextmanager
@@ -323,7 +363,7 @@ def _reporting(
         yield report
 
 
-def _write_posteriors(file: "Output", links: "np.ndarray", min_posterior: float) -> None:
+def _write_posteriors(file: Output, links: "np.ndarray", min_posterior: float) -> None:
     import numpy as np
 
     # Rows of `links` are target words. The transpose sorts the output by source words.

@@ -13,7 +13,7 @@ from regard.cli.options import (
     JsonOption,
     LinkOptions,
     LowercaseOption,
-    ModelsArgument,
+    ModelDirsArgument,
     NamesOption,
     OutputOption,
     PriorOption,
@@ -68,10 +68,10 @@ class ErrorOptions:
     lowercase: LowercaseOption = False
 
 
-@analyze.command(cls=Command)
+@analyze.command("errors", cls=Command)
 @expand_groups
-def errors(
-    models: ModelsArgument,
+def errors_command(
+    models: ModelDirsArgument,
     files: AnalysisFiles,
     options: ErrorOptions,
     search: SearchOptions,
@@ -134,9 +134,9 @@ class AttentionFlags:
     ] = 0.2
 
 
-@analyze.command(cls=Command)
+@analyze.command("attention", cls=Command)
 @expand_groups
-def attention(
+def attention_command(
     models: SystemsArgument,
     files: AnalysisFiles,
     options: AttentionFlags,
@@ -202,9 +202,9 @@ class LengthFlags:
     tokenize: TokenizeOption = "13a"
 
 
-@analyze.command(cls=Command)
+@analyze.command("length", cls=Command)
 @expand_groups
-def length(
+def length_command(
     systems: SystemsArgument,
     files: AnalysisFiles,
     options: LengthFlags,

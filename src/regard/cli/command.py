@@ -21,6 +21,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from regard.errors import UsageError
 from regard.renames import new_flag
@@ -28,8 +29,8 @@ from regard.renames import new_flag
 __all__ = [
     "Command",
     "CommandGroup",
-    "describe_settings",
     "expand_groups",
+    "fill_in_settings",
     "given",
     "require_flag",
     "setting",
@@ -42,8 +43,8 @@ _SETTING = "setting:"
 def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command that takes the fields of its option groups as keyword arguments.
 
-    Parameters without a group stay as they are. If a group has the attribute `panel`, its flags stand in a
-    panel of this title in `--help`.
+    Parameters without a group stay as they are. If a group has the attribute `panel`, its options stand in a
+    panel of this title in `--help`. Arguments are listed before all options.
     """
     signature = inspect.signature(command)
     groups: dict[str, Any] = {}
@@ -71,12 +72,17 @@ def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
 
 def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """Yield the fields of an option group as parameters of a command."""
-    for parameter in inspect.signature(group).parameters.values():
-        kind, declared = get_args(parameter.annotation)
+    parameters = inspect.signature(group).parameters
+    for field in dataclasses.fields(group):
+        kind, declared = get_args(parameters[field.name].annotation)
         # The declaration may be shared by several groups with different panels.
         info = copy(declared)
-        info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
-        yield parameter.replace(annotation=Annotated[kind, info])
+        if isinstance(info, OptionInfo):
+            info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
+        parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
+        if field.default_factory is not dataclasses.MISSING:
+            parameter = parameter.replace(default=field.default_factory())
+        yield parameter
 
 
 def given(group: Any) -> dict[str, Any]:
@@ -118,7 +124,7 @@ def setting(path: str, *names: str, note: str = "", **options: Any) -> Any:
     return typer.Option(*names, help=f"{_SETTING}{path} {note}".strip(), show_default=False, **options)
 
 
-def describe_settings(parameters: Iterable[Any]) -> None:
+def fill_in_settings(parameters: Iterable[Any]) -> None:
     """Set the help text of each flag declared by `setting` to the description of the field of its class."""
     for parameter in parameters:
         text = getattr(parameter, "help", None) or ""
@@ -168,7 +174,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the command, with the descriptions of its settings."""
-        describe_settings(self.params)
+        fill_in_settings(self.params)
         super().format_help(ctx, formatter)
 
 

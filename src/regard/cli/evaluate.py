@@ -1,22 +1,23 @@
 """`regard evaluate`: score translations against references and word links against gold links."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from regard.cli.link_files import LinkFiles
-from regard.cli.output import write_json
+from regard.cli.command import expand_groups
+from regard.cli.link_files import GoldFiles, LinkFiles
+from regard.cli.options import JsonOption, LowercaseOption, SeedOption, TokenizeOption
+from regard.cli.output import open_output, print_message, write_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from regard.api.evaluation import MetricScore
+    from regard.api.evaluation import EvaluationOptions, MetricScore
 
 __all__ = ["evaluate_command"]
 
@@ -24,82 +25,102 @@ REP_PARAMETERS = "2,1,2"
 """Default n, lambda1 and lambda2 of REP (Malaviya et al. 2018)."""
 
 
-def evaluate_command(
+@dataclass(frozen=True)
+class SystemFiles:
+    """The translations of one or two systems and their references."""
+
+    panel: ClassVar[str] = "Translations"
+
     hypothesis: Annotated[
         Path | None,
         typer.Argument(help="Translations, one per line, plain or gzip.", show_default=False),
-    ] = None,
+    ] = None
     reference: Annotated[
         list[Path] | None,
         typer.Argument(help="One or more files with reference translations.", show_default=False),
-    ] = None,
+    ] = None
     baseline: Annotated[
         Path | None,
         typer.Option(help="Translations of another system. The difference is tested for significance."),
-    ] = None,
+    ] = None
+    sentence_scores: Annotated[
+        Path | None, typer.Option(help="Output file for the scores of each sentence, tab-separated.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """The metrics and their settings."""
+
+    panel: ClassVar[str] = "Metrics"
+
     metrics: Annotated[
         str,
         typer.Option(
             help="Metrics, separated by commas: bleu, chrf, ter, rep, drop, meteor (English only, needs "
             "Java), accuracy (share of exactly correct lines), edits (character edit distance)."
         ),
-    ] = "bleu,chrf,ter",
-    tokenize: Annotated[
-        str,
-        typer.Option(
-            help="Tokenizer for BLEU and REP: 13a, none (the text is already tokenized), intl, char, zh, "
-            "ja-mecab or ko-mecab."
-        ),
-    ] = "13a",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case. TER and METEOR always ignore it.")
-    ] = False,
-    reference_links: Annotated[
-        Path | None, typer.Option(help="For DROP: file with word links (i-j) of source and reference.")
-    ] = None,
-    hypothesis_links: Annotated[
-        Path | None, typer.Option(help="For DROP: file with word links of source and HYPOTHESIS.")
-    ] = None,
-    baseline_links: Annotated[
-        Path | None, typer.Option(help="For DROP: file with word links of source and --baseline.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(help="Source text of the word links. Links beyond the words of a line are an error."),
-    ] = None,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --gold-links: target text of the word links. Links beyond the words of a line "
-            "are an error."
-        ),
-    ] = None,
+    ] = "bleu,chrf,ter"
+    tokenize: TokenizeOption = "13a"
+    lowercase: LowercaseOption = False
     rep_parameters: Annotated[
         str,
         typer.Option(help="For REP: n-gram order, weight of repeated n-grams, and weight of doubled words."),
-    ] = REP_PARAMETERS,
-    sentence_scores: Annotated[
-        Path | None, typer.Option(help="Output file for the scores of each sentence, tab-separated.")
-    ] = None,
-    gold_links: Annotated[
-        Path | None, typer.Option(help="File with gold word links (.talp: i-j sure, ipj possible).")
-    ] = None,
-    predicted_links: Annotated[
-        Path | None, typer.Option(help="File with word links (i-j) to score against --gold-links.")
-    ] = None,
+    ] = REP_PARAMETERS
+    num_bootstrap_samples: Annotated[
+        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
+    ] = 1000
+    seed: SeedOption = 0
+
+    def names(self) -> list[str]:
+        """Return the names of the metrics.
+
+        Raises:
+            UsageError: If there is no such metric.
+        """
+        from regard.metrics.base import METRICS
+
+        names = list(dict.fromkeys(name.strip().lower() for name in self.metrics.split(",") if name.strip()))
+        if not names or not all(METRICS.get(name) for name in names):
+            raise UsageError(
+                f"--metrics {self.metrics!r}: expected one or more of {', '.join(METRICS.names())}, "
+                "separated by commas"
+            )
+        return names
+
+    def options(self) -> "EvaluationOptions":
+        """Return the settings as those of `regard.evaluate`.
+
+        Raises:
+            UsageError: If the parameters of REP are not numbers.
+        """
+        from regard.api.evaluation import EvaluationOptions
+
+        fields = self.rep_parameters.split(",")
+        try:
+            n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
+        except ValueError:
+            raise UsageError(
+                f"--rep-parameters {self.rep_parameters!r}: expected three numbers separated by commas, for "
+                "example 2,1,2"
+            ) from None
+        rep = n, lambda1, lambda2
+        return EvaluationOptions(self.tokenize, self.lowercase, rep, self.num_bootstrap_samples, self.seed)
+
+
+@expand_groups
+def evaluate_command(
+    systems: SystemFiles,
+    metrics: MetricOptions,
+    links: LinkFiles,
+    gold: GoldFiles,
     log_probs: Annotated[
         Path | None,
         typer.Option(
             help="File with token log-probabilities (`regard score --token-scores`), for the perplexity."
         ),
     ] = None,
-    num_bootstrap_samples: Annotated[
-        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
-    ] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
-    ] = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Score translations and word links, with 95 % confidence intervals.
 
@@ -108,170 +129,114 @@ def evaluate_command(
     sacreBLEU are one-sided and computed from centered differences, so do not compare the two. BLEU with
     `--tokenize none` is the tokenized BLEU of many papers. Lower is better for TER, AER, REP and DROP.
     REP is the number of repetitions per 100 words of the reference. DROP is the share of source words that
-    are covered by the reference but not by the output (Malaviya et al. 2018).
+    are covered by the reference but not by the output (Malaviya et al. 2018). TER and METEOR always ignore
+    case.
 
     Example: regard evaluate output.txt reference.txt --baseline baseline.txt --json scores.json
     """
-    if hypothesis is None and gold_links is None and predicted_links is None and log_probs is None:
+    if systems.hypothesis is None and not gold.given and log_probs is None:
         raise UsageError(
             "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold-links and --predicted-links, "
             "or --log-probs"
         )
-    if (gold_links is None) != (predicted_links is None):
-        raise UsageError("--gold-links and --predicted-links need each other: give both or neither")
-    if baseline is not None and hypothesis is None:
-        raise UsageError("--baseline needs HYPOTHESIS and REFERENCE for a comparison")
-    link_files = LinkFiles(reference_links, hypothesis_links, baseline_links, source)
-    if hypothesis is None:
-        link_files.check(False, False)
-        if sentence_scores is not None:
-            raise UsageError("--sentence-scores needs HYPOTHESIS and REFERENCE")
-    # An option without effect is an error: otherwise a typing mistake could go unnoticed.
-    if target is not None and gold_links is None:
-        raise UsageError("--target has no effect without --gold-links")
-    if source is not None and gold_links is None and "drop" not in _metrics(metrics):
-        raise UsageError("--source has no effect without --metrics drop or --gold-links")
+    _check_unused(systems, metrics, links, gold)
     results: dict[str, Any] = {}
-    if hypothesis is not None:
-        if not reference:
-            raise UsageError(f"there is no reference for {hypothesis}: give HYPOTHESIS REFERENCE")
-        names = _metrics(metrics)
-        from regard.api.evaluation import EvaluationOptions, score_systems
-        from regard.metrics.translation import check_tokenizer
-
-        # Check the name before any file is read.
-        check_tokenizer(tokenize)
-        if len(reference) > 1 and {"rep", "drop"} & set(names):
-            raise UsageError(
-                f"--metrics {metrics}: REP and DROP need exactly one reference, but {len(reference)} are "
-                "given"
-            )
-        link_files.check("drop" in names, baseline is not None)
-        if rep_parameters != REP_PARAMETERS and "rep" not in names:
-            raise UsageError("--rep-parameters has no effect without --metrics rep")
-        options = EvaluationOptions(
-            tokenize, lowercase, _repetition(rep_parameters), num_bootstrap_samples, seed
-        )
-
-        def score(systems: Any, references: Any, drops: Any) -> "dict[str, MetricScore]":
-            return score_systems(systems, references, names, drops, options)
-
-        sampling = {"resamples": num_bootstrap_samples, "seed": seed}
-        results |= sampling | _translation(
-            hypothesis, reference, baseline, names, tokenize, link_files, score, sentence_scores
-        )
-    if gold_links is not None and predicted_links is not None:
-        results |= _alignment(gold_links, predicted_links, source, target, num_bootstrap_samples, seed)
+    if systems.hypothesis is not None:
+        _check(systems, metrics, links)
+        results |= {"resamples": metrics.num_bootstrap_samples, "seed": metrics.seed}
+        results |= _translation(systems, metrics, links)
+    if gold.given:
+        results |= gold.evaluate(links.source, metrics.num_bootstrap_samples, metrics.seed)
     if log_probs is not None:
         results |= _perplexity(log_probs)
     _show(results)
     write_json(json_file, results)
 
 
-def _metrics(text: str) -> list[str]:
-    from regard.metrics.base import METRICS
+def _check_unused(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles, gold: GoldFiles) -> None:
+    """Check that every option has an effect: otherwise a typing mistake could go unnoticed.
 
-    names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    if not names or not all(METRICS.get(name) for name in names):
+    Raises:
+        UsageError: If one has none; names it.
+    """
+    gold.check()
+    if systems.hypothesis is None:
+        if systems.baseline is not None:
+            raise UsageError("--baseline needs HYPOTHESIS and REFERENCE for a comparison")
+        links.check(False, False)
+        if systems.sentence_scores is not None:
+            raise UsageError("--sentence-scores needs HYPOTHESIS and REFERENCE")
+    if links.source is not None and not gold.given and "drop" not in metrics.names():
+        raise UsageError("--source has no effect without --metrics drop or --gold-links")
+
+
+def _check(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> None:
+    """Check the options of translations before any file is read.
+
+    Raises:
+        UsageError: If one is missing or does not apply.
+    """
+    from regard.metrics.translation import check_tokenizer
+
+    if not systems.reference:
+        raise UsageError(f"there is no reference for {systems.hypothesis}: give HYPOTHESIS REFERENCE")
+    names = metrics.names()
+    check_tokenizer(metrics.tokenize)
+    if len(systems.reference) > 1 and {"rep", "drop"} & set(names):
         raise UsageError(
-            f"--metrics {text!r}: expected one or more of {', '.join(METRICS.names())}, separated by commas"
+            f"--metrics {metrics.metrics}: REP and DROP need exactly one reference, but "
+            f"{len(systems.reference)} are given"
         )
-    return names
+    links.check("drop" in names, systems.baseline is not None)
+    if metrics.rep_parameters != REP_PARAMETERS and "rep" not in names:
+        raise UsageError("--rep-parameters has no effect without --metrics rep")
 
 
-def _repetition(text: str) -> tuple[int, float, float]:
-    """Return n, lambda1 and lambda2."""
-    fields = text.split(",")
-    try:
-        n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
-    except ValueError:
-        raise UsageError(
-            f"--rep-parameters {text!r}: expected three numbers separated by commas, for example 2,1,2"
-        ) from None
-    return n, lambda1, lambda2
-
-
-def _translation(
-    hypothesis: Path,
-    references: list[Path],
-    other: Path | None,
-    names: list[str],
-    tokenize: str,
-    link_files: LinkFiles,
-    score: "Callable[..., dict[str, MetricScore]]",
-    sentences: Path | None,
-) -> dict[str, Any]:
+def _translation(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> dict[str, Any]:
     """Return the scores of a file with translations and, if it is given, of the other system."""
     from dataclasses import asdict
 
-    first = _read(hypothesis)
-    truths = [_read_parallel(path, hypothesis, len(first)) for path in references]
-    second = None if other is None else _read_parallel(other, hypothesis, len(first))
+    from regard.api.evaluation import score_systems
+
+    assert systems.hypothesis is not None and systems.reference is not None
+    paths = [systems.hypothesis, *([] if systems.baseline is None else [systems.baseline])]
+    first = _read(systems.hypothesis)
+    references = [_read_parallel(path, systems.hypothesis, len(first)) for path in systems.reference]
+    outputs = [first, *(_read_parallel(path, systems.hypothesis, len(first)) for path in paths[1:])]
+    names = metrics.names()
     if "bleu" in names:
-        _warn_if_tokenized(hypothesis, first, tokenize)
-        if other is not None and second is not None:
-            _warn_if_tokenized(other, second, tokenize)
-    systems = [first] if second is None else [first, second]
+        for path, lines in zip(paths, outputs, strict=True):
+            _warn_if_tokenized(path, lines, metrics.tokenize)
     drops = None
     if "drop" in names:
         # Links count the words of tokenized text, so they can be checked only if the files are tokenized.
-        known = tokenize == "none"
-        drops = link_files.read(
-            truths[0] if known else None, [text if known else None for text in systems], len(first)
-        )
-
+        known = metrics.tokenize == "none"
+        texts = outputs if known else [None] * len(outputs)
+        drops = links.read(references[0] if known else None, texts, len(first))
+    found = score_systems(outputs, references, names, drops, metrics.options())
+    if systems.sentence_scores is not None:
+        _write_sentences(systems.sentence_scores, found)
     results: dict[str, Any] = {
-        "hypothesis": str(hypothesis),
-        "references": [str(path) for path in references],
+        "hypothesis": str(systems.hypothesis),
+        "references": [str(path) for path in systems.reference],
     }
-    if other is not None:
-        results["other"] = str(other)
-    results |= link_files.to_dict()
-    results |= {"sentences": len(first)}
-    intervals, signatures, comparison = {}, {}, {}
-    found = score(systems, truths, drops=drops)
-    if sentences is not None:
-        _write_sentences(sentences, found)
-    for name, one in found.items():
-        signatures[name] = one.signature
-        results[name] = one.score
-        intervals[name] = [one.low, one.high]
-        if one.comparison is not None:
-            comparison[name] = asdict(one.comparison)
-    results |= {"intervals": intervals, "signatures": signatures}
+    results |= {} if systems.baseline is None else {"other": str(systems.baseline)}
+    results |= {**links.to_dict(), "sentences": len(first)}
+    results |= {name: one.score for name, one in found.items()}
+    results["intervals"] = {name: [one.low, one.high] for name, one in found.items()}
+    results["signatures"] = {name: one.signature for name, one in found.items()}
+    comparison = {name: asdict(one.comparison) for name, one in found.items() if one.comparison is not None}
     return results | ({"comparison": comparison} if comparison else {})
 
 
 def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
     """Write one row per sentence: its number, and its scores as if it were the whole text."""
-    from regard.cli.output import open_output
-
     with open_output(path) as file:
         file.write("\t".join(["sentence", *found]) + "\n")
         for number, row in enumerate(
             zip(*(one.sentence_scores.tolist() for one in found.values()), strict=True), 1
         ):
             file.write("\t".join([str(number), *(f"{value:.4f}" for value in row)]) + "\n")
-
-
-def _alignment(
-    gold: Path, links: Path, source: Path | None, target: Path | None, resamples: int, seed: int
-) -> dict[str, Any]:
-    """Return precision, recall and AER of a file with links."""
-    from regard.api.alignment import evaluate_links
-
-    found = evaluate_links(
-        links, gold, sources=source, targets=target, num_bootstrap_samples=resamples, seed=seed
-    )
-    return {
-        "links": str(links),
-        "gold": str(gold),
-        "pairs": found.num_pairs,
-        "precision": found.precision,
-        "recall": found.recall,
-        "aer": found.aer,
-        "aer_interval": [found.aer_low, found.aer_high],
-    }
 
 
 def _read(path: Path) -> list[str]:
@@ -295,7 +260,7 @@ def _warn_if_tokenized(path: Path, lines: list[str], tokenize: str) -> None:
 
     if tokenize == "none" or not looks_tokenized(lines):
         return
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
+    print_message(
         f"{path}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
         "expects detokenized text. Use --tokenize none for tokenized text."
     )

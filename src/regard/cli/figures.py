@@ -1,20 +1,123 @@
 """`regard figures`: plot the figures of the papers from models, result files and training records."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 
-from regard.cli.attention_options import HeadOption, LayerOption, ShiftOption
+from regard.cli.command import expand_groups
+from regard.cli.options import (
+    DeviceOption,
+    JsonOption,
+    LinkOptions,
+    NamesOption,
+    OutputDirOption,
+    PriorOption,
+    ReferenceFileOption,
+    SourceFileOption,
+    split_names,
+)
+from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
+from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.cli.plotting.figure import FigureInput, PlottedFigure
+    from regard.plotting.figure import Figure
 
-__all__ = ["figures"]
+__all__ = [
+    "FigureInput",
+    "PlottedFigure",
+    "figures",
+    "format_value",
+    "read_results",
+]
 
-_ATTENTION_PANEL = "With difference, history, self-attention and translations"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class PlottedFigure:
+    """A plotted figure.
+
+    Attributes:
+        images: Figures by file name, without its ending.
+        rows: Table of the plotted values. The first row is the header.
+        values: Plotted values as JSON-compatible values.
+    """
+
+    images: "dict[str, Figure]"
+    rows: list[list[str]]
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FigureInput(LinkOptions):
+    """The models or files of a figure, and the attention that it shows."""
+
+    panel: ClassVar[str] = "With difference, history, self-attention and translations"
+
+    prior: PriorOption = False
+    files: Annotated[
+        list[Path],
+        typer.Option(
+            "--input",
+            help="Model directory or file that the figure is plotted from. The option may be repeated.",
+            show_default=False,
+            rich_help_panel="Options",
+        ),
+    ] = field(default_factory=list)
+    names: NamesOption = None
+    source: SourceFileOption = None
+    reference: ReferenceFileOption = None
+    line: Annotated[int, typer.Option(help="Line number in the text, from 1.", min=1)] = 1
+    token: Annotated[
+        int | None,
+        typer.Option(
+            help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
+            "the middle.",
+            show_default=False,
+            min=-1_000_000,
+            max=1_000_000,
+        ),
+    ] = None
+    device: DeviceOption = "auto"
+
+    @property
+    def link_settings(self) -> dict[str, Any]:
+        """Return layer, head and shift as arguments of `search_settings`."""
+        return {"layer": self.layer, "head": self.head, "shift": self.shift}
+
+    def named_files(self) -> dict[str, Path]:
+        """Return the files by display name.
+
+        Raises:
+            UsageError: If the number of names differs from the number of files, or a name is empty or occurs
+                twice.
+        """
+        from regard.analysis.inputs import check_names
+
+        names = check_names(split_names(self.names), display_names(self.files), "systems")
+        return dict(zip(names, self.files, strict=True))
+
+    def read_line(self) -> tuple[str, str | None]:
+        """Return the chosen source line and its reference, which is None without a reference file.
+
+        Raises:
+            UsageError: If no source is given, or a file has fewer lines.
+            DataError: If a file cannot be read.
+        """
+        from regard.data.corpus import read_lines
+
+        if self.source is None:
+            raise UsageError("model directories need a source text: give --source")
+        found: list[str] = []
+        for path in (self.source, *(() if self.reference is None else (self.reference,))):
+            lines = list(read_lines(path))
+            if self.line > len(lines):
+                raise UsageError(f"--line {self.line}: {path} has only {len(lines)} lines")
+            found.append(lines[self.line - 1])
+        return found[0], found[1] if self.reference is not None else None
 
 
 @dataclass(frozen=True)
@@ -24,7 +127,7 @@ class _FigureKind:
     Attributes:
         description: Content of the figure and the paper that it comes from.
         inputs: Models or files that the figure is plotted from.
-        function: Module in `regard.cli.plotting` and function that plot the figure. The module is imported
+        function: Module in `regard.cli` and function that plot the figure. The module is imported
             only when it is needed.
     """
 
@@ -32,12 +135,12 @@ class _FigureKind:
     inputs: str
     function: tuple[str, str]
 
-    def plot(self, inputs: "FigureInput") -> "PlottedFigure":
+    def plot(self, inputs: FigureInput) -> PlottedFigure:
         from importlib import import_module
 
         module, function = self.function
         plot_figure: Callable[[FigureInput], PlottedFigure] = getattr(
-            import_module(f"regard.cli.plotting.{module}"), function
+            import_module(f"regard.cli.{module}"), function
         )
         return plot_figure(inputs)
 
@@ -86,7 +189,9 @@ _FIGURES = {
 }
 
 
+@expand_groups
 def figures(
+    inputs: FigureInput,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -94,23 +199,7 @@ def figures(
             show_default=False,
         ),
     ] = None,
-    output_dir: Annotated[
-        Path,
-        typer.Option(
-            "--output-dir", "-o", help="Directory for the image files. It is created if it does not exist."
-        ),
-    ] = Path("figures"),
-    input_paths: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--input",
-            help="Model directory or file that the figure is plotted from. The option may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    names: Annotated[
-        str | None, typer.Option(help="Display names of the inputs of --input, separated by commas.")
-    ] = None,
+    output_dir: OutputDirOption = Path("figures"),
     formats: Annotated[
         str,
         typer.Option(
@@ -119,50 +208,7 @@ def figures(
         ),
     ] = "svg",
     table: Annotated[bool, typer.Option("--table", help="Print the plotted values as a table.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_ATTENTION_PANEL)
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            help="Reference translations, one line per source line.", rich_help_panel=_ATTENTION_PANEL
-        ),
-    ] = None,
-    line: Annotated[
-        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_ATTENTION_PANEL)
-    ] = 1,
-    layer: LayerOption = None,
-    head: HeadOption = None,
-    shift: ShiftOption = None,
-    prior: Annotated[
-        bool,
-        typer.Option(
-            "--prior",
-            help="Use the prior attention, before the target token is observed. Default: the posterior "
-            "attention, given the target token.",
-            rich_help_panel=_ATTENTION_PANEL,
-        ),
-    ] = False,
-    token: Annotated[
-        int | None,
-        typer.Option(
-            help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
-            "the middle.",
-            show_default=False,
-            rich_help_panel=_ATTENTION_PANEL,
-            min=-1_000_000,
-            max=1_000_000,
-        ),
-    ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_ATTENTION_PANEL
-        ),
-    ] = "auto",
+    json_file: JsonOption = None,
 ) -> None:
     """Plot the figures of the papers as SVG, PDF or PNG files.
 
@@ -172,13 +218,10 @@ def figures(
 
     For print: regard figures translations --input runs/soft --source test.de --format svg,pdf
     """
-    from regard.cli.output import open_output, render_figures, write_images, write_json, write_table
-    from regard.cli.plotting.figure import AttentionSelection, FigureInput
-    from regard.errors import UsageError
     from regard.plotting.figure import FORMATS
 
     if name is None:
-        if input_paths:
+        if inputs.files:
             raise UsageError(f"--input needs the name of a figure: give one of {', '.join(_FIGURES)}")
         with open_output(None) as file:
             rows = [[key, kind.description, kind.inputs] for key, kind in _FIGURES.items()]
@@ -189,8 +232,6 @@ def figures(
     wanted = [each.strip() for each in formats.split(",")]
     if not set(wanted) <= set(FORMATS):
         raise UsageError(f"--format {formats}: expected one or more of {', '.join(FORMATS)}")
-    chosen = AttentionSelection(layer, head, shift, prior)
-    inputs = FigureInput(input_paths or [], source, reference, line, names, chosen, token, device)
     figure = _FIGURES[name].plot(inputs)
     # Render everything before writing, so that an error leaves no files behind.
     write_images(output_dir, render_figures(figure.images, wanted))
@@ -198,3 +239,40 @@ def figures(
     if table:
         with open_output(None) as file:
             write_table(file, figure.rows)
+
+
+def display_names(files: list[Path]) -> list[str]:
+    """Return display names of files and directories.
+
+    These are the last parts of the paths, or the whole paths if the last parts are not unique.
+    """
+    short = [path.resolve().name if path.is_dir() else path.stem for path in files]
+    return short if len(set(short)) == len(short) else [str(path) for path in files]
+
+
+def read_results(path: Path, command: str, *schemas: type[_T]) -> _T:
+    """Read a JSON file that was written by a command.
+
+    Args:
+        path: The file.
+        command: Command that writes such files, for error messages.
+        *schemas: Pydantic models of the possible formats, which are tried in this order.
+
+    Raises:
+        DataError: If the file cannot be read or has none of the formats.
+    """
+    from regard.data.reading import InvalidJsonError, read_json
+
+    reason = ""
+    for model in schemas:
+        try:
+            return read_json(path, model)
+        except InvalidJsonError as error:
+            # Report the error of the first format, which is the expected one.
+            reason = reason or str(error)
+    raise DataError(f"{path}: the file was not written by `{command}`: {reason}")
+
+
+def format_value(value: float | None) -> str:
+    """Return a number with four decimal places, "0" for an exact zero, or an empty text for None."""
+    return "" if value is None else f"{value:.4f}" if value else "0"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import JsonOption, OutputOption
+from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
 
@@ -25,7 +25,15 @@ def lm(
         ),
     ] = None,
     order: Annotated[int, typer.Option(help="Order of the model: maximum n of n-grams.", min=1, max=9)] = 5,
-    output: OutputOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Output file in ARPA format, compressed if the name ends in .gz.",
+            show_default=False,
+        ),
+    ] = None,
     model_path: Annotated[
         Path | None,
         typer.Option(

@@ -17,18 +17,16 @@ from regard.cli.align import align_command
 from regard.cli.analyze import analyze
 from regard.cli.command import Command, CommandGroup
 from regard.cli.evaluate import evaluate_command
-from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.lm import lm
-from regard.cli.phrasebook import phrasebook
-from regard.cli.quickstart import quickstart
+from regard.cli.quickstart import phrasebook, quickstart
 from regard.cli.report import report_command
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
 from regard.cli.tour import tour
-from regard.cli.train import average, config, prepare, pretrain_command, train_command
+from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.cpu_threads import configure_threads

@@ -21,9 +21,9 @@ __all__ = [
     "JsonOption",
     "LinkOptions",
     "LowercaseOption",
-    "ModelArgument",
+    "ModelDirArgument",
+    "ModelDirsArgument",
     "ModelSettingsOption",
-    "ModelsArgument",
     "NamesOption",
     "NumThreadsOption",
     "OutputDirOption",
@@ -52,8 +52,8 @@ GENERATION = "regard.generation.config.GenerationConfig"
 
 # Arguments
 
-ModelArgument = Annotated[Path, typer.Argument(help="Model directory.", show_default=False)]
-ModelsArgument = Annotated[
+ModelDirArgument = Annotated[Path, typer.Argument(help="Model directory.", show_default=False)]
+ModelDirsArgument = Annotated[
     list[Path],
     typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
 ]
@@ -85,9 +85,7 @@ ReferenceOption = Annotated[Path, _REFERENCE]
 ReferenceFileOption = Annotated[Path | None, _REFERENCE]
 OutputOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output", "-o", help="Output file for the text. Default: standard output.", show_default=False
-    ),
+    typer.Option("--output", "-o", help="Output file. Default: standard output.", show_default=False),
 ]
 JsonOption = Annotated[
     Path | None,
@@ -148,12 +146,7 @@ TokenizeOption = Annotated[
         "zh, ja-mecab or ko-mecab."
     ),
 ]
-LowercaseOption = Annotated[
-    bool,
-    typer.Option(
-        "--lowercase", help="Ignore case in scores and word links. TER and METEOR always ignore it."
-    ),
-]
+LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 ColumnsOption = Annotated[
     str,
     typer.Option(
@@ -175,7 +168,7 @@ NamesOption = Annotated[
 SettingsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Setting, as key=value. The option may be repeated. See above.", show_default=False
+        "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
     ),
 ]
 ModelSettingsOption = Annotated[

@@ -1,22 +1,22 @@
-"""`regard quickstart`: train, translate and evaluate on the built-in corpus in a few minutes."""
+"""`regard quickstart` and `phrasebook`: train and evaluate on the built-in corpus, or write it to files."""
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from regard.cli.options import JsonOption, OutputDirOption
-from regard.cli.output import open_output, preparation_progress, write_json
+from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption, SeedOption
+from regard.cli.output import open_output, preparation_progress, print_message, write_json
 
 if TYPE_CHECKING:
     from regard.experiment import LoadedModel
     from regard.generation.lines import LineResult
 
-__all__ = ["quickstart"]
+__all__ = ["phrasebook", "quickstart"]
 
 CONFIG = """\
 # The configuration of `regard quickstart`. After a change, train another model with:
@@ -130,7 +130,7 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """Return the AER of links to the word with the highest attention, under forced decoding."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold_links
-    from regard.generation.scoring import score_lines
+    from regard.generation.forced import score_lines
     from regard.metrics.alignment import alignment_score
 
     pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)
@@ -192,3 +192,30 @@ def _print_next_steps(console: Console, directory: Path) -> None:
         "regard config          # all options; recipes/ has configurations for real data",
     ):
         console.print("  " + line, markup=False, soft_wrap=True)
+
+
+def phrasebook(
+    output_dir: DirectoryArgument,
+    num_train: Annotated[
+        int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)
+    ] = 30_000,
+    num_valid: Annotated[
+        int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)
+    ] = 1_000,
+    num_test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
+    seed: SeedOption = 1,
+) -> None:
+    """Write the built-in German-English corpus to files, with gold word links and fertilities.
+
+    The files of train, valid and test end in .de and .en (one sentence per line, words and punctuation
+    separated by spaces), .talp (gold links `i-j` of German word i and English word j, counted from 0) and
+    .fertility (number of English words linked to each German word). The three parts share no sentences. The
+    corpus of a seed is the same on every machine.
+
+    Example: regard phrasebook corpus --num-train 60000 --seed 7
+    """
+    from regard.phrasebook import write_splits
+
+    files = write_splits(output_dir, {"train": num_train, "valid": num_valid, "test": num_test}, seed)
+    counts = f"{num_train} training, {num_valid} validation and {num_test} test pairs"
+    print_message(f"phrasebook: wrote {counts} (seed {seed}) to {output_dir}: {len(files)} files")

@@ -1,21 +1,123 @@
 """`regard reproduce`: train the models of a table in a paper and compare the scores."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.column_option import column_numbers
+from regard.cli.command import expand_groups
+from regard.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    JsonOption,
+    OutputOption,
+    SettingsOption,
+    column_numbers,
+)
+from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.reproduce.experiment_text import ExperimentText
+    from regard.reproduce.plan import PlanOptions, TableJob
     from regard.reproduce.results import RowResult
     from regard.reproduce.tables import Table
 
 __all__ = ["reproduce"]
 
 
+@dataclass(frozen=True)
+class ExperimentData:
+    """The text of the experiment."""
+
+    panel: ClassVar[str] = "Text"
+
+    data_dir: Annotated[
+        Path,
+        typer.Option(
+            help="Directory with parallel text: train*, val* or dev*, and test*, in two languages (.de, "
+            ".en). For inflection tables: the common prefix of the file names (DIR/de_noun).",
+            show_default=False,
+        ),
+    ]
+    target_language: Annotated[
+        str, typer.Option(help="Target language, given as the extension of its files.")
+    ] = "en"
+    max_train_pairs: Annotated[
+        int,
+        typer.Option(
+            help="Number of training pairs, from the start of the text. 0 uses all.",
+            min=0,
+            max=1_000_000_000,
+        ),
+    ] = 0
+    columns: ColumnsOption = "1,2,3"
+
+    def name(self, table: "Table") -> str:
+        """Return a name of the text that differs between texts."""
+        if table.text_kind == "tables":
+            return self.data_dir.resolve().name
+        parts = [self.data_dir.resolve().name]
+        parts += [] if self.target_language == "en" else [self.target_language]
+        parts += [str(self.max_train_pairs)] if self.max_train_pairs else []
+        parts += ["raw"] if table.text_kind == "raw" else []
+        return "-".join(parts)
+
+    def write(self, table: "Table", directory: Path) -> "ExperimentText":
+        """Find the inflection tables, or write the text in the form that the experiment needs.
+
+        Raises:
+            UsageError: If an option does not apply to the table.
+            DataError: If a file is missing or malformed.
+        """
+        from regard.reproduce.experiment_text import find_tables, write_text
+
+        columns = column_numbers(self.columns)
+        if table.text_kind == "tables":
+            return find_tables(self.data_dir, directory, columns)
+        raw = table.text_kind == "raw"
+        return write_text(self.data_dir, directory, self.target_language, self.max_train_pairs, raw)
+
+
+@dataclass(frozen=True)
+class ExperimentRuns:
+    """The models that are trained."""
+
+    panel: ClassVar[str] = "Runs"
+
+    size: Annotated[
+        Literal["small", "paper"],
+        typer.Option(help="Size of the models: small (for two CPU cores) or paper (for a GPU)."),
+    ] = "small"
+    seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "1"
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows to train, as names of recipes separated by commas. Default: all rows.",
+            show_default=False,
+        ),
+    ] = None
+    settings: SettingsOption = None
+    num_jobs: Annotated[
+        int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
+    ] = 1
+    no_train: Annotated[bool, typer.Option("--no-train", help="Do not train; show the finished results.")] = (
+        False
+    )
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
+            "data and the options.",
+            show_default=False,
+        ),
+    ] = None
+    device: DeviceOption = "auto"
+
+
+@expand_groups
 def reproduce(
     table: Annotated[
         str,
@@ -26,151 +128,82 @@ def reproduce(
             show_default=False,
         ),
     ],
-    data_dir: Annotated[
-        Path,
-        typer.Option(
-            help="Directory with parallel text: train*, val* or dev*, and test*, in two languages (.de, "
-            ".en). For inflection tables: the common prefix of the file names (DIR/de_noun).",
-            show_default=False,
-        ),
-    ],
-    size: Annotated[
-        str,
-        typer.Option(help="Size of the models: small (for two CPU cores) or paper (for a GPU)."),
-    ] = "small",
-    seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "1",
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows to train, as names of recipes separated by commas. Default: all rows.",
-            show_default=False,
-        ),
-    ] = None,
-    num_jobs: Annotated[
-        int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
-    ] = 1,
-    target_language: Annotated[
-        str, typer.Option(help="Target language, given as the extension of its files.")
-    ] = "en",
-    max_train_pairs: Annotated[
-        int,
-        typer.Option(
-            help="Number of training pairs, from the start of the text. 0 uses all.",
-            min=0,
-            max=1_000_000_000,
-        ),
-    ] = 0,
-    columns: Annotated[
-        str,
-        typer.Option(
-            help="For inflection tables: column numbers (from 1) of the lemma, the features and the form. "
-            "Tables of SIGMORPHON need 1,3,2."
-        ),
-    ] = "1,2,3",
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
-            "data and the options.",
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Setting of all runs, as key=value, or only of some rows, as row,row:key=value.",
-            show_default=False,
-        ),
-    ] = None,
-    no_train: Annotated[
-        bool, typer.Option("--no-train", help="Do not train; show the finished results.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Output file for the table in Markdown. Default: standard output."
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
-    ] = None,
+    data: ExperimentData,
+    runs: ExperimentRuns,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Train the models of a table in a paper, score them, and print the scores next to those of the paper.
 
     Finished models are reused. Run the same command again to resume after an interruption. The log of each
-    run is in the directory `runs`.
+    run is in the directory `runs`. The output is a table in Markdown. A setting of --set applies to all runs,
+    or to the rows before a colon, as in row,row:key=value.
 
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
     chosen = _table(table)
-    seed_list = _seeds(seeds)
-    column_list = column_numbers(columns)
-
-    from regard.cli.output import open_output, write_json
-    from regard.reproduce.experiment_text import find_tables, write_text
-    from regard.reproduce.plan import SIZES, plan
-    from regard.reproduce.results import collect_results, results_to_dict, results_to_markdown
-    from regard.reproduce.runner import run_jobs, threads_per_job
-    from regard.reproduce.scores import unavailable_reason
-
-    if size not in SIZES:
-        raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
-    tables = chosen.text_kind == "tables"
-    parts = [data_dir.resolve().name, *([] if tables or target_language == "en" else [target_language])]
-    if not tables and columns != "1,2,3":
+    seeds = _seeds(runs.seeds)
+    column_numbers(data.columns)
+    if chosen.text_kind != "tables" and data.columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
-    raw = chosen.text_kind == "raw"
-    parts += [
-        *([] if tables or not max_train_pairs else [str(max_train_pairs)]),
-        *(["raw"] if raw else []),
-        size,
-    ]
-    directory = output_dir or Path("reproduce") / chosen.recipes / "-".join(parts)
-    text_dir = directory / "text"
-    text = (
-        find_tables(data_dir, text_dir, column_list)
-        if tables
-        else write_text(data_dir, text_dir, target_language, max_train_pairs, raw)
-    )
-    missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in chosen.metrics}
-    for name, why in missing.items():
-        if why is not None:
-            typer.echo(f"{name} is omitted: {why}", err=True)
-    planned = plan(
-        chosen,
-        directory,
-        text,
-        size,
-        seed_list,
-        metrics=[name for name, why in missing.items() if why is None],
-        rows=[] if rows is None else rows.split(","),
-        overrides=settings or [],
-        device=device,
-        num_threads=threads_per_job(num_jobs),
-    )
-    if not no_train:
-        try:
-            run_jobs(planned, text, num_jobs, lambda line: typer.echo(line, err=True))
-        except KeyboardInterrupt:
-            typer.echo("The state is saved. Run the same command again to resume.", err=True)
-            raise typer.Exit(130) from None
-    results = collect_results(chosen, planned, text.pair)
+
+    from regard.reproduce.plan import plan
+    from regard.reproduce.results import collect_results
+
+    directory = runs.output_dir or Path("reproduce") / chosen.recipes / f"{data.name(chosen)}-{runs.size}"
+    text = data.write(chosen, directory / "text")
+    options = _plan_options(chosen, text, runs, seeds)
+    planned = plan(chosen, directory, text, options)
+    if not runs.no_train:
+        _train(planned, text, runs.num_jobs)
+    results = collect_results(chosen, planned, text, options)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
-            _show(chosen, results)
+            _show(chosen, results.results)
         else:
-            file.write(results_to_markdown(chosen, results, text, size, settings or []))
-    write_json(json_file, results_to_dict(chosen, results, text, size, settings or []))
+            file.write(results.to_markdown())
+    write_json(json_file, results.to_dict())
+
+
+def _plan_options(
+    table: "Table", text: "ExperimentText", runs: ExperimentRuns, seeds: list[int]
+) -> "PlanOptions":
+    """Return the options of a table's runs, with the metrics that can be computed, and report the others."""
+    from regard.reproduce.plan import PlanOptions
+    from regard.reproduce.runner import threads_per_job
+    from regard.reproduce.scores import unavailable_reason
+
+    missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in table.metrics}
+    for name, why in missing.items():
+        if why is not None:
+            print_message(f"{name} is omitted: {why}")
+    return PlanOptions(
+        runs.size,
+        seeds,
+        metrics=[name for name, why in missing.items() if why is None],
+        rows=[] if runs.rows is None else runs.rows.split(","),
+        overrides=runs.settings or [],
+        device=runs.device,
+        num_threads=threads_per_job(runs.num_jobs),
+    )
+
+
+def _train(planned: "list[TableJob]", text: "ExperimentText", num_jobs: int) -> None:
+    from regard.reproduce.runner import run_jobs
+
+    try:
+        run_jobs(planned, text, num_jobs, print_message)
+    except KeyboardInterrupt:
+        print_message("The state is saved. Run the same command again to resume.")
+        raise typer.Exit(130) from None
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.registry import TABLES
+    from regard.reproduce.tables import PAPER_TABLES
 
-    if name not in TABLES:
-        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
-    return TABLES[name]
+    if name not in PAPER_TABLES:
+        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(PAPER_TABLES)}")
+    return PAPER_TABLES[name]
 
 
 def _seeds(text: str) -> list[int]:

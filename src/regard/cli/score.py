@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from regard.cli.options import (
     CoverageEpsilonOption,
     JsonOption,
     LinkOptions,
-    ModelArgument,
+    ModelDirArgument,
     ModelSettingsOption,
     OutputOption,
     RuntimeOptions,
@@ -30,10 +31,11 @@ from regard.cli.output import open_output, print_message, write_json
 from regard.errors import DataError
 
 if TYPE_CHECKING:
+    from regard.api.translations import ScoreTotals
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator
-    from regard.generation.pairs import PretokenizedPair
-    from regard.generation.scoring import LineScore
+    from regard.generation.blocks import PretokenizedPair
+    from regard.generation.forced import LineScore
 
 __all__ = ["read_tokens", "score"]
 
@@ -71,14 +73,14 @@ class ScoreOptions:
 class PenaltyOptions:
     """The penalties of the scores."""
 
-    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty", min=0)] = 0.0
-    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight", min=0)] = 0.0
+    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty")] = 0.0
+    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight")] = 0.0
     coverage_epsilon: CoverageEpsilonOption = None
 
 
 @expand_groups
 def score(
-    model: ModelArgument,
+    model: ModelDirArgument,
     source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
     target: Annotated[
         Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
@@ -97,8 +99,10 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.api.loading import load_translator
+    from regard.api.translations import Scores
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
+    from regard.results import SCHEMA_VERSION
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -111,60 +115,49 @@ def score(
     if options.tokenized:
         translator = translator.pretokenized()
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
-    results, retokenized = _score(translator, pairs, options)
-    perplexity = results["perplexity"]
-    # A mean log-probability below -700 has no perplexity in a float.
-    shown = "no perplexity" if not results["tokens"] else "perplexity above e^700"
-    if perplexity is not None:
+    totals, sentences = _score(translator, pairs, options)
+    perplexity = totals.perplexity
+    shown = "no perplexity" if not totals.num_tokens else "perplexity above e^700"
+    if math.isfinite(perplexity):
         shown = f"perplexity {perplexity:.4f}"
-    print_message(f"{results['sentences']} sentences, {results['tokens']} tokens, {shown}")
-    if options.tokens_from is not None:
-        results["retokenized"] = retokenized
+    num_scored = totals.num_sentences - totals.num_skipped
+    print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {shown}")
+    retokenized = totals.num_retokenized
     if retokenized:
         print_message(
             f"{retokenized} lines were tokenized differently when they were generated: their scores would "
             "differ without --tokens-from"
         )
-    write_json(options.json_file, results)
+    header = {"schema": Scores.schema, "schema_version": SCHEMA_VERSION}
+    write_json(options.json_file, header | totals.to_data() | {"sentences": sentences})
 
 
 def _score(
     translator: "BaseTranslator", pairs: Iterable[tuple[str, str]], options: ScoreOptions
-) -> tuple[dict[str, Any], int]:
-    """Write the score and the links of each pair.
-
-    Returns:
-        The sums over all pairs and the perplexity, and the number of lines whose tokens in `--tokens-from`
-        are not those of the tokenizer.
-    """
+) -> "tuple[ScoreTotals, list[dict[str, Any]]]":
+    """Write the score and the links of each pair, and return the sums and the JSON form of each pair."""
+    from regard.api.translations import ScoreTotals, scored_translation
     from regard.data.links import format_links
 
     path = options.tokens_from
     tokenized = pairs if path is None else read_tokens(path, pairs, translator.text)
-    results: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
-    retokenized = 0
+    # The texts of the pairs are needed again when their scores arrive, one block later.
+    tokenized, texts = tee(tokenized)
+    totals, sentences = ScoreTotals(), []
     with ExitStack() as files:
         file = files.enter_context(open_output(options.output))
         links = options.links_output
         linked = None if links is None else files.enter_context(open_output(links))
-        for result in translator.score(tokenized):
-            retokenized += result.retokenized
+        for pair, result in zip(texts, translator.score(tokenized), strict=True):
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             file.write(_format_score(result, options.token_scores) + "\n")
-            if result.hypothesis is None:
-                results["skipped"] += 1
-                continue
-            results["sentences"] += 1
-            results["tokens"] += len(result.hypothesis.token_log_probs)
-            results["log_probability"] += result.hypothesis.log_probability
-    results["perplexity"] = None
-    if results["tokens"]:
-        mean = results["log_probability"] / results["tokens"]
-        # exp(x) overflows a float above x = 709.
-        results["perplexity"] = math.exp(-mean) if mean > -700 else None
-    return results, retokenized
+            totals = totals.add(result.hypothesis and result.hypothesis.token_log_probs, result.retokenized)
+            if options.json_file is not None:
+                scored = scored_translation(translator.text, pair, result, translator.search.alignment)
+                sentences.append(scored.to_data("none"))
+    return totals, sentences
 
 
 def _format_score(result: "LineScore", by_token: bool) -> str:
@@ -195,7 +188,7 @@ def read_tokens(
 
     from regard.data.corpus import read_lines
     from regard.data.reading import InvalidJsonError, parse_json
-    from regard.generation.pairs import PretokenizedPair
+    from regard.generation.blocks import PretokenizedPair
 
     class Line(BaseModel):
         """The fields of a line that are used. The weights of `--attention-output` are ignored."""

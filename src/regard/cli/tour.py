@@ -43,21 +43,20 @@ def tour(
     from rich.console import Console
 
     from regard.tour.report import load_report, write_report
-    from regard.tour.runner import CORPUS_SIZES, Tour, TrainingInterruptedError
-    from regard.tour.systems import SYSTEMS
+    from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
 
-    names = [system.name for system in SYSTEMS] if systems is None else systems.split(",")
-    known = {system.name: system for system in SYSTEMS}
+    known = [system.name for system in SYSTEMS]
+    names = known if systems is None else systems.split(",")
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"--systems {unknown[0]!r}: expected one or more of {', '.join(known)}")
     chosen = [system for system in SYSTEMS if system.name in names]
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     runner = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))
     runner.write_corpus()
     costs = {}
     for number, system in enumerate(chosen, 1):
         console.rule(f"{number}. {system.label.capitalize()}, {system.citation}", align="left")
-        console.print(system.summary, soft_wrap=True)
+        console.print(system.summary)
         try:
             costs[system] = runner.train(system, preparation_progress)
         except TrainingInterruptedError as stopped:
@@ -67,14 +66,9 @@ def tour(
     results = load_report(runner, costs) or write_report(runner, costs, track)
     _show(results)
     write_json(json_file, results)
-    console.print(
-        f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.", soft_wrap=True
-    )
-    console.print(
-        f"To try a system: echo 'Der Hund schläft .' | regard translate "
-        f"{output_dir}/models/{chosen[-1].name} --show-attention",
-        soft_wrap=True,
-    )
+    model = output_dir / "models" / chosen[-1].name
+    console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
+    console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")
 
 
 def _show(results: dict[str, Any]) -> None:

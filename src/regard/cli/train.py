@@ -1,4 +1,4 @@
-"""The commands of training: `regard prepare`, `train`, `pretrain`, `average`, and `config`."""
+"""The commands of training: `regard config`, `prepare`, `train`, `pretrain`, `average` and `export`."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,8 @@ from regard.cli.options import (
     ConfigArgument,
     DirectoryArgument,
     JsonOption,
+    ModelDirArgument,
+    OutputDirOption,
     OverridesArgument,
     RunDirOption,
 )
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from regard.run_config import RunConfig
     from regard.training.trainer import TrainingResult
 
-__all__ = ["average", "config", "prepare", "pretrain_command", "train_command"]
+__all__ = ["average", "config", "export", "prepare", "pretrain_command", "train_command"]
 
 
 def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None:
@@ -30,7 +32,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
     """
     from regard.data.dataset import prepare_data
-    from regard.data.swap_detection import warn_if_swapped
+    from regard.data.text_checks import warn_if_swapped
     from regard.run_config import read_run_config
 
     settings = read_run_config(config, overrides or [])
@@ -67,7 +69,7 @@ def train_command(
     """
     from regard.experiment import run_training as run
     from regard.run_config import read_run_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     changes = list(overrides or [])
     if init_from is not None:
@@ -100,7 +102,7 @@ def pretrain_command(
     """
     from regard.pretrain import pretrain as run
     from regard.pretrain import read_pretrain_config
-    from regard.training.distributed import process_rank
+    from regard.training.device import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
     directory = output_dir or Path(settings.output_dir or config.stem)
@@ -175,6 +177,34 @@ def average(
 
     files = average_models(output_dir, model_paths, last_epochs)
     print_message(f"{output_dir}: averaged the weights of {len(files)} checkpoints")
+
+
+def export(
+    engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
+    model: ModelDirArgument,
+    output_dir: OutputDirOption,
+    quantization: Annotated[
+        str,
+        typer.Option(
+            help="Storage type of the weights: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
+            "int8_bfloat16 or int16."
+        ),
+    ] = "float32",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")
+    ] = False,
+) -> None:
+    """Convert a model for another inference engine.
+
+    Transformers with softmax attention can be exported to CTranslate2, which is small and fast.
+
+    Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
+    regard translate exported --engine ctranslate2 < input.txt
+    """
+    from regard.export import export_ctranslate2
+
+    export_ctranslate2(model, output_dir, quantization, overwrite)
+    print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")
 
 
 def config(

@@ -14,7 +14,7 @@ from regard.cli.options import (
     GENERATION,
     CoverageEpsilonOption,
     LinkOptions,
-    ModelsArgument,
+    ModelDirsArgument,
     ModelSettingsOption,
     RuntimeOptions,
     SearchOptions,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator, Capability
     from regard.generation.config import MbrConfig, SamplingConfig
     from regard.generation.lines import InputLine, LineResult
-    from regard.training.distributed import ProcessGroup
+    from regard.training.device import ProcessGroup
 
 __all__ = ["translate"]
 
@@ -156,8 +156,8 @@ class SamplingOptions:
         """
         sampled = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
         require_flag("--sample", self.sample, sampled)
-        weighed = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
-        require_flag("--mbr", self.mbr is not None, weighed)
+        mbr_flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
+        require_flag("--mbr", self.mbr is not None, mbr_flags)
 
         from regard.config import from_dict
         from regard.generation.config import MbrConfig, SamplingConfig
@@ -192,7 +192,7 @@ class TranslationRuntime(RuntimeOptions):
 
 @expand_groups
 def translate(
-    models: ModelsArgument,
+    models: ModelDirsArgument,
     text: TranslationInput,
     output: TranslationOutput,
     search: TranslationSearch,
@@ -216,8 +216,7 @@ def translate(
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
 
     from regard.api.loading import load_translator
-    from regard.training.device import pick_device, set_num_threads
-    from regard.training.distributed import init_process_group
+    from regard.training.device import init_process_group, pick_device, set_num_threads
 
     set_num_threads(runtime.num_threads)
     with init_process_group(pick_device(runtime.device)) as processes:
@@ -278,7 +277,7 @@ def _results(
     translator: "BaseTranslator", text: TranslationInput, processes: "ProcessGroup"
 ) -> "Iterator[LineResult]":
     """Return the results of all lines, or of one line at a time if the user waits for each."""
-    from regard.generation.distributed import translate_distributed
+    from regard.generation.parallel import translate_distributed
 
     if processes.world_size > 1:
         return translate_distributed(translator, text.lines())

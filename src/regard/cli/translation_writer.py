@@ -116,7 +116,7 @@ class TranslationWriter:
         from regard.api.translations import searched_translation
 
         translation = searched_translation(self.processor, result)
-        outputs: list[tuple[Output | None, AttentionDetail]] = [
+        outputs: "list[tuple[Output | None, AttentionDetail]]" = [
             (self.attention, "layers"),
             (self.tokens, "none"),
         ]

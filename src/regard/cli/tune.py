@@ -14,7 +14,7 @@ from regard.cli.options import (
     CoverageEpsilonOption,
     JsonOption,
     LowercaseOption,
-    ModelsArgument,
+    ModelDirsArgument,
     ReferenceOption,
     RuntimeOptions,
     SourceOption,
@@ -59,7 +59,7 @@ class TuningSearch:
 
 @expand_groups
 def tune_command(
-    models: ModelsArgument,
+    models: ModelDirsArgument,
     source: SourceOption,
     reference: ReferenceOption,
     grid: PenaltyGrid,

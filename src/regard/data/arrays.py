@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
+from regard.data.text_checks import UnknownTokenCounter
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import EOS
 
 __all__ = ["KeptRows", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
@@ -45,6 +45,7 @@ class SegmentedUnits:
         for unit in units:
             tokens = (unit[len(TAG_PREFIX) :],) if unit.startswith(TAG_PREFIX) else tokenizer.segment(unit)
             flat += [numbers.setdefault(token, len(numbers)) for token in tokens]
+            # The end of a unit is the start of the next one.
             starts.append(len(flat))
         return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
 
@@ -183,11 +184,13 @@ def write_split(
     files = [open(output_dir / name, "wb") for name in [*names, f"{split}.lines"]]
     try:
         for side in (0, 1):
+            # The first offset; the ends of all rows follow.
             files[2 * side + 1].write(np.zeros(1, dtype="<i8").tobytes())
         for pair in _pairs(directory, split, segments):
             kept = _decide(*pair, max_length)
             decisions.append(kept)
             for side, rows in enumerate(pair):
+                # Dropped rows are removed as units, before they are expanded to tokens.
                 numbers = segments[side].expand(rows.units[np.repeat(kept.keep, rows.sizes)])
                 unknown_counts[side].add(numbers)
                 tokens, sizes = _final(ids[side][numbers], rows.tokens[kept.keep], end=side == 1)

@@ -50,6 +50,7 @@ class PaddedSequences:
         Args:
             sentences: The token ids of each sentence.
         """
+        # NumPy first: filling a tensor row by row is several times slower.
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), int(lengths.max(initial=0))), PAD, dtype=np.int64)
         for row, sentence in enumerate(sentences):
@@ -214,6 +215,7 @@ def make_batches(
     # The seed of the generator includes the epoch, so that a resumed run sees the same batches.
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(source))
+    # The longer side determines the memory of a batch.
     lengths = np.maximum(source, target)
     made: list[np.ndarray] = []
     for pool in _pools(order, lengths, config):

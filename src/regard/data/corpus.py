@@ -20,9 +20,8 @@ from pydantic import Field
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
-from regard.data.tokenizer_factory import check_joint_tokenizers
+from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
 from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
-from regard.data.tokenizers.registry import TokenizerConfig
 from regard.data.tokenizers.words import WordsConfig
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -114,13 +113,13 @@ class DataConfig:
     )
     train: tuple[CorpusConfig, ...] = option(help="Training corpora, one table per corpus.", min_length=1)
     valid: CorpusConfig = option(
-        help="Validation corpus, required. Pairs with more than max(`max_length`, 1024) tokens on a side "
-        "are dropped. `source_prefix` and `sampling_weight` affect its perplexity, but not BLEU and "
-        "accuracy."
+        help="Validation corpus, required. All of it is used: it has no `sampling_weight`. Pairs with more "
+        "than max(`max_length`, 1024) tokens on a side are dropped. `source_prefix` is prepended for every "
+        "validation metric."
     )
     test: CorpusConfig | None = option(
         default=None,
-        help="Corpus that `regard report` uses instead of data.valid, without `source_prefix` and "
+        help="Corpus that `regard report` uses instead of data.valid, without `source_prefix`; it has no "
         "`sampling_weight`. It is preprocessed, but not used in training.",
     )
     source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Source tokenizer.")
@@ -167,9 +166,17 @@ class DataConfig:
     def __post_init__(self) -> None:
         """Check that the settings of source and target are compatible."""
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
+        for name, corpus in (("valid", self.valid), ("test", self.test)):
+            if corpus is not None and corpus.sampling_weight != 1:
+                raise ValueError(f"{name}.sampling_weight: the whole text is used: remove this key")
         if self.shared_vocab and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 "shared_vocab requires the same value for source_vocab_size and target_vocab_size"
+            )
+        if isinstance(self.target_tokenizer, PretrainedTokenizerConfig) and self.target_tokenizer.prefix:
+            # Translations would have to be generated with the prefix.
+            raise ValueError(
+                "target_tokenizer.prefix: a prefix is prepended to source lines only: remove this key"
             )
         for side in ("source", "target"):
             pretrained = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
@@ -354,5 +361,6 @@ def _read_columns(path: str, columns: tuple[int, ...]) -> Iterator[tuple[str, st
             raise DataError(
                 f"{path}: line {number}: {len(fields)} tab-separated columns, expected {max(columns)} or more"
             )
+        # With several source columns, such as a lemma and its features, the target is the last one.
         *source, target = (fields[column - 1] for column in columns)
         yield "\t".join(source), target

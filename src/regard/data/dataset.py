@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from regard.data.batch import Batch, BatchConfig, make_batches
-from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
-from regard.data.files import read_bytes
+from regard.data.files import remove_all_leftovers
 from regard.data.manifest import (
     MANIFEST,
     describe_inputs,
@@ -27,11 +26,11 @@ from regard.data.manifest import (
     read_manifest,
     verify_files,
 )
-from regard.data.partial import remove_all_leftovers
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
+from regard.data.reading import check_offsets, read_bytes
 from regard.data.text import TextProcessor
-from regard.data.unknown_tokens import log_unknown_tokens
+from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 
 __all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
@@ -170,6 +169,7 @@ class DatasetSplit:
         names = [f"{self.name}.{side}.txt" for side in ("source", "target")]
         sides = [read_bytes(self._directory / name) for name in names]
         for name, content in zip(names, sides, strict=True):
+            # The text is read long after the arrays were mapped, and the directory may have been replaced.
             if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
                 raise _replacement_error(self._directory)
         source, target = (side.decode().removesuffix("\n").split("\n") for side in sides)
@@ -242,6 +242,7 @@ class PreparedData:
     @property
     def fingerprint(self) -> str:
         """The SHA-256 checksum of the training and validation data, in hexadecimal."""
+        # The test set has no influence on the weights.
         files = {n: about for n, about in self.manifest["files"].items() if not n.startswith("test.")}
         return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
@@ -330,6 +331,7 @@ def open_data(config: DataConfig, output_dir: Path | str | None = None) -> Prepa
         raise _replacement_error(prepared.directory)
     corpora = prepared.manifest["splits"]["train"]["corpora"]
     for corpus, own in zip(corpora, config.train, strict=True):
+        # The manifest may have another weight, because weights are not part of `wanted`.
         corpus["weight"] = own.sampling_weight
     return prepared
 

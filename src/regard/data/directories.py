@@ -1,19 +1,106 @@
-"""Atomic creation and replacement of directories, and the location of the recipes."""
+"""Atomic creation and replacement of directories, their lock files, and the location of the recipes.
+
+A lock file allows only one process at a time to write into a model directory. The lock is an `flock` on the
+file `.lock` of the directory, so the operating system releases it when the process ends for any reason. It is
+acquired before anything is written: a process that does not get the lock changes nothing.
+"""
 
 import ctypes
 import errno
+import fcntl
+import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.data.files import sync_directory, sync_file
-from regard.data.locking import LOCK_FILE
-from regard.data.partial import is_partial, partial_directory, resolve_links, stem_of
-from regard.errors import DataError, UsageError
+from regard.data.files import (
+    is_partial,
+    partial_directory,
+    remove_leftovers,
+    resolve_links,
+    stem_of,
+    sync_directory,
+    sync_file,
+)
+from regard.errors import CheckpointError, DataError, UsageError
 
-__all__ = ["atomic_directory", "check_replaceable", "is_empty", "recipes_dir"]
+__all__ = [
+    "LOCK_FILE",
+    "atomic_directory",
+    "check_replaceable",
+    "directory_lock",
+    "is_empty",
+    "recipes_dir",
+]
+
+LOCK_FILE = ".lock"
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def directory_lock(directory: Path) -> Iterator[None]:
+    """Lock a directory for this process during the block, and remove partial files of killed processes.
+
+    Args:
+        directory: The directory. It is created if it does not exist, and removed again if nothing was written
+            into it.
+
+    Raises:
+        CheckpointError: if another process holds the lock, or the directory cannot be created.
+    """
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    try:
+        descriptor = _lock(directory)
+    except OSError as error:
+        raise CheckpointError(f"{directory}: cannot write to it: {error.strerror or error}") from None
+    try:
+        with suppress(OSError):
+            for place in (directory, *(path for path in directory.iterdir() if path.is_dir())):
+                remove_leftovers(place)
+        yield
+    finally:
+        if made:
+            _remove_unused(directory, made)
+        os.close(descriptor)
+
+
+def _lock(directory: Path) -> int:
+    """Acquire the lock and return the file descriptor that holds it."""
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        # O_NOFOLLOW: a symbolic link could point to any file.
+        try:
+            descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except FileNotFoundError:
+            continue  # another process created the directory and removed it unused
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise CheckpointError(
+                f"{directory}: another process is training in this directory; wait until it ends, or choose "
+                "another directory"
+            ) from None
+        except OSError:
+            _log.warning("%s: this file system has no locks; run only one process per directory", directory)
+        # The lock file may have been removed between open and flock: compare the inodes.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(directory / LOCK_FILE), os.fstat(descriptor)):
+                return descriptor
+        os.close(descriptor)
+
+
+def _remove_unused(directory: Path, made: list[Path]) -> None:
+    """Remove the created directories if they contain nothing except the lock file."""
+    if [path.name for path in directory.iterdir()] == [LOCK_FILE]:
+        with suppress(OSError):
+            (directory / LOCK_FILE).unlink()
+            for path in made:
+                path.rmdir()
+
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Constants of the system call `renameat2`, from `fcntl.h` and `linux/fs.h`."""

@@ -13,7 +13,8 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 
 from regard.config import TaggedUnion, configclass, option
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import write_atomic
+from regard.data.reading import read_bytes
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -216,6 +217,7 @@ class Budget:
             DataError: if the upper bounds sum to less than 1.
         """
         (upper,), _ = self.bounds([ids], [user_bounds], num_sinks)
+        # With a sink the sum is infinite, so that this never fails.
         if upper.sum() < 1 - FEASIBILITY_TOLERANCE:
             raise DataError(
                 f"{where}: the fertilities sum to {upper.sum():g}, less than the one unit of attention that "
@@ -246,6 +248,7 @@ class Budget:
             )
         values = []
         for number, (line, token) in enumerate(zip(lines, vocabulary.tokens, strict=True), 1):
+            # From the right: a token may contain a tab.
             word, _, value = line.rpartition("\t")
             if word != token:
                 raise DataError(f"{path}, line {number}: token {word!r}, expected {token!r}")
@@ -283,6 +286,7 @@ def parse_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[t
         parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"
         raise DataError(f"{where}: {len(fields)} fertilities, but the sentence has {parts}")
     bounds = [parse_bounds(field, where) for field in fields]
+    # If both numbers are equal, each word is one token and both readings agree.
     return tuple(bounds if len(fields) == tokens else (bounds[word] for word in word_ids))
 
 

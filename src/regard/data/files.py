@@ -1,33 +1,43 @@
 """Atomic file writing: a file is written to a temporary directory, flushed to disk, and renamed.
 
 All commands write their files with these functions. Log files are the exception, because they are appended
-to. The module also computes checksums and reads whole files up to a size limit.
+to. A file or directory is first created in a partial directory next to it:
+
+    .NAME.XXXXXXXX.partial/     in the same directory as NAME, with a random hexadecimal XXXXXXXX
+
+The process that creates one holds a lock on it. A partial directory without a lock was left by a killed
+process, on this machine or another one. The next process that writes NAME removes it.
 """
 
+import errno
+import fcntl
 import hashlib
 import os
+import re
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.data.partial import partial_directory, resolve_links, stem_of
-from regard.data.reading import open_regular_file, read_limited
 from regard.errors import DataError
 
 __all__ = [
+    "MAX_NAME_BYTES",
     "atomic_file",
-    "file_digest",
+    "is_partial",
     "is_special_file",
     "open_atomic",
-    "read_bytes",
+    "partial_directory",
+    "remove_all_leftovers",
+    "remove_leftovers",
+    "resolve_links",
+    "stem_of",
     "sync_directory",
     "sync_file",
     "write_atomic",
 ]
-
-MAX_READ_BYTES = 4 << 30
-"""Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
 
 
 @contextmanager
@@ -85,29 +95,6 @@ def is_special_file(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        DataError: if the file cannot be read, is not a regular file (a device, a named pipe) or is larger
-            than 4 GiB.
-    """
-    return read_limited(path, MAX_READ_BYTES)
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 checksum of a regular file, in hexadecimal.
-
-    Raises:
-        DataError: if the file cannot be read or is not a regular file.
-    """
-    with open_regular_file(path) as file:
-        try:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"{path}: {error.strerror}") from None
-
-
 def sync_file(path: Path) -> None:
     """Flush the content of a file to disk."""
     _sync(path, os.O_RDONLY)
@@ -152,3 +139,103 @@ def _convert_errors(path: Path) -> Iterator[None]:
         if name is not None and os.fspath(name) not in own[:2] and not str(name).startswith(own[2]):
             raise
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+MAX_NAME_BYTES = 200
+"""Maximum number of bytes of a name that is part of its partial directory's name. Longer names are hashed,
+because file systems limit names to 255 bytes."""
+_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
+
+
+@contextmanager
+def partial_directory(target: Path) -> Iterator[Path]:
+    """Yield an empty directory next to `target`; it is removed with its content when the block ends.
+
+    Args:
+        target: The file or directory to create. Its parent must exist.
+
+    Raises:
+        OSError: if the directory cannot be created.
+    """
+    remove_leftovers(target.parent, stem_of(target))
+    place, descriptor = _make(target)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        os.close(descriptor)
+
+
+def resolve_links(path: Path) -> Path:
+    """Return a path with its symbolic links resolved; the last component need not exist.
+
+    Raises:
+        OSError: if the links form a cycle.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
+
+
+def stem_of(target: Path) -> str:
+    """Return the part of a partial directory's name that identifies its target."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= MAX_NAME_BYTES else hashlib.sha256(name).hexdigest()
+
+
+def remove_all_leftovers(target: Path) -> None:
+    """Remove the partial directories of killed processes for `target`, and those inside it."""
+    target = Path(os.path.realpath(target))
+    remove_leftovers(target.parent, stem_of(target))
+    remove_leftovers(target)
+
+
+def is_partial(path: Path) -> bool:
+    """Return whether a path has the name of a partial directory."""
+    return _PARTIAL.fullmatch(path.name) is not None
+
+
+def remove_leftovers(directory: Path, stem: str | None = None) -> None:
+    """Remove the partial directories that killed processes left in a directory.
+
+    Args:
+        directory: The directory to search; nothing happens if it cannot be read.
+        stem: Remove only those of this target (a result of `stem_of`). None removes all.
+    """
+    found: list[Path] = []
+    # A directory that cannot be read has no leftovers that could be removed.
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            match = _PARTIAL.fullmatch(entry.name)
+            if match and stem in (None, match[1]) and entry.is_dir(follow_symlinks=False):
+                found.append(Path(entry.path))
+    for path in found:
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                # Fails if the creating process is still running. It also fails on file systems without
+                # locks, where the directory is kept, since its owner is unknown.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+def _make(target: Path) -> tuple[Path, int]:
+    """Create a partial directory; return its path and the file descriptor that holds its lock."""
+    while True:
+        place = target.with_name(f".{stem_of(target)}.{secrets.token_hex(4)}.partial")
+        os.mkdir(place)
+        try:
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue  # another process removed it as a leftover before it was locked
+        # A shared lock: network file systems grant no exclusive lock on a descriptor opened for reading.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with suppress(FileNotFoundError):
+            # The directory may have been removed between mkdir and flock: compare the inodes.
+            if os.path.samestat(os.stat(place), os.fstat(descriptor)):
+                return place, descriptor
+        os.close(descriptor)

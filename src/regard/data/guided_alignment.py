@@ -1,32 +1,39 @@
 """Word alignment links of training pairs as supervision of attention (guided alignment; Chen et al., 2016).
 
 The links are read from a Pharaoh file (see `regard.data.links`) with one line for each pair of the training
-corpora, in their order. Positions count words, whose links then apply to all their subword tokens, or tokens
-of the model; sinks, end symbols and source prefixes are not counted. In a batch, the links are a distribution
-over the source tokens for each target token.
+corpora, in their order. Positions count the words of the text files, whose links then apply to all tokens of
+the word, or tokens of the model; sinks, end symbols and source prefixes are not counted. In a batch, the
+links are a distribution over the source tokens for each target token.
 """
 
 import itertools
+import logging
 from array import array
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 
-from regard.data.corpus import read_lines
+from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.dataset import DatasetSplit
 from regard.data.links import parse_gold_links
-from regard.data.vocabulary import UNK
+from regard.data.text import TextSide
+from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 from regard.types import Float, Tensor
 
-__all__ = ["LinkUnit", "SplitLinks"]
+__all__ = ["LinkUnit", "SplitLinks", "WordTokens"]
+
+_log = logging.getLogger(__name__)
 
 LinkUnit = Literal["words", "tokens"]
-"""Unit of the positions in links: words, or tokens of the model."""
+"""Unit of the positions in links: words separated by ASCII white space, or tokens of the model."""
 
 TokenPositions = list[list[int]]  # the token positions of each word or token of a sentence
 
@@ -48,28 +55,29 @@ class SplitLinks:
         cls,
         path: Path | str,
         split: DatasetSplit,
-        has_tag: Sequence[bool] | None = None,
+        corpora: Sequence[CorpusConfig],
         unit: LinkUnit = "tokens",
     ) -> "SplitLinks":
         """Read the links of a split; sure and possible links (`.talp`) are treated alike.
 
-        Unknown subword tokens have no word boundaries. A pair with unknown tokens and words of several
-        tokens therefore gets no links if the links count words.
+        A pair whose words cannot be assigned to its tokens gets no links, with a warning (see `WordTokens`).
 
         Args:
             path: The file, plain or gzip.
             split: The split.
-            has_tag: For each corpus, whether it has a source prefix, which is then the first source token.
-            unit: Unit of the positions in the links.
+            corpora: The corpora of the split. Links do not count their source prefixes.
+            unit: Unit of the positions in the links. Words are read from the text files of the corpora.
 
         Raises:
             DataError: if the number of lines differs from the number of pairs of the corpora, a field is not
-                a link, or a link is out of range. The message gives the line.
+                a link, or a link is out of range. The message gives the line. Also if the words of no pair
+                can be assigned to its tokens.
         """
         counts = [int(corpus["pairs"]) for corpus in split.corpora]
-        # A source prefix shifts all source positions by one; links do not count it.
-        shifts = np.repeat(np.array(has_tag or [False] * len(counts), dtype=np.int64), counts).tolist()
-        place = _words(split) if unit == "words" else _tokens(split)
+        # A source prefix shifts all source positions by one.
+        prefixed = np.array([corpus.source_prefix is not None for corpus in corpora], dtype=np.int64)
+        shifts = np.repeat(prefixed, counts).tolist()
+        place = _WordPlaces(split, corpora) if unit == "words" else partial(_tokens, split)
         coming = iter([*split.lines.tolist(), -1])
         row, line_of_row = 0, next(coming)
         flat, ends, number = array("q"), [0], 0
@@ -77,10 +85,8 @@ class SplitLinks:
             links = parse_gold_links(line, f"{path}, line {number}").possible
             if number - 1 != line_of_row:
                 continue  # a pair that was dropped for its length
-            found = place(row, shifts[number - 1])
-            # Without word boundaries, the pair gets no links.
-            source, target = ([], []) if found is None else found
-            for i, j in () if found is None else sorted(links):
+            source, target = place(row, number - 1, shifts[number - 1])
+            for i, j in sorted(links):
                 if i >= len(source) or j >= len(target):
                     raise DataError(
                         f"{path}, line {number}: link {i}-{j}, but the pair has {len(source)} source and "
@@ -92,6 +98,8 @@ class SplitLinks:
             row, line_of_row = row + 1, next(coming)
         if number != len(shifts):
             raise DataError(f"{path}: {number} lines, expected {len(shifts)}: one per training pair")
+        if isinstance(place, _WordPlaces):
+            place.report_unplaced(str(path))
         return cls(np.array(flat, dtype=np.int32).reshape(-1, 2), np.array(ends))
 
     def links_of_row(self, row: int) -> list[tuple[int, int]]:
@@ -115,35 +123,116 @@ class SplitLinks:
         return torch.from_numpy(distributions / distributions.sum(-1, keepdims=True).clip(min=1))
 
 
-def _tokens(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions]]:
-    """Return a function from a row and its prefix length to the positions of its tokens, without `EOS`."""
-
-    def place(row: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
-        source, target = int(split.source_lengths[row]), int(split.target_lengths[row]) - 1
-        return [[i] for i in range(shift, source)], [[j] for j in range(target)]
-
-    return place
+def _tokens(split: DatasetSplit, row: int, line: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
+    """Return the position of each token of a row, without its source prefix and `EOS`."""
+    source, target = int(split.source_lengths[row]), int(split.target_lengths[row]) - 1
+    return [[i] for i in range(shift, source)], [[j] for j in range(target)]
 
 
-def _words(split: DatasetSplit) -> Callable[[int, int], tuple[TokenPositions, TokenPositions] | None]:
-    """Return a function from a row and its prefix length to the token positions of its words.
+class WordTokens:
+    """Finds the tokens of each word of a line, where words are separated by ASCII white space.
 
-    The function returns None if the word boundaries are not known.
+    Aligners count these words, but tokenizers split them further: Moses separates the comma of `Haus,`. A
+    unit of the tokenizer belongs to the word that contains its first character. If the tokenizer changes
+    characters (Unicode normalization, bytes), its own word marks are used if they give the same number of
+    words.
+
+    Args:
+        side: The text processing of the language.
     """
 
-    def place(row: int, shift: int) -> tuple[TokenPositions, TokenPositions] | None:
-        source, target = split.example(row)
-        sides = []
-        for ids, side, first in ((source, split.text.source, shift), (target[:-1], split.text.target, 0)):
-            words: TokenPositions = []
-            tokens = side.vocabulary.to_tokens(ids[first:].tolist())
-            for position, word in enumerate(side.tokenizer.word_ids(tokens), first):
-                words += [[] for _ in range(word + 1 - len(words))]
-                words[word].append(position)
-            # An unknown token has lost the mark that shows where a word begins or ends.
-            if len(words) < len(tokens) and (ids == UNK).any():
-                return None
-            sides.append(words)
-        return sides[0], sides[1]
+    def __init__(self, side: TextSide) -> None:
+        """Start with an empty cache of segmented units."""
+        self.side = side
+        self._segments: dict[str, list[str]] = {}
 
-    return place
+    def __call__(self, line: str) -> TokenPositions | None:
+        """Return the token positions of each word of a line; None if they cannot be determined."""
+        words, units = split_whitespace(line), self.side.tokenizer.pretokenize(line)
+        segments = [self._segment(unit) for unit in units]
+        of_units = _words_of_units(words, units)
+        if of_units is not None:
+            of_tokens = [
+                word for word, tokens in zip(of_units, segments, strict=True) for _ in range(len(tokens))
+            ]
+        else:
+            of_tokens = self.side.tokenizer.word_ids([token for tokens in segments for token in tokens])
+            if not of_tokens or of_tokens[-1] + 1 != len(words):
+                return None
+        places: TokenPositions = [[] for _ in words]
+        for position, word in enumerate(of_tokens):
+            places[word].append(position)
+        return places
+
+    def _segment(self, unit: str) -> list[str]:
+        """Return the tokens of a unit, as preprocessing splits it."""
+        found = self._segments.get(unit)
+        if found is None:
+            side = self.side
+            found = [part for token in side.tokenizer.segment(unit) for part in side.split_unknown(token)]
+            self._segments[unit] = found
+        return found
+
+
+def _words_of_units(words: Sequence[str], units: Sequence[str]) -> list[int] | None:
+    """Return the word of each unit by the characters of both; None if the characters differ."""
+    # Tokenizers remove or mark spaces, some of which (U+00A0) are inside a word of the aligner.
+    words, units = [_visible(word) for word in words], [_visible(unit) for unit in units]
+    if "".join(words) != "".join(units):
+        return None
+    ends = list(itertools.accumulate(map(len, words)))
+    starts = itertools.accumulate(map(len, units[:-1]), initial=0)
+    # A unit without characters, such as a mark for a space, belongs to the word after it.
+    return [min(bisect_right(ends, start), len(words) - 1) for start in starts] if units else []
+
+
+def _visible(text: str) -> str:
+    """Return text without white space and without marks for it."""
+    return "".join(text.replace(SPACE_MARK, " ").split())
+
+
+class _WordPlaces:
+    """The tokens of the words of a split, whose text files are read once, from the first row to the last."""
+
+    def __init__(self, split: DatasetSplit, corpora: Sequence[CorpusConfig]) -> None:
+        self.split = split
+        self._pairs = enumerate(pair for corpus in corpora for pair in read_pairs(corpus))
+        self._sides = WordTokens(split.text.source), WordTokens(split.text.target)
+        self._unplaced: list[int] = []
+
+    def __call__(self, row: int, line: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
+        """Return the token positions of each word of a row; words without known tokens have none."""
+        pair = next((pair for number, pair in self._pairs if number == line), ("", ""))
+        found = [side(text) for side, text in zip(self._sides, pair, strict=True)]
+        lengths = int(self.split.source_lengths[row]) - shift, int(self.split.target_lengths[row]) - 1
+        for places, length in zip(found, lengths, strict=True):
+            if places is not None and sum(map(len, places)) != length:
+                raise DataError(f"{self.split.location(row)}: the text has changed since it was prepared")
+        source, target = found
+        if source is None or target is None:
+            self._unplaced.append(row)
+            source, target = ([[] for _ in split_whitespace(text)] for text in pair)
+        return [[position + shift for position in word] for word in source], target
+
+    def report_unplaced(self, path: str) -> None:
+        """Log the number of pairs whose words have no known tokens, with the first of them.
+
+        Raises:
+            DataError: if these are all pairs.
+        """
+        if not self._unplaced:
+            return
+        where, total = self.split.location(self._unplaced[0]), len(self.split)
+        if len(self._unplaced) == total:
+            raise DataError(
+                f"{path}: the tokenizers do not show which tokens belong to a word ({where}); align the "
+                "tokens and set units = 'tokens'"
+            )
+        _log.warning(
+            "%s: the links of %d of %d pairs are not used, because their words cannot be assigned to tokens "
+            "(the first one is %s)",
+            path,
+            len(self._unplaced),
+            total,
+            where,
+        )

@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from regard.data.checksums import checked_file
-from regard.data.reading import InvalidJsonError, read_json, read_limited
+from regard.data.reading import InvalidJsonError, checked_file, read_json, read_limited
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [
@@ -99,6 +98,7 @@ def load_hf_tokenizer(directory: Path, where: str) -> Any:
         quiet_transformers() as transformers,
         convert_errors(DataError, f"{where}: transformers cannot load a tokenizer"),
     ):
+        # Neither downloads nor code of the model directory.
         return transformers.AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
@@ -227,6 +227,7 @@ def check_safetensors(directory: Path) -> None:
         index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))
     ):
         return
+    # Name a pickled file, since the user probably expects it to be loaded.
     pickled = sorted(path.name for pattern in _PICKLED for path in directory.glob(pattern))
     if pickled:
         raise CheckpointError(
@@ -269,6 +270,7 @@ def pack_tokenizer(directory: Path) -> bytes:
 def _check_sizes(sizes: Iterable[int], what: str) -> None:
     """Check the total size of tokenizer files before memory is allocated for them."""
     total = sum(sizes)
+    # A small archive may expand to gigabytes.
     if total > _MAX_TOKENIZER_BYTES:
         raise DataError(f"{what} have {total:,} bytes in total; the maximum is {_MAX_TOKENIZER_BYTES:,}")
 

@@ -15,11 +15,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.config import to_dict
-from regard.data.checksums import checked_file
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.files import file_digest
-from regard.data.reading import InvalidJsonError, parse_json, read_json
-from regard.data.tokenizers.registry import TOKENIZERS
+from regard.data.reading import InvalidJsonError, checked_file, file_digest, parse_json, read_json
+from regard.data.tokenizers.base import TOKENIZERS
 from regard.errors import DataError
 
 __all__ = [
@@ -97,6 +95,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
         # A file that changed just now may change again with the same time stamp: do not store the time.
         settled = time.time_ns() - state.st_mtime_ns > TIMESTAMP_MARGIN_NS
         found = {
+            # Absolute, so that the same file is recognized from another working directory.
             "path": os.path.abspath(path),
             "size": state.st_size,
             "mtime_ns": state.st_mtime_ns if settled else None,
@@ -118,6 +117,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     try:
         manifest = read_json(path, dict[str, Any])
+        # Validated, but returned as it is: other entries are for people and for later versions.
         known = parse_json(json.dumps(manifest), _Manifest)
     except InvalidJsonError as error:
         raise DataError(

@@ -127,6 +127,7 @@ def mask_tokens(
     Returns:
         The masked line, and the sorted positions of the tokens to predict.
     """
+    # Sorted, so that targets are in the order of the text.
     positions = np.sort(random.permutation(len(ids))[: num_masked(len(ids))])
     uniform = random.random(len(positions))
     masked = ids.copy()
@@ -184,6 +185,7 @@ class MaskedDataset:
         self.prefix_ids, self.suffix_ids = _special_ids(tokenizer)
         special = set(tokenizer.all_special_ids)
         self.random_ids = np.array([number for number in range(len(tokenizer)) if number not in special])
+        # Lengths without special tokens, on which the number of masked tokens depends.
         own = np.diff(lines.ends, prepend=0)
         self._lengths = own + len(self.prefix_ids) + len(self.suffix_ids)
         self._num_masked = np.array([num_masked(int(length)) for length in own])

@@ -19,15 +19,15 @@ from regard.cpu_threads import num_available_cpus
 from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
 from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
 from regard.data.directories import atomic_directory, check_replaceable
-from regard.data.files import file_digest, write_atomic
+from regard.data.files import write_atomic
 from regard.data.manifest import MANIFEST
-from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, number_units
+from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
 from regard.data.punctuation import TextFormat, TextFormatDetector
+from regard.data.reading import file_digest
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizer_factory import create_tokenizers, detect_text_format, learn_tokenizers
-from regard.data.tokenizers.base import Tokenizer
+from regard.data.text_checks import UnknownTokenCounter
+from regard.data.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
 from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
-from regard.data.unknown_tokens import UnknownTokenCounter
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
 
@@ -112,7 +112,7 @@ class _Preprocessor:
         tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
         units = (UnitNumbering(), UnitNumbering())
         for split, corpora in self.corpora.items():
-            self._tokenize(split, corpora, pairs[split], tokenizers, units)
+            self._tokenize(split, corpora, pairs[split], UnitWriter(tokenizers, units, self.scratch))
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
         names = (list(units[0].numbers), list(units[1].numbers))
         counts = tuple(
@@ -200,12 +200,7 @@ class _Preprocessor:
                 number += 1
 
     def _tokenize(
-        self,
-        split: str,
-        corpora: tuple[CorpusConfig, ...],
-        pairs: list[int],
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        units: tuple[UnitNumbering, UnitNumbering],
+        self, split: str, corpora: tuple[CorpusConfig, ...], pairs: list[int], writer: UnitWriter
     ) -> None:
         done = 0
 
@@ -215,11 +210,8 @@ class _Preprocessor:
             self.progress(f"tokenizing {split}", done, sum(pairs))
 
         chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
-        counted = number_units(
-            corpora, tokenizers, units, self.scratch, split,
-            max_words=self._max_length(split), num_processes=chosen,
-            keep_raw=split != "train", on_progress=tick,
-        )  # fmt: skip
+        counted = writer.write(split, corpora, self._max_length(split), chosen, tick)
+        # The files were read a second time; the arrays must agree with the first reading.
         if counted != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")
 
@@ -235,27 +227,18 @@ class _Preprocessor:
             )
         )
         build = partial(_vocabulary, min_frequency=self.config.min_frequency)
+        required = ((*_fallback(tokenizers[0]), *prefixes), tokenizers[1].required_tokens)
+        sizes = (self.config.source_vocab_size, self.config.target_vocab_size)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
-            required = (*tokenizers[1].required_tokens, *_fallback(tokenizers[0]), *prefixes)
             source = target = build(
-                None, both, max_size=self.config.source_vocab_size, required_tokens=required
+                None, both, max_size=sizes[0], required_tokens=(*required[1], *required[0])
             )
         else:
-            required = (*_fallback(tokenizers[0]), *prefixes)
-            source = build(
-                tokenizers[0].pretrained_tokens,
-                counts[0],
-                max_size=self.config.source_vocab_size,
-                required_tokens=required,
-            )
-            required = tokenizers[1].required_tokens
-            target = build(
-                tokenizers[1].pretrained_tokens,
-                counts[1],
-                max_size=self.config.target_vocab_size,
-                required_tokens=required,
+            source, target = (
+                build(tokenizer.pretrained_tokens, own, max_size=size, required_tokens=tokens)
+                for tokenizer, own, size, tokens in zip(tokenizers, counts, sizes, required, strict=True)
             )
         text_formats = self._text_formats()
         text = TextProcessor(
@@ -270,6 +253,7 @@ class _Preprocessor:
         for side in SIDES:
             lines = open(self.scratch / f"{split}.{side}.raw", "rb")
             with lines, open(self.temporary_dir / f"{split}.{side}.txt", "wb") as file:
+                # The text of dropped pairs is dropped, too, so that lines and rows agree.
                 file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
 
 
@@ -335,6 +319,7 @@ def _report(
         report.append(
             {"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight}
         )
+        # Dropped pairs are a warning, because they often show that files are not parallel.
         dropped = numbers["empty"] + numbers["too_long"]
         log: Callable[..., None] = _log.warning if dropped else _log.info
         log(

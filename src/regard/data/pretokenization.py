@@ -6,6 +6,7 @@ and memory holds the distinct units, not the corpus.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from regard.data.whitespace import split_whitespace
 from regard.data.workers import ordered_map
 from regard.errors import DataError
 
-__all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "number_units"]
+__all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "UnitWriter"]
 
 ProgressCallback = Callable[[str, int, int | None], None]
 
@@ -91,62 +92,66 @@ class _ChunkTokenizer:
         return _BETWEEN.join(tokenizer.pretokenize(line))
 
 
-def number_units(
-    corpora: Iterable[CorpusConfig],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    units: tuple[UnitNumbering, UnitNumbering],
-    directory: Path,
-    split: str,
-    *,
-    max_words: int,
-    num_processes: int,
-    keep_raw: bool,
-    on_progress: Callable[[int], None],
-) -> list[int]:
-    """Tokenize the corpora of a split and write their units.
+@dataclass(frozen=True)
+class UnitWriter:
+    """Tokenizes the corpora of splits and writes their units to temporary files.
 
-    Args:
-        corpora: The corpora, in order.
+    Attributes:
         tokenizers: The source and the target tokenizer.
         units: The source and the target numbering; new units are added.
-        directory: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.raw`.
-        split: Name of the split.
-        max_words: Maximum number of words; longer lines are recorded as too long.
-        num_processes: Number of worker processes.
-        keep_raw: Whether to write the lines themselves to `SPLIT.SIDE.raw`.
-        on_progress: Called with the number of pairs processed since the last call.
-
-    Returns:
-        The number of pairs of each corpus.
-
-    Raises:
-        DataError: if a line does not have the format of its tokenizer. The message gives file and line.
+        directory: Directory for the files `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes`, and for the lines
+            themselves, `SPLIT.SIDE.raw`, which are kept for all splits except `train`.
     """
-    paths = {
-        (side, kind): directory / f"{split}.{side}.{kind}"
-        for side in ("source", "target")
-        for kind in ("units", "sizes", "raw")
-    }
-    files: dict[tuple[str, str], IO[bytes]] = {key: open(path, "wb") for key, path in paths.items()}
-    counts = []
-    try:
-        for corpus in corpora:
-            chunks = _chunks(_checked(corpus, tokenizers), files if keep_raw else None)
-            count = 0
-            for sources, targets in ordered_map(
-                _ChunkTokenizer(*tokenizers, max_words), chunks, num_processes
-            ):
-                units[0].write(
-                    sources, corpus.source_prefix, files["source", "units"], files["source", "sizes"]
-                )
-                units[1].write(targets, None, files["target", "units"], files["target", "sizes"])
-                count += len(sources)
-                on_progress(len(sources))
-            counts.append(count)
-    finally:
-        for file in files.values():
-            file.close()
-    return counts
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    units: tuple[UnitNumbering, UnitNumbering]
+    directory: Path
+
+    def write(
+        self,
+        split: str,
+        corpora: Iterable[CorpusConfig],
+        max_words: int,
+        num_processes: int,
+        on_progress: Callable[[int], None],
+    ) -> list[int]:
+        """Tokenize the corpora of a split and write their units.
+
+        Args:
+            split: Name of the split.
+            corpora: The corpora, in order.
+            max_words: Maximum number of words; longer lines are recorded as too long.
+            num_processes: Number of worker processes.
+            on_progress: Called with the number of pairs processed since the last call.
+
+        Returns:
+            The number of pairs of each corpus.
+
+        Raises:
+            DataError: if a line does not have the format of its tokenizer. The message gives file and line.
+        """
+        tokenize = _ChunkTokenizer(*self.tokenizers, max_words)
+        if any(type(tokenizer).__module__ == "__main__" for tokenizer in self.tokenizers):
+            num_processes = 1  # another process cannot import the class of a script or a notebook
+        counts = []
+        with ExitStack() as opened:
+            files: dict[tuple[str, str], IO[bytes]] = {
+                (side, kind): opened.enter_context(open(self.directory / f"{split}.{side}.{kind}", "wb"))
+                for side in ("source", "target")
+                for kind in ("units", "sizes", "raw")
+            }
+            for corpus in corpora:
+                chunks = _chunks(_checked(corpus, self.tokenizers), files if split != "train" else None)
+                counts.append(0)
+                for sources, targets in ordered_map(tokenize, chunks, num_processes):
+                    for side, lines, numbering, prefix in (
+                        ("source", sources, self.units[0], corpus.source_prefix),
+                        ("target", targets, self.units[1], None),
+                    ):
+                        numbering.write(lines, prefix, files[side, "units"], files[side, "sizes"])
+                    counts[-1] += len(sources)
+                    on_progress(len(sources))
+        return counts
 
 
 def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:

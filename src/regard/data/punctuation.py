@@ -84,6 +84,7 @@ def separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Call
     """
     words = split_whitespace(line)
     doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not in_vocabulary(word)}
+    # A line of known words is left alone: it has the format of the training text.
     if not text_format.tokenized or not doubtful or _is_tokenized(words, text_format.language):
         return line
     moses = _rules(text_format.language or "en")
@@ -107,6 +108,7 @@ def separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Call
 
 def _is_tokenized(words: Sequence[str], language: str | None) -> bool:
     """Return whether a line has separate punctuation or English clitics, or Moses escapes."""
+    # Plain French has a space before these marks.
     marks = _SEPARATE_MARKS - _FRENCH if language == "fr" else _SEPARATE_MARKS
     return any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
 
@@ -118,6 +120,7 @@ def _has_edge(word: str) -> bool:
     first, last = (unicodedata.category(word[place]) for place in (0, -1))
     opens = word[0] in '"„' or first in ("Ps", "Pi")
     closes = word[-1] in _END or last in ("Pe", "Pf", "Pi")
+    # An apostrophe may be part of a word: `rock 'n' roll`.
     return (opens and word[0] not in _APOSTROPHES) or (closes and word[-1] not in _APOSTROPHES)
 
 

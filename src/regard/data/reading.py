@@ -1,30 +1,52 @@
-"""Safe reading of untrusted files: only regular files, only up to a size limit, JSON with a schema.
+"""Safe reading of untrusted files: regular files up to a size limit, JSON with a schema, checksums, arrays.
 
 A device or a named pipe may never end, and a compressed file of a few megabytes may expand until memory is
-exhausted. JSON is validated with a pydantic model before it is used.
+exhausted. JSON is validated with a pydantic model before it is used. Compiled loops do not check bounds: an
+index out of range would read other memory or crash the process, so arrays are checked before.
+
+A model directory, a word aligner, a phrase table and an exported model each have a description, which is
+written last and contains the names and SHA-256 checksums of the other files. Each name must be the plain name
+of a regular file in the directory. A malicious description therefore cannot make the program read files
+outside the directory. The checksums detect damaged files and files mixed from different directories. They do
+not authenticate the author: a person who can change a file can also change its checksum.
 """
 
+import hashlib
 import os
 import stat
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from regard.errors import DataError
+
+__all__ = [
+    "MAX_COUNT",
+    "MAX_JSON_BYTES",
+    "Checksums",
+    "InvalidJsonError",
+    "JsonNumber",
+    "check_array",
+    "check_offsets",
+    "check_range",
+    "checked_file",
+    "compute_checksums",
+    "file_digest",
+    "open_regular_file",
+    "parse_json",
+    "read_bytes",
+    "read_json",
+    "read_limited",
+    "verify_checksums",
+]
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = [
-    "MAX_JSON_BYTES",
-    "InvalidJsonError",
-    "JsonNumber",
-    "open_regular_file",
-    "parse_json",
-    "read_json",
-    "read_limited",
-]
 
 _T = TypeVar("_T")
 
@@ -79,10 +101,6 @@ def _check_regular(path: Path | str, mode: int) -> None:
 def read_limited(path: Path | str, max_bytes: int) -> bytes:
     """Return the content of a regular file.
 
-    Args:
-        path: Path of the file.
-        max_bytes: Maximum size in bytes.
-
     Raises:
         DataError: if the file cannot be read, is not a regular file, or is larger than the limit.
     """
@@ -106,10 +124,6 @@ def _adapter(model: Any) -> "TypeAdapter[Any]":
 def parse_json(text: bytes | str, model: type[_T]) -> _T:
     """Parse JSON and validate it with a pydantic model or any type that pydantic supports.
 
-    Args:
-        text: The JSON text.
-        model: The expected type.
-
     Raises:
         InvalidJsonError: if the text is not JSON, is nested too deeply, has a number with too many digits, or
             has a value of another type.
@@ -120,6 +134,7 @@ def parse_json(text: bytes | str, model: type[_T]) -> _T:
         return _adapter(model).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        # One error is enough: the message is one line.
         place = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         reason = f"{reason[:1].lower()}{reason[1:]}"
@@ -134,3 +149,171 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
         InvalidJsonError: if the content does not match the type `model`.
     """
     return parse_json(read_limited(path, max_bytes), model)
+
+
+MAX_READ_BYTES = 4 << 30
+"""Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        DataError: if the file cannot be read, is not a regular file (a device, a named pipe) or is larger
+            than 4 GiB.
+    """
+    return read_limited(path, MAX_READ_BYTES)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 checksum of a regular file, in hexadecimal.
+
+    Raises:
+        DataError: if the file cannot be read or is not a regular file.
+    """
+    with open_regular_file(path) as file:
+        try:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}") from None
+
+
+Checksums = dict[str, str]
+"""SHA-256 checksums by plain file name."""
+
+
+def checked_file(directory: Path, name: str, where: str | Path | None = None) -> Path:
+    """Return the path of a file in a directory after checking that it is a regular file of the directory.
+
+    Args:
+        directory: The directory.
+        name: The file name, possibly from an untrusted description.
+        where: The description that contains the name, for messages. None for names set by the program.
+
+    Raises:
+        DataError: if the name is not a plain file name, or the path is not a regular file within the
+            directory. A missing file is not an error here.
+    """
+    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
+        raise DataError(
+            f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in "
+            "the same directory"
+        )
+    path = directory / name
+    try:
+        # A downloaded directory could contain a link to a private file of the user.
+        if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
+            raise DataError(
+                f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy "
+                "the file into the directory"
+            )
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return path  # reading it will raise an error with the reason
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path}: not a regular file")
+    return path
+
+
+def _within(path: Path, directory: Path) -> bool:
+    """Return whether a path is in a directory, or in the blob store of the Hugging Face cache next to it.
+
+    In that cache, `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
+    """
+    blobs = directory.parent.parent / "blobs"
+    cached = directory.parent.name == "snapshots" and path.parent == blobs
+    return path.is_relative_to(directory) or cached
+
+
+def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:
+    """Return the checksums of files of a directory, to be stored in its description.
+
+    Raises:
+        DataError: if a file cannot be read.
+    """
+    return {name: file_digest(checked_file(directory, name)) for name in names}
+
+
+def verify_checksums(
+    directory: Path, checksums: Mapping[str, str], required: Iterable[str], description: str
+) -> None:
+    """Compare files with the checksums in the description of their directory.
+
+    Args:
+        directory: The directory.
+        checksums: The checksums in the description.
+        required: Names of the files that will be read. Each must have a checksum.
+        description: File name of the description, for messages.
+
+    Raises:
+        DataError: if a file is missing, truncated, altered, without a checksum, or not a regular file of
+            the directory. The message names the file.
+    """
+    for name in sorted(required):
+        if name not in checksums:
+            raise DataError(f"{directory / description}: has no checksum for {name} in the same directory")
+    for name, digest in checksums.items():
+        if file_digest(checked_file(directory, name, directory / description)) != digest:
+            raise DataError(
+                f"{directory / name}: truncated or altered: its checksum differs from the one in "
+                f"{description}"
+            )
+
+
+MAX_COUNT = 1e30
+"""Upper limit for counts in files: finite, but higher than any real count."""
+
+
+def check_array(name: str, array: np.ndarray, expected_dtype: str, *shape: int | None) -> None:
+    """Check the dtype and the shape of an array.
+
+    Args:
+        name: Name of the array, for messages.
+        array: The array.
+        expected_dtype: The expected NumPy dtype, such as `int64`.
+        *shape: The expected shape. None allows any size of a dimension.
+
+    Raises:
+        DataError: if the array has another dtype or shape.
+    """
+    if array.dtype != np.dtype(expected_dtype):
+        raise DataError(f"{name}: dtype {array.dtype}, expected {expected_dtype}")
+    fits = len(array.shape) == len(shape) and all(
+        want is None or have == want for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise DataError(f"{name}: shape {array.shape}, expected ({wanted})")
+
+
+def check_range(name: str, array: np.ndarray, low: float, high: float) -> None:
+    """Check that all values are in the closed interval from `low` to `high`; NaN is rejected.
+
+    Raises:
+        DataError: if a value is out of range.
+    """
+    # NaN makes min and max NaN, and every comparison with NaN is false.
+    if array.size and not (np.min(array) >= low and np.max(array) <= high):
+        raise DataError(
+            f"{name}: values from {np.min(array)} to {np.max(array)}, expected values from {low} to {high}"
+        )
+
+
+def check_offsets(name: str, array: np.ndarray, num_rows: int, end: int, start: int = 0) -> None:
+    """Check the offsets of rows in a flat array: they must be sorted and cover the array.
+
+    Args:
+        name: Name of the array, for messages.
+        array: int64 [rows + 1], the offsets.
+        num_rows: The expected number of rows.
+        end: The expected last offset.
+        start: The expected first offset.
+
+    Raises:
+        DataError: if the offsets are invalid.
+    """
+    check_array(name, array, "int64", num_rows + 1)
+    if array[0] != start or array[-1] != end or (np.diff(array) < 0).any():
+        raise DataError(f"{name}: the offsets are not sorted from {start} to {end}")

@@ -6,6 +6,7 @@
 """
 
 import dataclasses
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,6 @@ import numpy as np
 
 from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, collate
-from regard.data.checksums import checked_file, compute_checksums, verify_checksums
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
@@ -28,10 +28,8 @@ from regard.data.fertility import (
 )
 from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
-from regard.data.reading import InvalidJsonError, read_json
-from regard.data.tokenizer_factory import load_tokenizer
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import TokenizerConfig
+from regard.data.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
+from regard.data.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
@@ -97,6 +95,7 @@ class TextSide:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; `PAD`, `BOS`, `EOS` and `SINK` are dropped, `UNK` becomes `<unk>`."""
+        # The text contains `<unk>`, so that an omission is visible.
         words = [number for number in ids if number not in (PAD, BOS, EOS, SINK)]
         return self.tokenizer.decode(self.vocabulary.to_tokens(words))
 
@@ -105,6 +104,7 @@ class TextSide:
         if self.tokens_are_words:
             return list(range(len(tokens)))
         if tokens and tokens[0] in self.source_prefixes:
+            # The prefix is word 0, and the words of the sentence follow.
             return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
         return self.tokenizer.word_ids(tokens)
 
@@ -155,6 +155,7 @@ class TextProcessor:
     def __post_init__(self) -> None:
         """Count each target token as a word if the source tokenizer requires it."""
         if self.source.tokenizer.tokens_are_words and not self.target.tokens_are_words:
+            # The dataclass is frozen.
             object.__setattr__(self, "target", dataclasses.replace(self.target, tokens_are_words=True))
 
     @property
@@ -173,6 +174,19 @@ class TextProcessor:
         """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 checksum of everything that determines the tokens of a line and their ids."""
+        total = hashlib.sha256()
+        for side in (self.source, self.target):
+            settings = [to_dict(side.tokenizer.config), side.source_prefixes, to_dict(side.text_format)]
+            # The files of a pre-trained tokenizer are part of `learned`; their path has no effect.
+            settings[0].pop("path", None)
+            for part in (json.dumps(settings).encode(), side.tokenizer.learned, side.vocabulary.to_bytes()):
+                # With the length, no two different sequences of parts are equal.
+                total.update(len(part).to_bytes(8, "little") + part)
+        return total.hexdigest()
+
     def vocabulary_difference(self, other: "TextProcessor", name: str) -> str | None:
         """Return which vocabulary differs from that of another model, or None if both are equal.
 
@@ -185,6 +199,20 @@ class TextProcessor:
             if own != its:
                 counts = f"{len(own)} tokens, not {len(its)}"
                 return f"its {side} vocabulary ({counts}) differs from that of {name}"
+        return None
+
+    def difference(self, other: "TextProcessor", name: str) -> str | None:
+        """Return which vocabulary or tokenizer differs from that of another model, or None if all are equal.
+
+        Models with equal vocabularies may have learned other merges, and then split words into other tokens.
+        For the arguments, see `vocabulary_difference`.
+        """
+        if (found := self.vocabulary_difference(other, name)) is not None:
+            return found
+        for side in ("target", "source"):
+            own, its = (getattr(text, side).tokenizer for text in (self, other))
+            if (own.config, own.learned) != (its.config, its.learned):
+                return f"its {side} tokenizer differs from that of {name}"
         return None
 
     def without_conversion(self) -> "TextProcessor":

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import write_atomic
+from regard.data.reading import read_bytes
 from regard.errors import DataError
 
 __all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIAL_TOKENS", "UNK", "TokenIds", "Vocabulary"]
@@ -70,6 +71,7 @@ class Vocabulary:
             min_frequency: Minimum frequency; rarer tokens are dropped.
             required_tokens: Tokens that are included at any frequency, directly after the special symbols.
         """
+        # A dictionary removes duplicates and keeps the order.
         first = tuple(dict.fromkeys(required_tokens))
         known = set(first)
         ranked = sorted(
@@ -118,6 +120,7 @@ class Vocabulary:
         content = read_bytes(Path(path))
         try:
             lines = content.decode().split("\n")
+            # A token must not be cut: each line ends with a line feed.
             if lines.pop() != "":
                 raise DataError("the last line has no line break; the file is truncated")
             return cls(tuple(lines))

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from regard.errors import RegardError
+from regard.plugins import load_plugins, loaded_sources
 
 __all__ = ["ordered_map", "run_worker"]
 
@@ -70,6 +71,8 @@ class _Worker:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         command = [sys.executable, "-P", "-c", _START.format(path=sys.path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # A class of a plugin file can be unpickled only after the file was imported.
+        self._send(loaded_sources())
         self._send(function)
 
     def __call__(self, item: Any) -> Any:
@@ -101,12 +104,13 @@ class _Worker:
 
 
 def run_worker() -> None:
-    """Run the main loop of a worker: read a function, then items, and write results until the input ends."""
+    """Run the main loop of a worker: read plugins, a function, then items; write results until the end."""
     # Ctrl-C is sent to all processes of the terminal. The main process handles it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     results: IO[bytes] = sys.stdout.buffer
     # Output that libraries print must not be mixed with the pickled results.
     sys.stdout = sys.stderr
+    load_plugins(pickle.load(sys.stdin.buffer))
     function = pickle.load(sys.stdin.buffer)
     while True:
         try:

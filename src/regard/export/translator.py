@@ -22,7 +22,7 @@ from regard.data.reading import read_json
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
-from regard.export.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.export import POSITIONS_KEY, check_export, import_ctranslate2, token_names
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
@@ -206,7 +206,7 @@ class ExportedTranslator(BaseTranslator):
             longer = limit < max(limits) and any(len(candidate.tokens) > limit for candidate in found[row])
             if longer or any([token] in _BANNED for candidate in found[row] for token in candidate.tokens):
                 (found[row],) = self._run_engine([sources[row]], limit, ban=_BANNED)
-        return self._rank(self._complete_scores(sources, found))
+        return self._rank(sources, found)
 
     def _run_engine(
         self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
@@ -240,49 +240,34 @@ class ExportedTranslator(BaseTranslator):
             results.append(list(unique.values()))
         return results
 
-    def _complete_scores(
-        self, sources: list[list[str]], found: list[list[_Candidate]]
-    ) -> list[list[tuple[tuple[str, ...], float]]]:
-        """Complete the translations with log-probabilities, from a scoring pass where they are missing."""
-        missing = [
-            (source, candidate.tokens)
-            for source, several in zip(sources, found, strict=True)
-            for candidate in several
-            if candidate.log_probability is None
+    def _rank(self, sources: list[list[str]], found: list[list[_Candidate]]) -> list[list[Hypothesis]]:
+        """Return the candidates of each sentence as hypotheses, best first."""
+        candidates = [
+            (source, one) for source, several in zip(sources, found, strict=True) for one in several
         ]
+        missing = [(source, list(one.tokens)) for source, one in candidates if one.log_probability is None]
+        # One pass scores the candidates of all sentences for which the engine has not returned the score.
         scores: Iterator[Any] = iter(())
         if missing:
             batch, targets = zip(*missing, strict=True)
-            scores = iter(
-                self.engine.score_batch(list(batch), [list(t) for t in targets], max_input_length=0)
-            )
-        return [
-            [
-                (
-                    candidate.tokens,
-                    sum(next(scores).log_probs)
-                    if candidate.log_probability is None
-                    else candidate.log_probability,
-                )
-                for candidate in several
-            ]
-            for several in found
-        ]
-
-    def _rank(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
-        """Convert the translations to hypotheses, best first."""
+            scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
         results: list[list[Hypothesis]] = []
         for several in found:
-            hypotheses = [
-                Hypothesis(
-                    tokens=tuple(self._ids[token] for token in tokens),
-                    score=log_probability / length_penalty(len(tokens) + 1, self.search.length_penalty),
-                    log_probability=log_probability,
-                    token_log_probs=(),
-                    attention=(),
+            hypotheses = []
+            for one in several:
+                known = one.log_probability
+                log_probability = sum(next(scores).log_probs) if known is None else known
+                # The end symbol counts as a token of the translation, as in `Translator`.
+                penalty = length_penalty(len(one.tokens) + 1, self.search.length_penalty)
+                hypotheses.append(
+                    Hypothesis(
+                        tokens=tuple(self._ids[token] for token in one.tokens),
+                        score=log_probability / penalty,
+                        log_probability=log_probability,
+                        token_log_probs=(),
+                        attention=(),
+                    )
                 )
-                for tokens, log_probability in several
-            ]
             results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.num_return])
         return results
 

@@ -5,15 +5,12 @@ which the result sums to 1. The package also contains losses and the log-likelih
 """
 
 from regard.functional.bounds import check_bounds
-from regard.functional.constrained_softmax import constrained_softmax
-from regard.functional.constrained_sparsemax import constrained_sparsemax
-from regard.functional.entmax import entmax, entmax15
+from regard.functional.constrained import constrained_softmax, constrained_sparsemax
+from regard.functional.entmax import entmax, entmax15, softmax, sparsemax
 from regard.functional.fusedmax import fusedmax
 from regard.functional.likelihood import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.functional.losses import entmax15_loss, sparsemax_loss
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
-from regard.functional.softmax import softmax
-from regard.functional.sparsemax import sparsemax
 
 __all__ = [
     "check_bounds",

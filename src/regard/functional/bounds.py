@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.masking import bound_to_tensor, check_mask, check_shape, usable_positions
+from regard.functional.dispatch import bound_to_tensor, check_mask, check_shape, usable_positions
 from regard.kernels.backend import in_functorch_transform
 from regard.types import Bool, Float, Int, Tensor
 

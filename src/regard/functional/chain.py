@@ -14,7 +14,7 @@ absorbing.
 
 import torch
 
-from regard.functional.masking import accumulation_dtype, shift_to_zero_max, usable_positions
+from regard.functional.dispatch import accumulation_dtype, shift_to_zero_max, usable_positions
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["chain_log_likelihood", "chain_prior", "chain_transitions", "forward_prior"]

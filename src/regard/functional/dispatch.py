@@ -1,8 +1,8 @@
-"""The common front end of the transformations: dimensions, shapes, dtypes, masks and the choice of a kernel.
+"""The common front of the transformations: checks of arguments, masks, dtypes, and the choice of a kernel.
 
 Each transformation has two implementations: a reference in plain PyTorch along the last dimension, and a
 compiled kernel of the same name. This module arranges the arguments and selects the implementation by device
-or user setting.
+or user setting. Masks are boolean, True = may be attended.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,132 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.functional.masking import accumulation_dtype, bound_to_tensor, check_arguments
 from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
 from regard.kernels.normalizers import NormalizerName, eager_normalizer, traced_normalizer
-from regard.types import Tensor
+from regard.types import Bool, Float, Tensor
 
-__all__ = ["Normalizer", "normalize"]
+__all__ = [
+    "Normalizer",
+    "accumulation_dtype",
+    "bound_to_tensor",
+    "check_arguments",
+    "check_mask",
+    "check_scores",
+    "check_shape",
+    "mask_scores",
+    "normalize",
+    "shift_to_zero_max",
+    "usable_positions",
+]
+
+
+def check_scores(scores: Tensor) -> None:
+    """Raise `TypeError` unless the scores are floating-point numbers, like `torch.softmax`."""
+    if not scores.is_floating_point():
+        raise TypeError(
+            f"scores have dtype {scores.dtype}, but must be floating-point numbers: convert with .float()"
+        )
+
+
+def check_mask(mask: Tensor) -> None:
+    """Raise `TypeError` unless the mask is boolean."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"mask has dtype {mask.dtype}, but must be boolean, True where a position may be attended: "
+            "convert zeros and ones with .bool()"
+        )
+
+
+def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str = "scores") -> None:
+    """Raise `ValueError` unless the argument `name` broadcasts to `shape`, the shape of `target_name`."""
+    own = operand.shape
+    if own == shape:
+        return
+    pairs = zip(reversed(own), reversed(shape), strict=False)
+    if len(own) > len(shape) or any(a != 1 and a != b for a, b in pairs):
+        raise ValueError(
+            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {target_name}, "
+            f"{list(shape)}"
+        )
+
+
+def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
+    """Check the scores and the mask of a transformation.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
+    """
+    check_scores(scores)
+    if mask is not None:
+        check_mask(mask)
+        check_shape("mask", mask, scores.shape)
+
+
+def bound_to_tensor(
+    name: str, bound: Tensor | float | int, scores: Tensor, target_name: str = "scores"
+) -> Tensor:
+    """Convert a bound, a tensor or a number, to a tensor that broadcasts to the scores.
+
+    Args:
+        name: Name of the argument, for messages.
+        bound: The argument.
+        scores: The tensor to which the bound must broadcast. A number gets its device and dtype, with float32
+            instead of half precision.
+        target_name: Name of `scores`, for messages.
+
+    Raises:
+        TypeError: The bound is neither a tensor nor a number.
+        ValueError: The bound does not broadcast to the scores.
+    """
+    if isinstance(bound, torch.Tensor):
+        check_shape(name, bound, scores.shape, target_name)
+        return bound
+    try:
+        number = float(bound)
+    except TypeError:
+        kind = type(bound).__name__
+        raise TypeError(f"{name} is of type {kind}, but must be a tensor or a number") from None
+    return torch.full((), number, dtype=accumulation_dtype(scores.dtype), device=scores.device)
+
+
+def mask_scores(
+    scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1
+) -> Float[Tensor, "*B"]:
+    """Replace scores by -inf where the mask is False, or by 0 in fully masked rows to avoid NaN.
+
+    Args:
+        scores: The scores.
+        mask: True = may be attended.
+        dim: The dimension of a row.
+    """
+    if mask is None:
+        return scores
+    dim = dim - scores.dim() if dim >= 0 else dim
+    along = -dim <= mask.dim()  # otherwise the mask is constant along each row
+    anything = mask.any(dim, keepdim=True) if along else mask
+    return torch.where(mask, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of the computation: float32 for half precision, otherwise the scores' dtype."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def usable_positions(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) -> Bool[Tensor, "*B"]:
+    """Return True where a position may be attended: the mask is True and the score is not -inf."""
+    usable = scores != -torch.inf
+    return usable if mask is None else usable & mask
+
+
+def shift_to_zero_max(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """Shift each row so that its maximum usable score is 0; unusable positions get arbitrary values.
+
+    A score becomes -inf if its difference from the maximum overflows.
+    """
+    filled = scores.masked_fill(~usable, 0)
+    top = filled.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True)
+    return filled - top.clamp_min(torch.finfo(scores.dtype).min)
 
 
 @dataclass(frozen=True)

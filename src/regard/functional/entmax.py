@@ -1,4 +1,4 @@
-"""Entmax (Peters et al., 2019): a family of transformations that contains softmax and sparsemax.
+"""The entmax family: softmax, sparsemax, 1.5-entmax and entmax (Peters et al., 2019).
 
 Softmax is the limit alpha = 1 and sparsemax has alpha = 2. By Eq. 9 and 10,
 
@@ -6,8 +6,16 @@ Softmax is the limit alpha = 1 and sparsemax has alpha = 2. By Eq. 9 and 10,
     H_alpha(p) = sum_j (p_j - p_j^alpha) / (alpha (alpha - 1)),
     p = max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)),   tau such that p sums to 1.
 
-For alpha = 1.5, tau has a closed form on the support A, which is found by sorting (Algorithm 2). With x = z /
-2, k = |A|, M the mean of x over A and Q = sum_A (x_j - M)^2,
+Sparsemax is the Euclidean projection of the scores onto the simplex (Martins & Astudillo (2016), Eq. 1 to 3):
+
+    p = argmin over {p >= 0 : sum p = 1} of |p - z|^2 = max(0, z - tau).
+
+Its threshold is found by sorting (ibid., Algorithm 1): with z_(1) >= z_(2) >= ..., k = max{k : 1 + k z_(k) >
+sum_{j<=k} z_(j)} and tau = (sum_{j<=k} z_(j) - 1) / k. Gradient (ibid., Eq. 12 and 14), with A the support
+and m the mean of g over it: dz_j = 1(j in A) (g_j - m).
+
+For alpha = 1.5, tau has a closed form on the support A, which is found by sorting (Peters et al. (2019),
+Algorithm 2). With x = z / 2, k = |A|, M the mean of x over A and Q = sum_A (x_j - M)^2,
 
     tau = M - sqrt((1 - Q) / k).
 
@@ -18,8 +26,8 @@ For other values of alpha there is no finite algorithm. With c = alpha - 1 and t
 which is accurate even for alpha close to 1, where it approaches exp(z - t). The threshold t lies in
 [max, max + (1 - S^-c) / c] and is found by bisection to full precision.
 
-Gradient (Proposition 2), with s_j = p_j^(2 - alpha) on the support and 0 elsewhere, m = sum_j s_j g_j / sum_j
-s_j:
+Gradient (Peters et al. (2019), Proposition 2), with s_j = p_j^(2 - alpha) on the support and 0 elsewhere, and
+m = sum_j s_j g_j / sum_j s_j:
 
     dz_j = s_j (g_j - m).
 
@@ -33,21 +41,96 @@ from typing import Any
 
 import torch
 
-from regard.functional.dispatch import Normalizer, normalize
-from regard.functional.masking import (
+from regard.functional.dispatch import (
+    Normalizer,
     accumulation_dtype,
     check_arguments,
     check_shape,
+    mask_scores,
+    normalize,
     shift_to_zero_max,
     usable_positions,
 )
 from regard.kernels.backend import apply, in_functorch_transform
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["entmax", "entmax15"]
+__all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
 
 MAX_ALPHA = 4.0
 ALPHA_ERROR = "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1"
+
+
+def softmax(
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
+) -> Float[Tensor, "*B"]:
+    """Compute the softmax of `scores` along `dim`.
+
+    Args:
+        scores: Any shape. Half precision is computed in float32 and returned in the input's dtype. A row
+            whose attendable scores are all -inf is NaN, as in `torch.softmax`.
+        dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
+
+    Returns:
+        Probabilities in the shape and dtype of `scores`. A masked position gets exactly 0 and has no
+        gradient. A row without attendable positions gets zeros.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
+    """
+    check_arguments(scores, mask)
+    dtype = scores.dtype
+    scores = scores.to(accumulation_dtype(dtype))
+    weights = torch.softmax(mask_scores(scores, mask, dim), dim)
+    return (weights if mask is None else weights * mask).to(dtype)
+
+
+def reference_sparsemax(
+    scores: Float[Tensor, "*B"],
+    upper: None = None,
+    lower: None = None,
+    mask: Bool[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
+    """Compute sparsemax along the last dimension in plain PyTorch, with the gradient above."""
+    usable = usable_positions(scores, mask)
+    z = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)), usable)
+    with torch.no_grad():
+        # The support never contains a score of max - 1 or below, so clamping is safe.
+        ordered = z.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
+        ranks = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
+        size = (1 + ranks * ordered > ordered.cumsum(-1)).sum(-1, keepdim=True)
+        last = ordered.gather(-1, (size - 1).clamp_min(0))
+        support = usable & (z >= last)
+    # With the support fixed, tau is a plain mean, and autograd gives the gradient above.
+    size = support.sum(-1, keepdim=True).clamp_min(1)
+    tau = (torch.where(support, z, 0).sum(-1, keepdim=True) - 1) / size
+    return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
+
+
+SPARSEMAX_NORMALIZER = Normalizer("sparsemax", reference_sparsemax)
+
+
+def sparsemax(
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
+) -> Float[Tensor, "*B"]:
+    """Compute the sparsemax of `scores` along `dim`.
+
+    Args:
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
+        dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
+
+    Returns:
+        Probabilities in the shape and dtype of `scores`. Positions outside the support and masked positions
+        are exactly 0. A row without attendable positions is zero. A row that contains NaN is NaN.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
+    """
+    return normalize(SPARSEMAX_NORMALIZER, scores, mask=mask, dim=dim)
 
 
 def reference_entmax15(
@@ -76,7 +159,7 @@ def reference_entmax15(
     return (torch.where(support, x - tau, 0 * tau) ** 2).masked_fill(~usable, 0).to(scores.dtype)
 
 
-ENTMAX15 = Normalizer("entmax15", reference_entmax15)
+ENTMAX15_NORMALIZER = Normalizer("entmax15", reference_entmax15)
 
 
 def entmax15(
@@ -84,21 +167,9 @@ def entmax15(
 ) -> Float[Tensor, "*B"]:
     """Compute the 1.5-entmax of `scores` along `dim`, exactly; it lies between softmax and sparsemax.
 
-    Args:
-        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
-            A score of -inf masks its position.
-        dim: The dimension that sums to 1.
-        mask: Boolean, True = may be attended; broadcasts to `scores`.
-
-    Returns:
-        Probabilities in the shape and dtype of `scores`. Positions outside the support and masked positions
-        are exactly 0. A row without attendable positions is zero. A row that contains NaN is NaN.
-
-    Raises:
-        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The mask does not broadcast to the scores.
+    Arguments, result and errors are those of `sparsemax`.
     """
-    return normalize(ENTMAX15, scores, mask=mask, dim=dim)
+    return normalize(ENTMAX15_NORMALIZER, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):
@@ -191,15 +262,14 @@ def entmax(
     """Compute the alpha-entmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
-            A score of -inf masks its position.
+        scores: As for `sparsemax`.
         alpha: A value in (1, 4]; larger values give sparser results. A tensor is differentiable, broadcasts
             to `scores`, and has size 1 along `dim` or no dimensions at all.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities in the shape and dtype of `scores`, as for `entmax15`.
+        Probabilities as for `sparsemax`.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.

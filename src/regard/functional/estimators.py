@@ -15,7 +15,7 @@ Choices with log q = -inf are never sampled and have no gradient.
 import torch
 from torch.nn import functional as F
 
-from regard.functional.masking import accumulation_dtype
+from regard.functional.dispatch import accumulation_dtype
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["gumbel_softmax", "leave_one_out", "reinforce_objective", "sample_bernoulli", "sample_categorical"]

@@ -12,8 +12,13 @@ import math
 
 import torch
 
-from regard.functional.masking import accumulation_dtype, check_arguments, shift_to_zero_max, usable_positions
-from regard.functional.sparsemax import sparsemax
+from regard.functional.dispatch import (
+    accumulation_dtype,
+    check_arguments,
+    shift_to_zero_max,
+    usable_positions,
+)
+from regard.functional.entmax import sparsemax
 from regard.kernels.total_variation import fuse, group_means
 from regard.types import Bool, Float, Tensor
 

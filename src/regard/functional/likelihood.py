@@ -11,11 +11,12 @@ where g_y is the gradient of log p(y) and g_m that of the mean log-probability (
 al., 2016).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from regard.functional.masking import accumulation_dtype
+from regard.functional.dispatch import accumulation_dtype
 from regard.kernels.backend import apply, first_order, use_numba
 from regard.kernels.logits import exp_logits, log_softmax, nll_gradient, supports_softmax
 from regard.kernels.matmul import linear, matmul
@@ -67,21 +68,24 @@ def _chunk_log_likelihood(
     return picked.to(normalizer.dtype) - normalizer, mean - normalizer, powers, sums
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of `linear_log_likelihood`, and whether to use the kernels that serve gradients."""
+
+    return_mean: bool
+    max_logits: int
+    keep_exponentials: bool
+    fused: bool
+
+
 class _LinearLogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        average: bool,
-        budget: int,
-        hold: bool,
-        fused: bool,
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, settings: _Settings
     ) -> tuple[Tensor, Tensor]:
-        allowed = max(1, budget // weight.shape[0])
-        held = hold and hidden.shape[0] <= allowed
+        average, fused = settings.return_mean, settings.fused
+        allowed = max(1, settings.max_logits // weight.shape[0])
+        held = settings.keep_exponentials and hidden.shape[0] <= allowed
         fitting = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
         rows = min(allowed, fitting) if use_numba(hidden) else allowed
         picked: list[Tensor] = []
@@ -127,7 +131,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             weight_part, bias_part = matmul(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
             bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
-        return hidden_grad, weight_grad, bias_grad, None, None, None, None, None
+        return hidden_grad, weight_grad, bias_grad, None, None
 
 
 def linear_log_likelihood(
@@ -158,17 +162,8 @@ def linear_log_likelihood(
     """
     # Without gradients the kernels save little time, but their import takes a second.
     fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
-    return apply(
-        _LinearLogLikelihood,
-        hidden,
-        weight,
-        bias,
-        targets.long(),
-        return_mean,
-        max_logits,
-        keep_exponentials and fused,
-        fused,
-    )
+    settings = _Settings(return_mean, max_logits, keep_exponentials and fused, fused)
+    return apply(_LinearLogLikelihood, hidden, weight, bias, targets.long(), settings)
 
 
 def linear_log_softmax(

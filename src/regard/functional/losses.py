@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 import torch
 
-from regard.functional.entmax import entmax15
-from regard.functional.masking import accumulation_dtype, check_scores
-from regard.functional.sparsemax import sparsemax
+from regard.functional.dispatch import accumulation_dtype, check_scores
+from regard.functional.entmax import entmax15, sparsemax
 from regard.kernels.backend import apply
 from regard.kernels.normalizers import normalizer_backward
 from regard.types import Float, Int, Tensor

@@ -19,18 +19,19 @@ from collections.abc import Callable
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.constrained_softmax import CONSTRAINED_SOFTMAX as SOFTMAX
-from regard.functional.constrained_sparsemax import CONSTRAINED_SPARSEMAX as SPARSEMAX
-from regard.functional.dispatch import Normalizer, normalize
-from regard.functional.masking import (
+from regard.functional.constrained import CONSTRAINED_SOFTMAX_NORMALIZER as SOFTMAX
+from regard.functional.constrained import CONSTRAINED_SPARSEMAX_NORMALIZER as SPARSEMAX
+from regard.functional.dispatch import (
+    Normalizer,
     accumulation_dtype,
     bound_to_tensor,
     check_mask,
     check_scores,
     check_shape,
+    normalize,
 )
 from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
-from regard.kernels.scans import SUPPORTED_HEADS, eager_scan, mean_over_heads, traced_scan
+from regard.kernels.scans import SUPPORTED_HEADS, ScanSettings, eager_scan, mean_over_heads, traced_scan
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
@@ -136,6 +137,7 @@ def _scan(
     dtype, exact = scores.dtype, accumulation_dtype(scores.dtype)
     scores, fertility = scores.to(exact), fertility.to(exact)
     backend = select_backend(scores)
+    settings = ScanSettings(normalizer.kernel, backend, exhaustion, heads)
     if backend == "reference" or in_functorch_transform():
         weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
     elif heads not in SUPPORTED_HEADS[backend]:
@@ -145,10 +147,10 @@ def _scan(
 
         weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads, step)
     elif torch.compiler.is_compiling():
-        weights = traced_scan(normalizer.kernel, backend, scores, fertility, exhaustion, mask, heads)
+        weights = traced_scan(settings, scores, fertility, mask)
     else:
         try:
-            weights = eager_scan(normalizer.kernel, backend, scores, fertility, exhaustion, mask, heads)
+            weights = eager_scan(settings, scores, fertility, mask)
         except KernelFallbackError:
             weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)

@@ -12,6 +12,7 @@ from regard.data.links import Links
 from regard.data.text import TextProcessor, TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
 from regard.generation.beam import eval_mode
+from regard.generation.blocks import TokenPair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationBatchConfig
 from regard.generation.forced import predict_tokens
 from regard.generation.linking import (
@@ -22,7 +23,6 @@ from regard.generation.linking import (
     select_heads,
     selection_links,
 )
-from regard.generation.pairs import TokenPair, pair_batches, pair_blocks
 from regard.metrics.alignment import is_selection
 from regard.metrics.attention import SentenceAttention, attention_statistics
 from regard.models.base import TranslationModel

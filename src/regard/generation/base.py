@@ -15,7 +15,7 @@ import numpy as np
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult
-from regard.generation.blocks import length_error, read_blocks
+from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
 from regard.generation.config import (
     GenerationConfig,
     LengthLimits,
@@ -23,10 +23,9 @@ from regard.generation.config import (
     SamplingConfig,
     search_settings,
 )
+from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
-from regard.generation.pairs import PretokenizedPair
-from regard.generation.scoring import LineScore
 
 __all__ = ["BaseTranslator", "Capability", "Description"]
 

@@ -27,6 +27,7 @@ hypothesis, then of the end symbol.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -35,21 +36,19 @@ from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import BOS
 from regard.errors import ConfigError, RegardError
 from regard.generation.config import GenerationConfig
-from regard.generation.constrained import TermConstraints
-from regard.generation.finished import FinishedHypotheses
-from regard.generation.hypothesis import Hypothesis
+from regard.generation.constrained import RequiredOutput, TermState
+from regard.generation.hypothesis import FinishedHypotheses, Hypothesis, SearchTrace
 from regard.generation.penalties import HypothesisScorer
-from regard.generation.token_constraints import TokenConstraints
-from regard.generation.trace import SearchTrace
+from regard.generation.token_constraints import Candidates, TokenConstraints
 from regard.layers.batched_state import BatchedState, select_rows
-from regard.models.base import Memories, TranslationModel
-from regard.types import Float, Int, Tensor
+from regard.models.base import Memories, Prediction, TranslationModel
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["beam_search", "beam_searches", "eval_mode"]
+__all__ = ["MIN_DONE_SHARE", "beam_search", "beam_searches", "eval_mode"]
 
 _NEG_INF = -float("inf")
-# Removing rows may copy the memories of all other rows, so it waits until this share of a batch is done.
-_MIN_DONE_SHARE = 1 / 8
+MIN_DONE_SHARE = 1 / 8
+"""Share of a batch that must be done before its rows are removed, which may copy all other memories."""
 _RELEASE_EVERY = 64  # time steps between two releases of the attention of abandoned hypotheses
 
 
@@ -69,11 +68,10 @@ def beam_search(
     model: TranslationModel,
     source: PaddedSequences,
     config: GenerationConfig,
-    prefixes: Sequence[Sequence[int]] | None = None,
+    required: RequiredOutput | None = None,
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
     scorer: HypothesisScorer | None = None,
-    terms: TermConstraints | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -81,11 +79,10 @@ def beam_search(
         model: The model.
         source: B sentences of at least one token each, on the model's device.
         config: Search settings.
-        prefixes: Token ids that each translation must start with.
+        required: Prefixes and terms of the translations. Default: none.
         upper: Maximum attention each source position may receive, for mechanisms with upper bounds.
         lower: Minimum attention each source position should receive.
         scorer: Ranks finished hypotheses. Default: the scorer that `config` describes.
-        terms: Terms that the translations must contain.
 
     Returns:
         For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found
@@ -97,7 +94,8 @@ def beam_search(
     scorers = (scorer or HypothesisScorer.from_config(config, len(model.constraints.prefix)),)
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _BeamSearch(model, source, config, prefixes, scorers, terms).run(model, memories, state)[0]
+        search = _BeamSearch(model, source, config, required or RequiredOutput(), scorers)
+        return search.run(memories, state)[0]
 
 
 def beam_searches(
@@ -136,129 +134,206 @@ def beam_searches(
         )
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _BeamSearch(model, source, config, prefixes, tuple(scorers)).run(model, memories, state)
+        search = _BeamSearch(model, source, config, RequiredOutput(prefixes), tuple(scorers))
+        return search.run(memories, state)
+
+
+@dataclass(frozen=True)
+class _Beam:
+    """The unfinished hypotheses of n sentences: `width` rows per sentence, R = n * width rows in all.
+
+    Attributes:
+        live: Indices of the unfinished sentences, [n].
+        width: Rows per sentence.
+        tokens: Last token of each row, [R].
+        scores: Cumulative log-probabilities, [n, width], in float64 because they are sums over many steps.
+        memories: Encoded sources of all rows.
+        state: Decoder state of all rows.
+        attended: Attention of each layer, summed over the time steps; None if no scorer needs it.
+        history: Tokens of each row; None if no constraint needs them.
+        progress: Matched terms of each row; None without terms.
+    """
+
+    live: Int[Tensor, "n"]
+    width: int
+    tokens: Int[Tensor, "R"]
+    scores: Float[Tensor, "n width"]
+    memories: Memories
+    state: BatchedState
+    attended: tuple[Tensor, ...] | None = None
+    history: Int[Tensor, "R T"] | None = None
+    progress: TermState | None = None
+
+
+@dataclass(frozen=True)
+class _Extensions:
+    """The best extensions of the rows of a beam, sorted within each sentence.
+
+    Attributes:
+        totals: Cumulative log-probabilities, [n, c].
+        order: Indices of the extensions among the candidates of the sentence, [n, c].
+        rows: Row in the batch from which each extension starts, [n, c].
+        ended: Whether the extension ends in the end symbol, [n, c].
+        candidates: Candidate tokens of each row, [R, choices].
+        penalties: Coverage penalty of each row, for each scorer; None for a scorer without one.
+        attended: Attention of each layer, summed over the time steps including this one.
+        progress: Matched terms of all extensions.
+    """
+
+    totals: Float[Tensor, "n c"]
+    order: Int[Tensor, "n c"]
+    rows: Int[Tensor, "n c"]
+    ended: Bool[Tensor, "n c"]
+    candidates: Candidates
+    penalties: list[Tensor | None]
+    attended: tuple[Tensor, ...] | None
+    progress: TermState | None
+
+    @property
+    def choices(self) -> int:
+        """Return the number of candidates per row."""
+        return self.candidates.values.shape[1]
 
 
 class _BeamSearch:
-    """Search state of one batch."""
+    """Search of one batch."""
 
     def __init__(
         self,
         model: TranslationModel,
         source: PaddedSequences,
         config: GenerationConfig,
-        prefixes: Sequence[Sequence[int]] | None,
+        required: RequiredOutput,
         scorers: tuple[HypothesisScorer, ...],
-        terms: TermConstraints | None = None,
     ) -> None:
+        self.model = model
         self.source = source
         self.config = config
         self.scorers = scorers
         self.source_mask = source.word_mask
-        self.terms = terms
-        extra_tokens = None if terms is None else terms.num_tokens
+        self.terms = required.terms
+        extra_tokens = None if required.terms is None else required.terms.num_tokens
         self.constraints = TokenConstraints(
-            config, source, prefixes, model.max_length, extra_tokens, model.constraints
+            config, source, required.prefixes, model.max_length, extra_tokens, model.constraints
         )
         self.trace = SearchTrace()
+        device = source.tokens.device
+        self.pools = [FinishedHypotheses(len(source), config.num_finished_kept, device) for _ in scorers]
+        self.needs_attention = any(scorer.attention_terms for scorer in scorers)
 
-    def run(
-        self, model: TranslationModel, memories: Memories, state: BatchedState
-    ) -> list[list[list[Hypothesis]]]:
-        beam, device = self.config.beam_size, self.source.tokens.device
-        live = torch.arange(len(self.source), device=device)  # indices of the unfinished sentences
-        width = 1  # rows (unfinished hypotheses) per sentence
-        tokens = torch.full_like(live, BOS)
-        # Cumulative log-probabilities, (n, width), in float64 because they are sums over many time steps.
-        scores = torch.zeros(len(live), 1, dtype=torch.float64, device=device)
-        pools = [FinishedHypotheses(len(live), self.config.num_finished_kept, device) for _ in self.scorers]
-        needs_attention = any(scorer.attention_terms for scorer in self.scorers)
+    def run(self, memories: Memories, state: BatchedState) -> list[list[list[Hypothesis]]]:
+        """Return the hypotheses of each sentence for each scorer."""
+        live = torch.arange(len(self.source), device=self.source.tokens.device)
+        scores = torch.zeros(len(live), 1, dtype=torch.float64, device=live.device)
         history = self.constraints.initial_history(len(live)) if self.constraints.needs_history else None
-        attended: tuple[Tensor, ...] | None = None
         progress = None if self.terms is None else self.terms.initial_state()
+        beam = _Beam(live, 1, torch.full_like(live, BOS), scores, memories, state, None, history, progress)
         for step in range(self.constraints.max_length + 1):
-            prediction = model.step(tokens, memories, state)
-            weights = tuple(attention.weights for attention in prediction.attention_steps)
-            self.trace.add_attention(weights)
-            owners = live.repeat_interleave(width)
-            added: list[Tensor | None] = [None] * len(pools)  # coverage penalty of each row, for each scorer
-            if needs_attention:
-                before = attended or tuple(map(torch.zeros_like, weights))
-                attended = tuple(a + w for a, w in zip(before, weights, strict=True))
-                added = [
-                    scorer.attention_score(attended, self.source_mask[owners]) for scorer in self.scorers
-                ]
-            required_tokens = None if progress is None else progress.next_tokens(tokens, owners)
-            found = self.constraints.candidates(
-                prediction.log_probs, beam, step, owners, history, prediction.eos_constraint, required_tokens
-            )
-            values, ids = found.values, found.tokens
-            choices = values.shape[1]
-            totals = (scores.view(-1, 1) + found.score_increments).view(len(live), -1)  # (n, width * choices)
-            if progress is not None:
-                progress = progress.extend(tokens, ids, owners)
-                totals = progress.mask_incomplete(totals, choices, pools[0].empty(live))
-            totals, order = self._sort_extensions(totals, added[0], step + 1)
-            if progress is not None:
-                totals, order = progress.allocate_beam(totals, order)
-            # At most `beam` of the extensions end, so 2 * beam of them always leave `beam` to continue.
-            totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
-            ended = order % choices == 0  # the first column of the candidates is the end symbol
-            # Row in the batch from which each extension starts.
-            rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
-
-            finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEG_INF)
-            if bool((finished > _NEG_INF).any()):
-                # A hypothesis that is truncated at the maximum length has no end symbol to count.
-                lengths = (
-                    (step + 1 - self.constraints.is_truncated(step)[live].long())
-                    .unsqueeze(1)
-                    .expand_as(finished)
-                )
-                for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                    ranked = scorer(finished, lengths)
-                    ranked = ranked if extra is None else ranked + extra[rows[:, :beam]]
-                    pool.add(live, ranked, step, rows[:, :beam], values[:, 0])
-
-            width = min(beam, width * (choices - 1))
-            # A stable sort moves finished extensions to the end and keeps the ranking of the others.
-            chosen = ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
-            scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
-            # A sentence leaves the batch only when it is done for all scorers.
-            for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                pool.close(
-                    live, self._best_attainable_score(scorer, extra, scores, rows, step + 1, live, pool)
-                )
-            done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
-            num_done = int(done.sum())
-            if num_done == len(live):
+            prediction = self.model.step(beam.tokens, beam.memories, beam.state)
+            found = self._extend(beam, prediction, step)
+            self._finish(beam, found, step)
+            advanced = self._advance(beam, prediction, found, step)
+            if advanced is None:
                 break
-            # Memories are reordered only if rows change sentences, since all rows of a sentence share them.
-            moved = scores.shape[1] != tokens.shape[0] // len(live)
-            scores = scores.masked_fill(done.unsqueeze(1), _NEG_INF)
-            if num_done >= _MIN_DONE_SHARE * len(live):
-                keep = (~done).nonzero().squeeze(1)
-                live, scores, order, rows = (item[keep] for item in (live, scores, order, rows))
-                moved = True
+            beam = advanced
+        return [self._hypotheses(pool) for pool in self.pools]
 
-            # `order` indexes the candidates of one sentence at this step, `rows` the rows of the whole batch.
-            rows = rows.flatten()
-            columns = (order % choices).flatten()
-            tokens = ids[rows, columns]
-            if progress is not None:
-                progress = progress.select(rows * choices + columns)
-            self.trace.add_step(rows, tokens, values[rows, columns])
-            if (step + 1) % _RELEASE_EVERY == 0:
-                steps, ends = zip(*(pool.end_positions() for pool in pools), strict=True)
-                self.trace.release_unused(torch.cat(steps), torch.cat(ends))
-            state = model.update(prediction, rows, tokens)
-            if moved:
-                memories = select_rows(memories, rows)
-            if attended is not None:
-                attended = select_rows(attended, rows)
-            if history is not None:
-                history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
-        return [self._hypotheses(pool) for pool in pools]
+    def _extend(self, beam: _Beam, prediction: Prediction, step: int) -> _Extensions:
+        """Return the best extensions of all rows."""
+        live, width = beam.live, beam.width
+        weights = tuple(attention.weights for attention in prediction.attention_steps)
+        self.trace.add_attention(weights)
+        owners = live.repeat_interleave(width)
+        penalties: list[Tensor | None] = [None] * len(self.scorers)
+        attended = beam.attended
+        if self.needs_attention:
+            before = attended or tuple(map(torch.zeros_like, weights))
+            attended = tuple(a + w for a, w in zip(before, weights, strict=True))
+            mask = self.source_mask[owners]
+            penalties = [scorer.attention_score(attended, mask) for scorer in self.scorers]
+        progress = beam.progress
+        required_tokens = None if progress is None else progress.next_tokens(beam.tokens, owners)
+        size = self.config.beam_size
+        found = self.constraints.candidates(
+            prediction.log_probs, size, step, owners, beam.history, prediction.eos_constraint, required_tokens
+        )
+        choices = found.values.shape[1]
+        totals = (beam.scores.view(-1, 1) + found.score_increments).view(
+            len(live), -1
+        )  # (n, width * choices)
+        if progress is not None:
+            progress = progress.extend(beam.tokens, found.tokens, owners)
+            totals = progress.mask_incomplete(totals, choices, self.pools[0].empty(live))
+        totals, order = self._sort_extensions(totals, penalties[0], step + 1)
+        if progress is not None:
+            totals, order = progress.allocate_beam(totals, order)
+        # At most `size` of the extensions end, so 2 * size of them always leave `size` to continue.
+        totals, order = totals[:, : 2 * size], order[:, : 2 * size]
+        ended = order % choices == 0  # the first column of the candidates is the end symbol
+        rows = order // choices + torch.arange(len(live), device=live.device).unsqueeze(1) * width
+        return _Extensions(totals, order, rows, ended, found, penalties, attended, progress)
+
+    def _finish(self, beam: _Beam, found: _Extensions, step: int) -> None:
+        """Add the extensions that end to the pools."""
+        size = self.config.beam_size
+        finished = found.totals[:, :size].masked_fill(~found.ended[:, :size], _NEG_INF)
+        if not bool((finished > _NEG_INF).any()):
+            return
+        # A hypothesis that is truncated at the maximum length has no end symbol to count.
+        truncated = self.constraints.is_truncated(step)[beam.live].long()
+        lengths = (step + 1 - truncated).unsqueeze(1).expand_as(finished)
+        rows = found.rows[:, :size]
+        for scorer, penalty, pool in zip(self.scorers, found.penalties, self.pools, strict=True):
+            ranked = scorer(finished, lengths)
+            ranked = ranked if penalty is None else ranked + penalty[rows]
+            pool.add(beam.live, ranked, step, rows, found.candidates.values[:, 0])
+
+    def _advance(self, beam: _Beam, prediction: Prediction, found: _Extensions, step: int) -> _Beam | None:
+        """Return the next beam, the best extensions that do not end, or None if all sentences are done."""
+        live, choices = beam.live, found.choices
+        width = min(self.config.beam_size, beam.width * (choices - 1))
+        # A stable sort moves finished extensions to the end and keeps the ranking of the others.
+        chosen = found.ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
+        scores, order, rows = (item.gather(1, chosen) for item in (found.totals, found.order, found.rows))
+        # A sentence leaves the batch only when it is done for all scorers.
+        for scorer, penalty, pool in zip(self.scorers, found.penalties, self.pools, strict=True):
+            best = self._best_attainable_score(scorer, penalty, scores, rows, step + 1, live, pool)
+            pool.close(live, best)
+        done = torch.stack([pool.closed for pool in self.pools]).all(dim=0)[live]
+        num_done = int(done.sum())
+        if num_done == len(live):
+            return None
+        # Memories are reordered only if rows change sentences, since all rows of a sentence share them.
+        moved = scores.shape[1] != beam.tokens.shape[0] // len(live)
+        scores = scores.masked_fill(done.unsqueeze(1), _NEG_INF)
+        if num_done >= MIN_DONE_SHARE * len(live):
+            keep = (~done).nonzero().squeeze(1)
+            live, scores, order, rows = (item[keep] for item in (live, scores, order, rows))
+            moved = True
+        # `order` indexes the candidates of one sentence at this step, `rows` the rows of the whole batch.
+        rows = rows.flatten()
+        columns = (order % choices).flatten()
+        tokens = found.candidates.tokens[rows, columns]
+        progress = found.progress
+        if progress is not None:
+            progress = progress.select(rows * choices + columns)
+        self._record(rows, tokens, found.candidates.values[rows, columns], step)
+        state = self.model.update(prediction, rows, tokens)
+        memories = select_rows(beam.memories, rows) if moved else beam.memories
+        attended = None if found.attended is None else select_rows(found.attended, rows)
+        history = beam.history
+        if history is not None:
+            history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
+        return _Beam(live, width, tokens, scores, memories, state, attended, history, progress)
+
+    def _record(
+        self, rows: Int[Tensor, "R"], tokens: Int[Tensor, "R"], log_probs: Float[Tensor, "R"], step: int
+    ) -> None:
+        """Record a step, and release the attention of abandoned hypotheses at intervals."""
+        self.trace.add_step(rows, tokens, log_probs)
+        if (step + 1) % _RELEASE_EVERY == 0:
+            steps, ends = zip(*(pool.end_positions() for pool in self.pools), strict=True)
+            self.trace.release_unused(torch.cat(steps), torch.cat(ends))
 
     def _sort_extensions(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int

@@ -1,13 +1,33 @@
-"""Blocks of lines and batches of similar length: bounded memory, little padding, results in input order."""
+"""Blocks of lines and pairs of bounded memory, and batches of similar length with little padding."""
 
+import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from regard.errors import RegardError
-from regard.generation.config import GenerationBatchConfig
+import numpy as np
 
-__all__ = ["length_error", "length_sorted_batches", "read_blocks"]
+from regard.attention.constrained import MIN_ATTENTION_LEFT
+from regard.data.batch import Batch
+from regard.data.text import TextProcessor
+from regard.data.tokenizers.words import STEP, ActionsTokenizer
+from regard.data.vocabulary import EOS
+from regard.errors import RegardError
+from regard.generation.config import GenerationBatchConfig, LengthLimits
+from regard.generation.lines import has_bounded_attention
+from regard.models.base import TranslationModel
+
+__all__ = [
+    "PretokenizedPair",
+    "TokenPair",
+    "length_error",
+    "length_sorted_batches",
+    "pair_batches",
+    "pair_blocks",
+    "read_blocks",
+]
 
 _T = TypeVar("_T")
 # Maximum number of characters per allowed token. Longer lines are rejected without tokenization.
@@ -71,3 +91,147 @@ def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig)
         batch.append(item)
     if batch:
         yield batch
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PretokenizedPair:
+    """A line and its translation, together with the tokens of a previous decoding run.
+
+    Attributes:
+        text: Source line.
+        translation: Its translation.
+        source: Source tokens without a sink. None to tokenize `text`.
+        target: Tokens of the translation as they were generated.
+    """
+
+    text: str
+    translation: str
+    source: tuple[str, ...] | None
+    target: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """A tokenized line and its tokenized translation.
+
+    Attributes:
+        number: Line number, counted from 1.
+        source: Source tokens. Empty if there is a problem.
+        target: Tokens of the translation. An end symbol follows them.
+        error: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
+            fertilities exceeded). Empty if it can.
+        retokenized: Whether tokenizing the text gives other tokens than those of the `PretokenizedPair`.
+    """
+
+    number: int
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    error: str = ""
+    retokenized: bool = False
+
+
+def pair_blocks(
+    text: TextProcessor,
+    pairs: Iterable[tuple[str, str] | PretokenizedPair],
+    config: GenerationBatchConfig,
+    model: TranslationModel,
+) -> Iterator[list[TokenPair]]:
+    """Yield blocks of tokenized lines and translations.
+
+    If the model generates actions and a translation contains no step action, a single warning is logged.
+
+    Args:
+        text: Text processing of both sides.
+        pairs: Source lines and their translations. The tokens of a `PretokenizedPair` are used unchanged.
+        config: Block size and maximum length of a line.
+        model: The model that will process the pairs.
+    """
+    limits = config.length_limits(model.max_length, len(text.sink_tokens))
+    bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
+    actions = isinstance(text.target.tokenizer, ActionsTokenizer)
+    for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
+        found = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
+        if bounded:
+            found = _check_fertilities(found, text)
+        plain = next((pair for pair in found if not pair.error and STEP not in pair.target), None)
+        if actions and plain is not None:
+            actions = False  # warn only once
+            _log.warning(
+                "line %d: the model generates actions, but there is no step action (%s) in %r; "
+                "convert plain text to actions with `regard actions`",
+                plain.number,
+                STEP,
+                "".join(plain.target),
+            )
+        yield found
+
+
+def pair_batches(
+    text: TextProcessor, block: Sequence[TokenPair], config: GenerationBatchConfig
+) -> Iterator[tuple[list[int], Batch]]:
+    """Yield batches of the valid pairs of a block, with their indices in the block.
+
+    Args:
+        text: Text processing of both sides.
+        block: The pairs.
+        config: Batch limits.
+    """
+    lengths = [0 if pair.error else max(len(pair.source), len(pair.target) + 1) for pair in block]
+    for rows in length_sorted_batches(lengths, config):
+        sources = [text.source.vocabulary.to_ids(block[row].source) for row in rows]
+        targets = [[*text.target.vocabulary.to_ids(block[row].target), EOS] for row in rows]
+        yield rows, text.batch(sources, targets, [block[row].number for row in rows])
+
+
+def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[TokenPair]:
+    """Mark pairs whose translation needs more attention than the source words' fertilities provide.
+
+    Each target token uses one unit of attention. The end symbol uses the rest.
+    """
+    assert text.budget is not None
+    readable = [pair for pair in pairs if not pair.error]
+    upper_bounds, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
+    upper_of = {pair.number: upper for pair, upper in zip(readable, upper_bounds, strict=True)}
+    found: list[TokenPair] = []
+    for pair in pairs:
+        upper = upper_of.get(pair.number, np.full(1, math.inf))
+        total = float(upper.sum())
+        # Number of target tokens that the total attention covers, up to the tolerance of the model.
+        num_covered = math.floor(min(total, len(pair.target)) + (1 - MIN_ATTENTION_LEFT))
+        if num_covered < len(pair.target):
+            error = (
+                f"the fertilities of the source words sum to {total:g}, and each target token uses 1: no "
+                f"attention is left for target token {num_covered} (counted from 0), "
+                f"{pair.target[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
+                "limit"
+            )
+            pair = TokenPair(pair.number, (), (), error)
+        found.append(pair)
+    return found
+
+
+def _tokenize_pair(
+    number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits
+) -> TokenPair:
+    """Tokenize a pair, or state why it cannot be processed."""
+    kept = pair if isinstance(pair, PretokenizedPair) else None
+    source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
+    sides = (text.source, source), (text.target, target)
+    error = length_error(source, None, limits.source) or length_error(target, None, limits.target)
+    error = error or next(filter(None, (side.format_error(line) for side, line in sides)), None)
+    if error is None:
+        source_tokens, target_tokens = text.source.tokenize(source), text.target.tokenize(target)
+        tokenized = [*source_tokens], [*target_tokens]
+        if kept is not None:
+            source_tokens = [*(source_tokens if kept.source is None else kept.source)]
+            target_tokens = [*kept.target]
+        error = length_error(source, len(source_tokens), limits.source) or length_error(
+            target, len(target_tokens), limits.target
+        )
+        if error is None and source_tokens:
+            retokenized = tokenized != (source_tokens, target_tokens)
+            return TokenPair(number, tuple(source_tokens), tuple(target_tokens), retokenized=retokenized)
+    return TokenPair(number, (), (), error or "the source is empty")

@@ -11,6 +11,9 @@ that of step t, which generates the token. The row of the end symbol belongs to 
 Each target word is linked to the source word with the highest attention (`links_from_weights`) among the
 source tokens whose prior weight is above 0. The posterior of other tokens is 0, or hard attention did not
 select them. A target word whose highest attention is on the sink is not linked.
+
+Through these links, unknown tokens are replaced by source words (Luong et al. (2015), Section 4, after Jean
+et al. (2015)).
 """
 
 from collections.abc import Sequence
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.links import Links
+from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
@@ -29,6 +33,7 @@ __all__ = [
     "WordIndices",
     "attention_links",
     "attention_map",
+    "replace_unk_tokens",
     "select_heads",
     "selection_links",
 ]
@@ -146,3 +151,35 @@ def selection_links(
     if not priors or not is_selection(select_heads(priors, config, name)):
         return None
     return links_from_selection(attention_map(priors, config, name), words.source, words.target)
+
+
+def replace_unk_tokens(
+    unknown: Sequence[bool],
+    tokens: Sequence[str],
+    links: Links,
+    source_tokens: Sequence[str],
+    text: TextProcessor,
+) -> list[str]:
+    """Return the tokens of a translation with unknown tokens replaced by source words.
+
+    Args:
+        unknown: Which tokens to replace. Tokens without a link are kept.
+        tokens: Tokens of the translation.
+        links: Source word of each token, both counted from 0; see `regard.generation.linking`.
+        source_tokens: Source tokens.
+        text: Text processing of both sides.
+    """
+    word_ids = text.source.word_ids(source_tokens)
+    words = {token: word for word, token in links}
+    written: list[str] = []
+    for position, (token, replaced) in enumerate(zip(tokens, unknown, strict=True)):
+        word = words.get(position) if replaced else None
+        if word is None:
+            written.append(token)
+            continue
+        subwords = [
+            subword for subword, number in zip(source_tokens, word_ids, strict=True) if number == word
+        ]
+        # Encode with the target tokenizer, so that the word detokenizes correctly in its context.
+        written += text.target.tokenizer.encode(text.source.tokenizer.decode(subwords))
+    return written

@@ -10,46 +10,39 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from regard.data.batch import PaddedSequences
+from regard.data.batch import Batch
 from regard.data.vocabulary import BOS, EOS
 from regard.errors import RegardError
-from regard.generation.beam import eval_mode
+from regard.generation.beam import MIN_DONE_SHARE, eval_mode
 from regard.generation.config import GenerationConfig, SamplingConfig
-from regard.generation.hypothesis import Hypothesis
+from regard.generation.hypothesis import Hypothesis, HypothesisPath, SearchTrace
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.token_constraints import TokenConstraints
-from regard.generation.trace import HypothesisPath, SearchTrace
 from regard.layers.batched_state import select_rows
-from regard.models.base import TranslationModel
+from regard.models.base import Prediction, TranslationModel
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["sample"]
 
 _NEG_INF = -float("inf")
-_MIN_DONE_SHARE = 1 / 8  # as in `regard.generation.beam`
 
 
 def sample(
     model: TranslationModel,
-    source: PaddedSequences,
+    batch: Batch,
     config: GenerationConfig,
     sampling: SamplingConfig,
-    lines: Sequence[int],
     prefixes: Sequence[Sequence[int]] | None = None,
-    upper: Float[Tensor, "B S"] | None = None,
-    lower: Float[Tensor, "B S"] | None = None,
 ) -> list[list[Hypothesis]]:
     """Sample `config.num_return` translations of each sentence.
 
     Args:
         model: The model.
-        source: B sentences of at least one token each, on the model's device.
+        batch: B sentences of at least one token each, on the model's device, with their attention bounds. The
+            random numbers of a sentence depend on its index in `rows`.
         config: Length limits, n-gram blocking and the number of samples. The beam size has no effect.
         sampling: Sampling settings.
-        lines: Line number of each sentence.
         prefixes: Token ids that each translation must start with.
-        upper: Maximum attention each source position may receive, for mechanisms with upper bounds.
-        lower: Minimum attention each source position should receive.
 
     Returns:
         Hypotheses of each sentence in the order of sampling. Their probabilities are those of the model,
@@ -58,69 +51,115 @@ def sample(
     Raises:
         RegardError: if the model's log-probabilities are NaN.
     """
-    device, samples = source.tokens.device, config.num_return
-    rules = TokenConstraints(config, source, prefixes, model.max_length, constraints=model.constraints)
-    trace, scorer = SearchTrace(), HypothesisScorer.from_config(config, len(model.constraints.prefix))
-    # All random numbers are sampled in advance, so they do not depend on which rows are still active.
-    noise = _uniform_noise(sampling.seed, lines, samples, rules.max_length + 1).to(device)
-    rows = torch.arange(len(source), device=device).repeat_interleave(samples)
-    live = torch.arange(len(rows), device=device)  # indices of the samples in the batch
-    ends = np.zeros((4, len(rows)))  # step, row, log-probability of the end symbol, whether it was forced
+    source, samples = batch.source, config.num_return
+    scorer = HypothesisScorer.from_config(config, len(model.constraints.prefix))
     with eval_mode(model):
-        memories, state = model.begin(source, upper, lower)
+        paths, forced = _Sampler(model, batch, config, sampling, prefixes).run()
+    words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
+    found = [
+        replace(path.to_hypothesis(_score(scorer, path, words[row])), truncated=forced[row])
+        for row, path in enumerate(paths)
+    ]
+    return [found[start : start + samples] for start in range(0, len(found), samples)]
+
+
+class _Sampler:
+    """Sampling of one batch. Row r of the first step is sample r % `samples` of sentence r // `samples`."""
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        batch: Batch,
+        config: GenerationConfig,
+        sampling: SamplingConfig,
+        prefixes: Sequence[Sequence[int]] | None,
+    ) -> None:
+        self.model, self.batch, self.sampling = model, batch, sampling
+        self.samples = config.num_return
+        self.rules = TokenConstraints(
+            config, batch.source, prefixes, model.max_length, constraints=model.constraints
+        )
+        self.trace = SearchTrace()
+        # All random numbers are sampled in advance, so they do not depend on which rows are still active.
+        steps = self.rules.max_length + 1
+        noise = _uniform_noise(sampling.seed, batch.rows.tolist(), self.samples, steps)
+        self.noise = noise.to(batch.source.tokens.device)
+        # Step, row, log-probability of the end symbol, and whether it was forced.
+        self.ends = np.zeros((4, len(batch) * self.samples))
+
+    def run(self) -> tuple[list[HypothesisPath], list[bool]]:
+        """Return the sampled paths, and whether the end symbol of each was forced."""
+        model, rules, source = self.model, self.rules, self.batch.source
+        device = source.tokens.device
+        rows = torch.arange(len(source), device=device).repeat_interleave(self.samples)
+        live = torch.arange(len(rows), device=device)  # indices of the samples in the batch
+        memories, state = model.begin(source, self.batch.upper_bounds, self.batch.lower_bounds)
         memories, state = select_rows(memories, rows), select_rows(state, rows)
         tokens = torch.full_like(rows, BOS)
         done = torch.zeros_like(rows, dtype=torch.bool)
         history = rules.initial_history(len(rows))
         for step in range(rules.max_length + 1):
             prediction = model.step(tokens, memories, state)
-            trace.add_attention(tuple(attention.weights for attention in prediction.attention_steps))
             past = history if rules.needs_history else None
-            found = rules.candidates(
-                prediction.log_probs,
-                sampling.top_k or None,
-                step,
-                live // samples,
-                past,
-                prediction.eos_constraint,
-            )
-            values, ids = found.values, found.tokens
-            columns = _sample_columns(values, sampling, noise[live, step]).unsqueeze(1)
-            tokens, logs = (item.gather(1, columns).squeeze(1) for item in (ids, values))
-            if not torch.isfinite(logs[~done]).all():
-                raise RegardError(
-                    "the model's log-probabilities are NaN: its weights are damaged or training diverged; "
-                    "train again with a lower learning rate"
-                )
-            ending = (tokens == EOS) & ~done
-            if bool(ending.any()):
-                at = ending.nonzero().squeeze(1)
-                ends[0, live[at].cpu()] = step
-                ends[1, live[at].cpu()] = at.cpu()
-                ends[2, live[at].cpu()] = logs[at].cpu()
-                ends[3, live[at].cpu()] = (values[at, 1:] == _NEG_INF).all(dim=1).cpu()
-            # Finished rows continue to be decoded until they are removed; their tokens are ignored.
-            done = done | ending
+            tokens, logs, done = self._sample_tokens(prediction, live, past, done, step)
             num_done = int(done.sum())
             if num_done == len(live):
                 break
             rows = torch.arange(len(live), device=device)
-            if num_done >= _MIN_DONE_SHARE * len(live):
+            if num_done >= MIN_DONE_SHARE * len(live):
                 rows = (~done).nonzero().squeeze(1)
                 live, done, memories = live[rows], done[rows], select_rows(memories, rows)
             tokens, logs = tokens[rows], logs[rows]
-            trace.add_step(rows, tokens, logs)
+            self.trace.add_step(rows, tokens, logs)
             state = model.update(prediction, rows, tokens)
             if rules.needs_history:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
-    steps, places, last = ends[0].astype(np.int64), ends[1].astype(np.int64), ends[2]
-    paths = trace.backtrace(steps, places, last, np.repeat(source.lengths.cpu().numpy(), samples))
-    words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
-    found = [
-        replace(path.to_hypothesis(_score(scorer, path, words[row])), truncated=bool(ends[3, row]))
-        for row, path in enumerate(paths)
-    ]
-    return [found[start : start + samples] for start in range(0, len(found), samples)]
+        steps, places = self.ends[:2].astype(np.int64)
+        lengths = np.repeat(source.lengths.cpu().numpy(), self.samples)
+        paths = self.trace.backtrace(steps, places, self.ends[2], lengths)
+        return paths, self.ends[3].astype(bool).tolist()
+
+    def _sample_tokens(
+        self,
+        prediction: Prediction,
+        live: Int[Tensor, "R"],
+        history: Int[Tensor, "R T"] | None,
+        done: Bool[Tensor, "R"],
+        step: int,
+    ) -> tuple[Int[Tensor, "R"], Float[Tensor, "R"], Bool[Tensor, "R"]]:
+        """Return the next token of each row, its log-probability, and whether the row is done.
+
+        Finished rows continue to be decoded until they are removed; their tokens are ignored.
+
+        Raises:
+            RegardError: if the model's log-probabilities are NaN.
+        """
+        self.trace.add_attention(tuple(attention.weights for attention in prediction.attention_steps))
+        found = self.rules.candidates(
+            prediction.log_probs,
+            self.sampling.top_k or None,
+            step,
+            live // self.samples,
+            history,
+            prediction.eos_constraint,
+        )
+        values = found.values
+        columns = _sample_columns(values, self.sampling, self.noise[live, step]).unsqueeze(1)
+        tokens, logs = (item.gather(1, columns).squeeze(1) for item in (found.tokens, values))
+        if not torch.isfinite(logs[~done]).all():
+            raise RegardError(
+                "the model's log-probabilities are NaN: its weights are damaged or training diverged; "
+                "train again with a lower learning rate"
+            )
+        ending = (tokens == EOS) & ~done
+        if bool(ending.any()):
+            at = ending.nonzero().squeeze(1)
+            ended = live[at].cpu()
+            self.ends[0, ended] = step
+            self.ends[1, ended] = at.cpu()
+            self.ends[2, ended] = logs[at].cpu()
+            self.ends[3, ended] = (values[at, 1:] == _NEG_INF).all(dim=1).cpu()
+        return tokens, logs, done | ending
 
 
 def _score(scorer: HypothesisScorer, path: HypothesisPath, words: Bool[Tensor, "S"]) -> float:

@@ -4,6 +4,10 @@ Padding, start symbol and sink are never generated. Depending on the settings, t
 n-grams, and end symbols before the minimum or after the maximum length are excluded. A forced prefix leaves
 only one token. The constraints are applied to the top-scoring tokens of each row, to avoid passes over the
 whole vocabulary (only n-gram blocking needs one).
+
+Tokens and sequences of tokens that a model's directory excludes have the semantics of `bad_words_ids`,
+`suppress_tokens` and `begin_suppress_tokens` of transformers. The last token of a sequence is excluded if the
+hypothesis ends in the other tokens of the sequence and at least one token precedes them.
 """
 
 from collections.abc import Sequence
@@ -15,14 +19,81 @@ from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.data.vocabulary import EOS, PAD, SINK, UNK
 from regard.generation.config import GenerationConfig
-from regard.generation.suppressed import SuppressedTokens
-from regard.generation.topk import top_k_tokens
+from regard.kernels.logits import supports_topk, topk
 from regard.models.base import GenerationConstraints
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidates", "TokenConstraints"]
+__all__ = ["Candidates", "SuppressedTokens", "TokenConstraints", "top_k_tokens"]
+
+MAX_KERNEL_K = 128
+"""Largest `count` for the custom kernel. Its time grows with vocabulary size times `count`; `torch.topk` is
+faster for larger counts.
+"""
+
+
+def top_k_tokens(
+    log_probs: Float[Tensor, "R V"], count: int
+) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+    """Return the `count` top-scoring tokens of each row, best first; all if the vocabulary is smaller.
+
+    The order of equal scores is not defined, but it is the same for equal rows.
+
+    Args:
+        log_probs: Score of each token.
+        count: Number of tokens per row.
+
+    Returns:
+        Log-probabilities and token ids.
+    """
+    count = min(count, log_probs.shape[1])
+    kernel = count <= MAX_KERNEL_K and supports_topk(log_probs)
+    return topk(log_probs, count) if kernel else log_probs.topk(count, dim=1)
+
 
 _NEG_INF = -float("inf")
+
+
+class SuppressedTokens:
+    """Tokens and sequences excluded from the translations of a model.
+
+    Args:
+        constraints: The tokens and sequences.
+        config: Search settings, which may turn suppression off.
+        device: Device of the log-probabilities.
+
+    Attributes:
+        sequences: Sequences of two or more tokens.
+    """
+
+    def __init__(
+        self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device
+    ) -> None:
+        """Store the tokens and sequences that apply."""
+        enabled = config.scheme.hf_compatible and config.scheme.suppress_tokens
+        never = constraints.suppressed if enabled else ()
+        self._never = torch.tensor(never, dtype=torch.long, device=device)
+        first = (*never, *constraints.suppressed_first) if enabled else ()
+        self._first = torch.tensor(first, dtype=torch.long, device=device)
+        found = constraints.banned_sequences if enabled else ()
+        self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in found]
+
+    def mask(
+        self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
+    ) -> Float[Tensor, "R V"]:
+        """Return the log-probabilities, minus infinity for excluded tokens and ends of excluded sequences."""
+        never = self._first if step == 0 else self._never
+        if len(never):
+            log_probs = log_probs.index_fill(1, never, _NEG_INF)
+        for sequence in self.sequences:
+            size = len(sequence) - 1
+            if history is not None and history.shape[1] > size:
+                matches = (history[:, -size:] == sequence[:-1]).all(dim=1)
+                # Copy, because the caller's tensor must not change.
+                log_probs = log_probs.clone()
+                log_probs[matches, sequence[-1]] = _NEG_INF
+        return log_probs
+
+
 _NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
 
 
@@ -147,10 +218,7 @@ class TokenConstraints:
             required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused
                 entries.
         """
-        allowed = self._suppressed.mask(log_probs, step, history)
-        size = self.config.no_repeat_ngram_size
-        if history is not None and size and history.shape[1] >= size:
-            allowed = _block_repeated_ngrams(allowed, history, size)
+        allowed = self._allowed(log_probs, step, history)
         if count is None:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
@@ -186,6 +254,16 @@ class TokenConstraints:
             log_normalizer=log_normalizer,
             free_eos=full if self.config.scheme.hf_compatible else None,
         )
+
+    def _allowed(
+        self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
+    ) -> Float[Tensor, "R V"]:
+        """Return the log-probabilities, minus infinity for suppressed tokens and repeated n-grams."""
+        allowed = self._suppressed.mask(log_probs, step, history)
+        size = self.config.no_repeat_ngram_size
+        if history is not None and size and history.shape[1] >= size:
+            return _block_repeated_ngrams(allowed, history, size)
+        return allowed
 
     def _force_prefix(
         self,

@@ -16,22 +16,23 @@ from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
-from regard.generation.blocks import length_error, length_sorted_batches
+from regard.generation.blocks import PretokenizedPair, length_error, length_sorted_batches
 from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
-from regard.generation.constrained import TermConstraints
-from regard.generation.forced import compute_posteriors
+from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
+from regard.generation.forced import LineScore, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, TextHypothesis
-from regard.generation.linking import WordIndices, attention_links
+from regard.generation.lines import (
+    InputLine,
+    LineResult,
+    TextHypothesis,
+    has_bounded_attention,
+    parse_user_fertilities,
+)
+from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.mbr import rank_candidates
-from regard.generation.pairs import PretokenizedPair
 from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
-from regard.generation.replace_unk import replace_unk_tokens
-from regard.generation.required_terms import RequiredTerms
 from regard.generation.sampling import sample
-from regard.generation.scoring import LineScore, score_lines
-from regard.generation.user_fertilities import has_bounded_attention, parse_user_fertilities
 from regard.models.base import TranslationModel
 
 __all__ = [
@@ -207,7 +208,6 @@ class Translator(BaseTranslator):
         Text is processed here, in the calling thread.
         """
         batch, prefixes = self._batch(results)
-        source, bounds = batch.source, (batch.upper_bounds, batch.lower_bounds)
         search = self.resolved_search
         if self.mbr is not None:
             search = self.mbr.candidate_search(search, self.sampling is not None)
@@ -216,12 +216,12 @@ class Translator(BaseTranslator):
         if self.sampling is not None:
             if any(required):
                 raise UsageError("required terms cannot be combined with sampling: use beam search")
-            numbers = [result.line.number for result in results]
-            generate = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
+            generate = partial(sample, self.model, batch, search, self.sampling, prefixes)
         else:
-            boundaries = self._required_terms.boundaries.to(source.tokens.device)
+            boundaries = self._required_terms.boundaries.to(batch.source.tokens.device)
             terms = TermConstraints(required, boundaries) if any(required) else None
-            generate = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
+            output, bounds = RequiredOutput(prefixes, terms), (batch.upper_bounds, batch.lower_bounds)
+            generate = partial(beam_search, self.model, batch.source, search, output, *bounds)
         return lambda: compute_posteriors(self.model, batch, generate())
 
     def _select(self, found: Sequence[TextHypothesis]) -> tuple[TextHypothesis, ...]:

@@ -1,9 +1,10 @@
 """Compiled kernels: normalizers, attention, dropout, LSTM cells, operations on logits, matrix multiplication.
 
-An operation is a public module, its front, and one module of the same name for each backend that has it:
+An operation is a public module, its front. The front documents the operation, defines it in plain PyTorch
+(the reference), chooses the backend (`backend`), and contains the autograd Function. Where one PyTorch
+function is the reference, the front or its caller calls that function; the forward passes of the normalizers
+are defined in `regard.functional`. Each backend that has an operation has a module of the same name:
 
-- `_reference/` in plain PyTorch, which defines the results. Where one PyTorch function is the reference, the
-  front or its caller calls that function, and the normalizers are defined in `regard.functional`.
 - `_numba/` for a CPU. A module has the compiled kernels and the functions that call them on tensors. A kernel
   reads its arguments from a block (`threads.argument_block`) and claims its work in units
   (`memory.claim_units`), so that it gives the same result on any number of threads. `arithmetic` and `memory`
@@ -11,7 +12,6 @@ An operation is a public module, its front, and one module of the same name for 
   `normalizers` and `scans`.
 - `_triton/` for CUDA, with `reductions` and `thresholds` for `normalizers` and `scans`.
 
-The front documents the operation, chooses the backend (`backend`), and contains the autograd Function.
 `backend.backend_module` imports a backend when it is first used. `threads` runs the Numba kernels.
 `prefix_bleu` and `splitmix` are used by compiled code outside this package and have no PyTorch version.
 

@@ -81,7 +81,7 @@ def backend_module(backend: BackendName, operation: str) -> Any:
     """Return the module with the implementation of an operation; it is imported at the first call.
 
     Numba and Triton, whose import takes a second, are thus imported only if one of their kernels runs.
-    `torch.compile` cannot trace this function; code that it compiles imports the reference directly.
+    `torch.compile` cannot trace this function; code that it compiles calls the reference directly.
 
     Args:
         backend: The backend, except `auto`.

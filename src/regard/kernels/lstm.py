@@ -7,12 +7,55 @@ from typing import Any
 
 import torch
 
-from regard.kernels._reference import lstm as reference
-from regard.kernels._reference.lstm import fast_tanh
 from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Tensor
 
-__all__ = ["fast_tanh", "lstm_step", "supports_lstm"]
+__all__ = ["fast_tanh", "lstm_step", "reference_backward", "reference_forward", "supports_lstm"]
+
+
+def fast_tanh(x: Tensor) -> Tensor:
+    """Compute tanh(x) = 2 sigmoid(2x) - 1, in less than half the time of PyTorch's tanh on a CPU.
+
+    The absolute error is as small as that of `torch.tanh`.
+    """
+    return torch.sigmoid(x + x).mul_(2).sub_(1)
+
+
+def reference_forward(
+    from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Compute one step; also returns the tensors that the backward pass needs."""
+    # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
+    gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
+    width = cell_state.shape[-1]
+    sigmoids = torch.sigmoid(gates[..., : 3 * width])
+    candidate = fast_tanh(gates[..., 3 * width :])
+    input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+    next_cell = torch.addcmul(forget_gate * cell_state, input_gate, candidate)
+    cell_tanh = fast_tanh(next_cell)
+    return (
+        (output_gate * cell_tanh).to(from_hidden.dtype),
+        next_cell,
+        (sigmoids, candidate, cell_state, cell_tanh),
+    )
+
+
+def reference_backward(
+    grad_hidden: Tensor, grad_cell: Tensor, saved: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of the pre-activations of the gates and of the cell state."""
+    sigmoids, candidate, cell_state, cell_tanh = saved
+    input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+    width, dtype = cell_state.shape[-1], grad_hidden.dtype
+    grad_hidden = grad_hidden.to(cell_state.dtype)
+    total = grad_cell + grad_hidden * output_gate * (1 - cell_tanh * cell_tanh)
+    gates = torch.empty((*cell_state.shape[:-1], 4 * width), dtype=cell_state.dtype, device=cell_state.device)
+    torch.mul(total, candidate, out=gates[..., :width])
+    torch.mul(total, cell_state, out=gates[..., width : 2 * width])
+    torch.mul(grad_hidden, cell_tanh, out=gates[..., 2 * width : 3 * width])
+    gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)  # derivative of the three sigmoids at once
+    torch.mul(total * input_gate, 1 - candidate * candidate, out=gates[..., 3 * width :])
+    return gates.to(dtype), total * forget_gate
 
 
 def supports_lstm(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -> bool:
@@ -34,24 +77,25 @@ class _LstmStep(torch.autograd.Function):
     def forward(
         ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        fused = supports_lstm(from_input, from_hidden, cell_state)
-        ctx.backend = backend_module("numba", "lstm") if fused else reference
-        hidden, next_cell, saved = ctx.backend.forward(from_input, from_hidden, cell_state)
+        ctx.fused = supports_lstm(from_input, from_hidden, cell_state)
+        forward = backend_module("numba", "lstm").forward if ctx.fused else reference_forward
+        hidden, next_cell, saved = forward(from_input, from_hidden, cell_state)
         ctx.save_for_backward(*saved)
         return hidden, next_cell
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        gates, cell_grad = ctx.backend.backward(*grads, ctx.saved_tensors)
+        backward = backend_module("numba", "lstm").backward if ctx.fused else reference_backward
+        grad_hidden, grad_cell = grads
+        gates, cell_grad = backward(grad_hidden, grad_cell, ctx.saved_tensors)
         return gates, gates, cell_grad
 
 
 def lstm_step(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute one step of an LSTM cell (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
 
-    The pre-activations of the gates are the sum of `from_input` and `from_hidden`. A backend is a module with
-    `forward`, which also returns the tensors that its function `backward` needs.
+    The pre-activations of the gates are the sum of `from_input` and `from_hidden`.
 
     Args:
         from_input: Projection of the input, [..., 4 D]: input gate, forget gate, output gate and candidate.
@@ -65,4 +109,4 @@ def lstm_step(from_input: Tensor, from_hidden: Tensor, cell_state: Tensor) -> tu
     if torch.is_grad_enabled() and any(x.requires_grad for x in operands):
         return apply(_LstmStep, *operands)
     # Without gradients the kernels save little time, but their import takes a second.
-    return reference.forward(*operands)[:2]
+    return reference_forward(*operands)[:2]

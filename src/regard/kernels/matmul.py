@@ -26,11 +26,19 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.errors import DeviceError
-from regard.kernels._reference.matmul import INT8_MAX
 from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Int8Weight", "check_int8", "limit_kernel_caches", "linear", "matmul"]
+__all__ = [
+    "INT8_MAX",
+    "Int8Weight",
+    "check_int8",
+    "dequantize",
+    "limit_kernel_caches",
+    "linear",
+    "matmul",
+    "quantize_rows",
+]
 
 
 def _onednn_linear() -> Any:
@@ -67,6 +75,8 @@ def _has_slow_bfloat16(processor: str) -> bool:
 _LINEAR = None if "GenuineIntel" in _cpu_info() else _onednn_linear()
 _SLOW_BFLOAT16 = _has_slow_bfloat16(_cpu_info())
 
+INT8_MAX = 127
+"""Quantized values range from -127 to 127; -128 is not used, since +128 does not exist."""
 _MAX_LOOPED_MATRICES = 4  # maximum number of matrices in a batch that are multiplied one by one
 
 
@@ -138,25 +148,46 @@ class Int8Weight(nn.Parameter):
         version = 0 if self.is_inference() else self._version
         kept = self._quantized.get(view)
         if kept is None or kept[0] != version:
-            values, scales = _int8_backend(self).quantize_rows(super().t().contiguous())
+            values, scales = quantize_rows(super().t().contiguous())
             self._quantized[view] = kept = version, Int8Matrix(values.t().contiguous(), scales)
         return kept[1]
 
 
-def _int8_backend(operand: Tensor) -> Any:
-    """Return the module with the quantization of rows."""
-    return backend_module("numba" if use_numba(operand) else "reference", "matmul")
+def quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Tensor, "N"]]:
+    """Quantize each row; returns the integers and the scales, NaN for rows that are not finite."""
+    if use_numba(x):
+        return backend_module("numba", "matmul").quantize_rows(x)
+    tops = x.abs().amax(1, keepdim=True)
+    values = torch.where(tops > 0, x * (INT8_MAX / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
+    scales = torch.where(tops < torch.inf, tops / INT8_MAX, torch.nan)
+    return values.to(torch.int8), scales.squeeze(1)
+
+
+def dequantize(
+    sums: Int[Tensor, "N O"],
+    row_scales: Float[Tensor, "N"],
+    column_scales: Float[Tensor, "O"],
+    bias: Float[Tensor, "O"] | None,
+) -> Float[Tensor, "N O"]:
+    """Convert integer sums to float32, multiply them by both scales, and add the bias.
+
+    The result may overwrite the integers.
+    """
+    if use_numba(sums):
+        return backend_module("numba", "matmul").dequantize(sums, row_scales, column_scales, bias)
+    found = sums * row_scales.unsqueeze(1) * column_scales
+    return found if bias is None else found + bias
 
 
 def _int8_matmul(
     x: Float[Tensor, "*B I"], weight: Int8Weight, bias: Float[Tensor, "O"] | None
 ) -> Float[Tensor, "*B O"]:
     """Compute `x @ weight (+ bias)` in int8; rows of `x` that are not finite give NaN."""
-    backend, matrix = _int8_backend(x), weight.quantize()
+    matrix = weight.quantize()
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    values, scales = backend.quantize_rows(rows.contiguous())
+    values, scales = quantize_rows(rows.contiguous())
     sums = torch.ops.aten._int_mm(values, matrix.values)
-    found = backend.dequantize(sums, scales, matrix.scales, bias)
+    found = dequantize(sums, scales, matrix.scales, bias)
     return found if x.dim() == 2 else found.view(*x.shape[:-1], -1)
 
 

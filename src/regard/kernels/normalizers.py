@@ -13,18 +13,67 @@ A backend is a module with two functions:
 Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
 `torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are
 used, whose fake implementations give the shapes of the results. Second derivatives use the same formula in
-PyTorch operations.
+PyTorch operations (`normalizer_backward`). The references of the forward passes are in `regard.functional`,
+because they raise its errors.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from regard.kernels._reference.normalizers import NormalizerName, normalizer_backward
 from regard.kernels.backend import BackendName, apply, backend_module
 from regard.types import Tensor
 
-__all__ = ["NormalizerName", "eager_normalizer", "normalizer_backward", "traced_normalizer"]
+__all__ = [
+    "NORMALIZER_CODES",
+    "NormalizerName",
+    "eager_normalizer",
+    "normalizer_backward",
+    "traced_normalizer",
+]
+
+NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
+
+SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
+NORMALIZER_CODES = {
+    "sparsemax": SPARSEMAX,
+    "entmax15": ENTMAX15,
+    "constrained_softmax": CONSTRAINED_SOFTMAX,
+    "constrained_sparsemax": CONSTRAINED_SPARSEMAX,
+}
+
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound; 0 if masked.
+LOWER, FREE, UPPER = 1, 2, 3
+
+
+def normalizer_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the backward pass in PyTorch operations, which are differentiable in turn.
+
+    Let s be the derivative of a free weight with respect to its score, for a fixed threshold: 1 for
+    sparsemax, p for softmax and sqrt(p) for 1.5-entmax. Let m be the mean of the gradient g over the free
+    positions, weighted by s. The gradient of a free score is s (g - m), and the gradient of an active bound
+    is g - m.
+
+    Args:
+        name: The normalizer.
+        gradient: The gradient g with respect to the weights.
+        weights: The weights p.
+        status: The status of each position (see `kernels.normalizers`); None for a normalizer without bounds.
+
+    Returns:
+        The gradient of the scores, g - m, and two masks of the positions at their upper and lower bounds.
+    """
+    free = weights > 0 if status is None else status == FREE
+    # Replace the other weights by 1: the derivative of sqrt at 0 would be infinite.
+    kept = torch.where(free, weights, 1)
+    slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
+    total = slope.sum(-1, keepdim=True)
+    mean = (slope * gradient).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
+    change = gradient - mean
+    where = free.new_zeros(()) if status is None else status
+    return slope * change, change, where == UPPER, where == LOWER
 
 
 class _Normalizer(torch.autograd.Function):

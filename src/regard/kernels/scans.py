@@ -10,18 +10,61 @@ The recurrence is that of `regard.functional.scans`. A backend is a module with 
   fertilities.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from regard.kernels._reference.normalizers import NormalizerName, mean_over_heads, scan_backward
 from regard.kernels.backend import BackendName, apply, backend_module
+from regard.kernels.normalizers import NormalizerName, normalizer_backward
 from regard.types import Tensor
 
-__all__ = ["SUPPORTED_HEADS", "eager_scan", "mean_over_heads", "traced_scan"]
+__all__ = ["SUPPORTED_HEADS", "ScanSettings", "eager_scan", "mean_over_heads", "scan_backward", "traced_scan"]
 
 SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
 """The numbers of adjacent rows that may share a fertility, for each backend."""
+
+
+@dataclass(frozen=True)
+class ScanSettings:
+    """The settings of a scan.
+
+    Attributes:
+        name: The normalizer.
+        backend: `numba` or `triton`.
+        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
+        heads_per_budget: Number of adjacent rows that share one fertility.
+    """
+
+    name: NormalizerName
+    backend: BackendName
+    exhaustion: float
+    heads_per_budget: int
+
+
+def mean_over_heads(x: Tensor, heads_per_budget: int) -> Tensor:
+    """Return in each row of [B, S] the mean of its group of `heads_per_budget` adjacent rows."""
+    if heads_per_budget == 1:
+        return x
+    return x.view(-1, heads_per_budget, x.shape[-1]).mean(1).repeat_interleave(heads_per_budget, 0)
+
+
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the backward pass of a scan in PyTorch operations; see `regard.functional.scans`.
+
+    Returns:
+        The gradients of the scores [B, T, S] and of the fertility [B, S].
+    """
+    loosened = torch.zeros_like(weights[:, 0])
+    found: list[Tensor] = []
+    for t in reversed(range(weights.shape[1])):
+        received = gradient[:, t] - mean_over_heads(loosened, heads_per_budget)
+        scores, change, upper, _ = normalizer_backward(name, received, weights[:, t], status[:, t])
+        loosened = loosened + change * upper
+        found.append(scores)
+    return torch.stack(found[::-1], 1), loosened
 
 
 class _Scan(torch.autograd.Function):
@@ -29,53 +72,36 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        name: str,
-        version: BackendName,
-        scores: Tensor,
-        fertility: Tensor,
-        exhaustion: float,
-        mask: Tensor | None,
-        heads: int,
+        ctx: Any, settings: ScanSettings, scores: Tensor, fertility: Tensor, mask: Tensor | None
     ) -> Tensor:
-        backend = backend_module(version, "scans")
-        weights, rests = backend.forward(
+        name, exhaustion, heads = settings.name, settings.exhaustion, settings.heads_per_budget
+        weights, rests = backend_module(settings.backend, "scans").forward(
             name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True
         )
         ctx.save_for_backward(weights, rests)
-        ctx.name, ctx.version, ctx.heads = name, version, heads
+        ctx.settings = settings
         return weights
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        weights, rests = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            scores, fertility = scan_backward(ctx.name, grads[0], weights, rests, ctx.heads)
+        settings, (weights, rests) = ctx.settings, ctx.saved_tensors
+        name, heads = settings.name, settings.heads_per_budget
+        if torch.is_grad_enabled():  # the backward pass itself is being differentiated
+            scores, fertility = scan_backward(name, grads[0], weights, rests, heads)
         else:
-            backend = backend_module(ctx.version, "scans")
-            scores, fertility = backend.backward(ctx.name, grads[0], weights, rests, ctx.heads)
-        return None, None, scores, fertility, None, None, None
+            backend = backend_module(settings.backend, "scans")
+            scores, fertility = backend.backward(name, grads[0], weights, rests, heads)
+        return None, scores, fertility, None
 
 
-def eager_scan(
-    name: NormalizerName,
-    backend: BackendName,
-    scores: Tensor,
-    fertility: Tensor,
-    exhaustion: float,
-    mask: Tensor | None,
-    heads_per_budget: int,
-) -> Tensor:
+def eager_scan(settings: ScanSettings, scores: Tensor, fertility: Tensor, mask: Tensor | None) -> Tensor:
     """Return the weights of a constrained normalizer over all time steps; for eager mode.
 
     Args:
-        name: The normalizer.
-        backend: `numba` or `triton`.
+        settings: The normalizer, the backend and their parameters.
         scores: [B, T, S].
         fertility: [B, S].
-        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
         mask: Broadcastable to the scores, or None.
-        heads_per_budget: Number of adjacent rows that share one fertility.
 
     Returns:
         [B, T, S].
@@ -83,7 +109,7 @@ def eager_scan(
     Raises:
         KernelFallbackError: A step has no valid result; the caller then uses the reference implementation.
     """
-    return apply(_Scan, name, backend, scores, fertility, exhaustion, mask, heads_per_budget)
+    return apply(_Scan, settings, scores, fertility, mask)
 
 
 @torch.library.custom_op("regard::scan", mutates_args=())
@@ -140,14 +166,7 @@ def _scan_gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | Non
 _scan_op.register_autograd(_scan_gradients, setup_context=_save_scan_for_backward)
 
 
-def traced_scan(
-    name: NormalizerName,
-    backend: BackendName,
-    scores: Tensor,
-    fertility: Tensor,
-    exhaustion: float,
-    mask: Tensor | None,
-    heads_per_budget: int,
-) -> Tensor:
+def traced_scan(settings: ScanSettings, scores: Tensor, fertility: Tensor, mask: Tensor | None) -> Tensor:
     """Return the same as `eager_scan` through an operator for `torch.compile`; infeasible steps are NaN."""
-    return _scan_op(name, backend, scores, fertility, exhaustion, mask, heads_per_budget)[0]
+    name, version, exhaustion = settings.name, settings.backend, settings.exhaustion
+    return _scan_op(name, version, scores, fertility, exhaustion, mask, settings.heads_per_budget)[0]

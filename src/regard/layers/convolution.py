@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.kernels.matmul import Int8Weight, linear
-from regard.layers.precision import to_compute
+from regard.layers.linear import to_compute
 from regard.types import Float, Tensor
 
 __all__ = ["PreparedLinear", "WeightNormLinear", "concatenate_windows"]

@@ -1,13 +1,30 @@
-"""A linear layer with weights stored as [in, out] and computed in autocast's dtype, if there is one."""
+"""A linear layer with weights stored as [in, out], and the dtype of matrix multiplications.
+
+Parameters keep the dtype they are stored in. Matrix multiplications are computed in autocast's dtype if
+autocast is enabled. Layers cast explicitly with these functions, because autocast leaves recurrent cells in
+float32.
+"""
 
 import torch
 from torch import nn
 
 from regard.kernels.matmul import linear
-from regard.layers.precision import compute_dtype
 from regard.types import Float, Tensor
 
-__all__ = ["Linear"]
+__all__ = ["Linear", "compute_dtype", "matrix_entries", "to_compute"]
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """Return the dtype of matrix multiplications with `tensor`: autocast's if enabled, otherwise its own."""
+    device = tensor.device.type
+    if tensor.dtype.is_floating_point and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype
+
+
+def to_compute(tensor: Tensor) -> Tensor:
+    """Cast `tensor` to its compute dtype; returns `tensor` itself if it has that dtype."""
+    return tensor.to(compute_dtype(tensor))
 
 
 class Linear(nn.Module):
@@ -24,6 +41,7 @@ class Linear(nn.Module):
     def __init__(self, in_features: int, out_features: int, num_parts: int = 1, bias: bool = True) -> None:
         """Create the parameters."""
         super().__init__()
+        # The bound of Xavier's initialization depends on the output width, here that of one part.
         parts = [
             nn.init.xavier_uniform_(torch.empty(in_features, out_features // num_parts))
             for _ in range(num_parts)
@@ -39,3 +57,10 @@ class Linear(nn.Module):
         if not x.dtype == weight.dtype == dtype or (bias is not None and bias.dtype != dtype):
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         return linear(x, weight, bias)
+
+
+def matrix_entries(part: nn.Module | Tensor) -> int:
+    """Return the number of matrix entries of a part: the multiply-adds of applying it to one row."""
+    if isinstance(part, Tensor):
+        return part.numel()
+    return sum(p.numel() for p in part.parameters() if p.dim() > 1)

@@ -18,7 +18,7 @@ import torch
 from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import matmul
 from regard.layers.batched_state import BatchedState
-from regard.layers.precision import compute_dtype
+from regard.layers.linear import compute_dtype
 from regard.types import Float, Int, Tensor
 
 __all__ = ["StepLinear"]

@@ -340,7 +340,11 @@ class Metric:
     needs_links: bool = False
 
 
-METRICS: NamedRegistry[Metric] = NamedRegistry("metric", packages=["regard.metrics"])
+METRICS: NamedRegistry[Metric] = NamedRegistry(
+    "metric",
+    packages=["regard.metrics"],
+    contract=lambda part: None if callable(part) else "is not a function of a MetricInput",
+)
 
 
 def register_metric(

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.files import file_digest
+from regard.data.reading import file_digest
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.base import CorpusScore, MetricInput, SentenceCounts, check_references, register_metric

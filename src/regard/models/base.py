@@ -3,14 +3,15 @@
 Training calls the model with a batch (teacher forcing) and receives a `ForwardOutput`. Search calls `begin`
 once, then alternates between `step`, which predicts the next token, and `update`, which updates the state
 with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
-mechanism can be combined with any model.
+mechanism can be combined with any model. Systems that are not neural models train themselves and load their
+own translators (`TrainableSystem`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -19,24 +20,33 @@ from regard.attention.base import AttentionStep, EosConstraint, Memory, Objectiv
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS
-from regard.errors import InfeasibleBoundsError
+from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
-from regard.models.system import TrainableSystem
 from regard.types import Bool, Float, Int, Tensor
 
+if TYPE_CHECKING:
+    from regard.data.dataset import PreparedData
+
 __all__ = [
+    "TIE_EMBEDDINGS_HELP",
     "ForwardOutput",
     "GenerationConstraints",
     "Memories",
     "OutputAttentions",
     "Prediction",
     "TokenScorer",
+    "TrainableSystem",
     "TranslationModel",
+    "check_shared_vocabulary",
     "marginalize",
     "name_infeasible_sentence",
+    "shift_right",
     "target_step_mask",
 ]
 
+TIE_EMBEDDINGS_HELP = (
+    "Tie the target embeddings with the output layer (decoder), or also with the source embeddings (all)."
+)
 Memories = tuple[Memory, ...]  # one per layer that attends to the source
 TokenScorer = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
 OutputAttentions = Literal["nothing", "source", "all"]
@@ -94,6 +104,20 @@ class ForwardOutput:
     encoder_attentions: tuple[Float[Tensor, "B _ S S"], ...] = ()
     decoder_attentions: tuple[Float[Tensor, "B _ T T"], ...] = ()
 
+    @classmethod
+    def with_one_context(
+        cls,
+        log_likelihoods: Float[Tensor, "B T 1"],
+        mean_log_probs: Float[Tensor, "B T 1"] | None,
+        mask: Bool[Tensor, "B T"],
+        penalty: Float[Tensor, "B T"] | None = None,
+    ) -> "ForwardOutput":
+        """Return the result of a model with one context, without attention; None means zeros."""
+        zeros = torch.zeros_like(log_likelihoods)
+        means = zeros if mean_log_probs is None else mean_log_probs
+        penalty = zeros.squeeze(-1) if penalty is None else penalty
+        return cls(log_likelihoods, means, zeros, zeros, penalty, mask, (), ())
+
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
         """The log-probability log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
@@ -142,6 +166,89 @@ class GenerationConstraints:
     suppressed: tuple[int, ...] = ()
     suppressed_first: tuple[int, ...] = ()
     banned_sequences: tuple[tuple[int, ...], ...] = ()
+
+
+class TrainableSystem:
+    """Base class of all registered models.
+
+    Attributes:
+        is_neural: Whether the system is a PyTorch module that `Trainer` trains; if not, `train_run` trains
+            it.
+        has_attention: Whether the run may have options that concern attention: fertilities and loss terms.
+        checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
+            are not compared before.
+        weights_name: Name of the file or directory, within the model directory, with the trained weights.
+    """
+
+    is_neural: ClassVar[bool] = True
+    has_attention: ClassVar[bool] = True
+    checks_own_weights: ClassVar[bool] = False
+    weights_name: ClassVar[str] = "model.safetensors"
+
+    @classmethod
+    def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":
+        """Build the neural model that a config describes, with the weights of its pre-trained parts.
+
+        Args:
+            config: The config of this model.
+            text: The format of the source and the target side.
+            model_dir: A model directory whose weights the caller loads afterward. Default: None, which loads
+                the weights of pre-trained parts.
+        """
+        raise NotImplementedError(f"{cls.__name__} is not a neural model")
+
+    @classmethod
+    def copy_configs(cls, config: Any, model_dir: Path) -> None:
+        """Copy the files that `build` needs from other directories into a model directory.
+
+        Raises:
+            CheckpointError: if one of these directories is missing or broken.
+            OSError: if a file cannot be written.
+        """
+
+    @classmethod
+    def has_run(cls, model_dir: Path) -> bool:
+        """Return whether a directory has a system, or the state of a run, in a format of its own."""
+        return False
+
+    @classmethod
+    def train_run(
+        cls,
+        config: Any,
+        prepared: "PreparedData",
+        model_dir: Path,
+        file_checksums: Mapping[str, str],
+        seed: int,
+        num_threads: int,
+    ) -> Any:
+        """Train the system, resume an unfinished run, or load the system if the run is complete.
+
+        Args:
+            config: The configuration of the system.
+            prepared: The prepared text.
+            model_dir: The model directory; it exists.
+            file_checksums: The checksums of the config and the vocabularies.
+            seed: The random seed.
+            num_threads: The number of threads of compiled code. 0 uses all processors.
+
+        Returns:
+            A `regard.training.trainer.TrainingResult`.
+        """
+        raise NotImplementedError(f"{cls.__name__} is trained by regard.training.trainer")
+
+    @classmethod
+    def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> Any:
+        """Load the trained system as a translator with the search settings of its run.
+
+        Args:
+            run: The `regard.run_config.RunConfig` in the model directory.
+            model_dir: The model directory.
+            num_threads: The number of CPU threads of compiled code. 0 uses all processors.
+
+        Returns:
+            A `regard.generation.base.BaseTranslator`.
+        """
+        raise NotImplementedError(f"{cls.__name__} is loaded by regard.experiment")
 
 
 class TranslationModel(nn.Module, TrainableSystem, ABC):
@@ -232,7 +339,30 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
 
     @abstractmethod
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step (forward and backward) on a batch."""
+        """Return the floating-point operations of one training step on the non-padding tokens of a batch.
+
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
+        token is counted with one context. Embedding lookups, weight normalization and elementwise operations
+        are not counted.
+        """
+
+
+def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """Return the decoder's input: the target shifted right by one, with the start symbol in front."""
+    return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+
+
+def check_shared_vocabulary(tie_embeddings: str, source_size: int, target_size: int) -> None:
+    """Check that both sides have one vocabulary if they share embeddings.
+
+    Raises:
+        ConfigError: if the sizes differ.
+    """
+    if tie_embeddings == "all" and source_size != target_size:
+        raise ConfigError(
+            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
+            f"got vocabularies of {source_size} and {target_size} tokens"
+        )
 
 
 def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:

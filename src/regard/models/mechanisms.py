@@ -8,7 +8,22 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 
-__all__ = ["check_exclusive", "check_mechanisms", "expand_mechanisms"]
+__all__ = [
+    "ATTENTION_HELP",
+    "LAYER_ATTENTION_HELP",
+    "check_exclusive",
+    "check_mechanisms",
+    "expand_mechanisms",
+]
+
+ATTENTION_HELP = (
+    "Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used only in the "
+    "last layer, with soft attention in the layers below."
+)
+LAYER_ATTENTION_HELP = (
+    "Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, instead of "
+    "[model.attention]."
+)
 
 
 def expand_mechanisms(

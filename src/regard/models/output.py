@@ -1,5 +1,6 @@
 """The output layer: token probabilities for each attention context, and their mixture over contexts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +18,10 @@ __all__ = [
     "clamped_log",
     "mix_contexts",
     "predict",
-    "scatter_real_tokens",
+    "score_logits",
+    "score_real_tokens",
     "score_tokens",
     "scored_contexts",
-    "select_real_tokens",
     "top_tokens",
 ]
 
@@ -162,13 +163,46 @@ def scored_contexts(attention_step: AttentionStep) -> Bool[Tensor, "B *T C"] | N
     return None if bool(finite.all()) else finite
 
 
-def select_real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
-    """Select the values at real tokens, from [B, T, ...] to [N, ...]."""
-    return values.flatten(0, 1).index_select(0, mask.flatten().nonzero().squeeze(1))
+def score_logits(
+    logits: Float[Tensor, "N V"],
+    targets: Int[Tensor, "N"],
+    mask: Bool[Tensor, "B T"],
+    mean_log_probs: bool,
+) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
+    """Return log p(y) at the real tokens, and its mean over the vocabulary if requested, given the logits."""
+    total = torch.logsumexp(logits, dim=-1, keepdim=True)
+    found = _scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
+    if not mean_log_probs:
+        return found, None
+    return found, _scatter_real_tokens(logits.mean(-1, keepdim=True) - total, mask)
 
 
-def scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
-    """Return the inverse of `select_real_tokens`: values at the real tokens, zero elsewhere."""
+def score_real_tokens(
+    hidden: Float[Tensor, "B T K D"],
+    output: OutputLayer,
+    targets: Int[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    mean_log_probs: bool,
+    scored: Bool[Tensor, "B T K"] | None = None,
+    norm: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
+    """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding.
+
+    The arguments are those of `score_tokens`; `norm` is applied to the real tokens of `hidden` before.
+    """
+    # Only the real tokens, so that no time is spent on padding: [N, ...]
+    index = mask.flatten().nonzero().squeeze(1)
+    real, picked, chosen = (
+        None if x is None else x.flatten(0, 1).index_select(0, index) for x in (hidden, targets, scored)
+    )
+    assert real is not None and picked is not None
+    real = real if norm is None else norm(real)
+    found, means = score_tokens(real, output, picked, mean_log_probs, chosen)
+    return _scatter_real_tokens(found, mask), _scatter_real_tokens(means, mask)
+
+
+def _scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
+    """Return the values at the real tokens, zero elsewhere."""
     zeros = values.new_zeros(mask.numel(), values.shape[1])
     real = mask.flatten().nonzero().squeeze(1)
     return zeros.index_put((real,), values).view(*mask.shape, -1)

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError
-from regard.models.base import TranslationModel
-from regard.models.system import TrainableSystem
-from regard.registry import PartConfig, Registry
+from regard.models.base import TrainableSystem, TranslationModel
+from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]
 
@@ -21,6 +20,7 @@ MODELS: Registry[type[TrainableSystem]] = Registry(
         "regard.models.hf",
         "regard.smt",
     ],
+    contract=subclass_of(TrainableSystem),
 )
 register_model = MODELS.register
 

@@ -3,31 +3,31 @@
 The mechanism splits a layer into two halves (`LayerQuery`). The first half computes the query from the target
 prefix; the second half computes the layer's output from the contexts that the mechanism returns. Training
 runs all time steps at once, search runs one. A mechanism with several contexts is in the last layer; that
-layer's second half and the distribution over the next token are computed for each context.
+layer's second half and the distribution over the next token are computed for each context, so that all
+computation above such a mechanism is repeated per context.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from regard.attention.base import Attention, AttentionStep, EosConstraint, Memory, Reference, State
-from regard.data.batch import Batch
+from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import ForwardOutput, Memories, OutputAttentions, Prediction, name_infeasible_sentence
-from regard.models.output import (
-    OutputLayer,
-    predict,
-    scatter_real_tokens,
-    score_tokens,
-    scored_contexts,
-    select_real_tokens,
-    top_tokens,
-)
-from regard.types import Bool, Float, Int, Tensor
+from regard.models.output import OutputLayer, predict, score_real_tokens, scored_contexts, top_tokens
+from regard.types import Float, Int, Tensor
 
-__all__ = ["DecoderStack", "LayerQuery", "StackOutput", "StackState", "update_attention"]
+__all__ = [
+    "DecoderStack",
+    "LayerQuery",
+    "PendingStack",
+    "Requested",
+    "StackState",
+    "continue_state",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,28 @@ class StackState(BatchedState):
 
     caches: tuple[BatchedState, ...]
     attentions: tuple[State, ...]
+
+
+@dataclass(frozen=True)
+class PendingStack(BatchedState):
+    """The state of the decoder before it is updated with the token of a step."""
+
+    caches: tuple[BatchedState, ...]
+
+
+@dataclass(frozen=True)
+class Requested:
+    """The optional results of a forward pass; see `TranslationModel.forward`.
+
+    Attributes:
+        mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
+        output_attentions: The attention weights to return.
+        top_tokens: Whether to compute `ForwardOutput.top_tokens`.
+    """
+
+    mean_log_probs: bool
+    output_attentions: OutputAttentions
+    top_tokens: bool
 
 
 @dataclass(frozen=True)
@@ -68,23 +90,6 @@ StepHalf = Callable[[int, Tensor], tuple[LayerQuery, BatchedState]]
 
 
 @dataclass(frozen=True)
-class StackOutput(BatchedState):
-    """The result of one step of all layers.
-
-    Attributes:
-        hidden: [B, K, D], the last layer's states.
-        attention_steps: One attention step per layer.
-        caches: The updated cache of each layer.
-        eos_constraint: The mechanisms' constraint on the end symbol, or None.
-    """
-
-    hidden: Float[Tensor, "B K D"]
-    attention_steps: tuple[AttentionStep, ...]
-    caches: tuple[BatchedState, ...]
-    eos_constraint: EosConstraint | None
-
-
-@dataclass(frozen=True)
 class _Scored:
     """The scores of the targets, with the last layer's attention if it was requested."""
 
@@ -92,6 +97,27 @@ class _Scored:
     mean_log_probs: Float[Tensor, "B T K"]
     attention_step: AttentionStep | None
     top_tokens: Int[Tensor, "B T"] | None = None
+
+
+@dataclass
+class _LayerAttentions:
+    """The attention of the layers so far, where it was requested, and the sum of their penalties."""
+
+    penalty: Tensor
+    weights: list[Tensor] = field(default_factory=list)
+    posteriors: list[Tensor] = field(default_factory=list)
+    self_attentions: list[Tensor] = field(default_factory=list)
+
+    def add(self, query: LayerQuery, attention_step: AttentionStep | None) -> None:
+        """Add a layer; the step is None if no attention was requested and the mechanism is fast without."""
+        if query.self_attention is not None:
+            self.self_attentions.append(query.self_attention)
+        if attention_step is not None:
+            weights, posteriors = attention_step.weights, attention_step.posteriors
+            self.weights.append(weights)
+            # If a mechanism computes no posterior, its posterior is its prior.
+            self.posteriors.append(weights if posteriors is None else posteriors)
+            self.penalty = self.penalty + attention_step.penalty
 
 
 class DecoderStack:
@@ -111,16 +137,31 @@ class DecoderStack:
 
     # --- search ---------------------------------------------------------------------------------------
 
-    def advance(
-        self, x: Float[Tensor, "B D"], memories: Memories, attentions: tuple[State, ...], half: StepHalf
-    ) -> StackOutput:
-        """Run one step of all layers.
+    def begin(self, memories: Memories) -> tuple[Memories, tuple[State, ...]]:
+        """Prepare each layer's memory, and return the initial states of the mechanisms too."""
+        prepared = tuple(
+            mechanism.prepare(memory) for mechanism, memory in zip(self.mechanisms, memories, strict=True)
+        )
+        return prepared, tuple(
+            mechanism.start(memory) for mechanism, memory in zip(self.mechanisms, prepared, strict=True)
+        )
+
+    def step(
+        self,
+        x: Float[Tensor, "B D"],
+        memories: Memories,
+        attentions: tuple[State, ...],
+        half: StepHalf,
+        make_pending: Callable[[tuple[BatchedState, ...]], PendingStack] = PendingStack,
+    ) -> Prediction:
+        """Run one step of all layers, and compute the distribution over the next token.
 
         Args:
             x: The input of the lowest layer.
             memories: Each layer's prepared memory.
             attentions: Each mechanism's state after the previous step.
             half: A function that computes the first half of a layer.
+            make_pending: A function from the updated caches to the decoder's state before the update.
         """
         attention_steps: list[AttentionStep] = []
         caches: list[BatchedState] = []
@@ -137,36 +178,26 @@ class DecoderStack:
             caches.append(cache)
             # The constraint depends on the state before this step, not on the attention of this step.
             eos_constraints.append(mechanism.eos_constraint(memory, state))
-        return StackOutput(
-            hidden, tuple(attention_steps), tuple(caches), EosConstraint.combine(eos_constraints)
-        )
-
-    def predict(self, advanced: StackOutput, pending: BatchedState) -> Prediction:
-        """Compute the distribution over the next token.
-
-        Args:
-            advanced: The result of `advance`.
-            pending: The decoder's state before it is updated with the chosen token.
-        """
-        hidden, several = self.final_norm(advanced.hidden), self.mechanisms[-1].observes_tokens
         return predict(
-            hidden, self.output, advanced.attention_steps, pending, advanced.eos_constraint, several
+            self.final_norm(hidden),
+            self.output,
+            tuple(attention_steps),
+            make_pending(tuple(caches)),
+            EosConstraint.combine(eos_constraints),
+            self.mechanisms[-1].observes_tokens,
         )
 
     # --- training -------------------------------------------------------------------------------------
 
-    def outcome(
+    def forward(
         self,
         x: Float[Tensor, "B T D"],
         memories: Memories,
         half: ForwardHalf,
         batch: Batch,
-        *,
-        mean_log_probs: bool,
-        output_attentions: OutputAttentions,
-        top_tokens: bool,
+        requested: Requested,
         reference: Reference | None,
-        encoder: tuple[Tensor, ...] = (),
+        encoder_attentions: tuple[Tensor, ...] = (),
     ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets (teacher forcing).
 
@@ -175,54 +206,30 @@ class DecoderStack:
             memories: Each layer's memory, not prepared.
             half: A function that computes the first half of a layer.
             batch: Sources and targets.
-            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
-            output_attentions: The attention weights to return.
-            top_tokens: Whether to compute `ForwardOutput.top_tokens`.
+            requested: The optional results.
             reference: The target embeddings, for mechanisms with an inference network.
-            encoder: `ForwardOutput.encoder_attentions`.
+            encoder_attentions: `ForwardOutput.encoder_attentions`.
 
         Raises:
             InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the
                 sentence.
         """
         assert batch.target is not None
-        weights: list[Tensor] = []
-        posteriors: list[Tensor] = []
-        self_attentions: list[Tensor] = []
-        penalty = torch.zeros((), device=x.device)
+        found = _LayerAttentions(torch.zeros((), device=x.device))
         try:
             for i, memory in enumerate(memories[:-1]):
                 query = half(i, x)
-                contexts, attention_step = _attend(self.mechanisms[i], query, memory, output_attentions)
+                contexts, attention_step = _attend(self.mechanisms[i], query, memory, requested)
                 x = query.finish(query.residual, contexts)
-                if attention_step is not None:
-                    weights.append(attention_step.weights)
-                    posteriors.append(
-                        attention_step.weights
-                        if attention_step.posteriors is None
-                        else attention_step.posteriors
-                    )
-                    penalty = penalty + attention_step.penalty
-                if query.self_attention is not None:
-                    self_attentions.append(query.self_attention)
+                found.add(query, attention_step)
             query = half(len(memories) - 1, x)
-            if query.self_attention is not None:
-                self_attentions.append(query.self_attention)
             # Mechanisms that observe tokens have several contexts, which are scored one by one.
-            if self.mechanisms[-1].observes_tokens:
-                scored = self._score_contexts(query, memories[-1], batch, mean_log_probs, reference)
-            else:
-                scored = self._score(
-                    query, memories[-1], batch, mean_log_probs, output_attentions, top_tokens
-                )
+            score = self._score_contexts if self.mechanisms[-1].observes_tokens else self._score
+            scored = score(query, memories[-1], batch.target, requested, reference)
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
-        # `None` if no attention was requested and the mechanism used its fast path.
         last = scored.attention_step
-        if last is not None:
-            weights.append(last.weights)
-            posteriors.append(last.weights if last.posteriors is None else last.posteriors)
-            penalty = penalty + last.penalty
+        found.add(query, last)
         zeros = torch.zeros_like(scored.log_likelihoods)
         return ForwardOutput(
             log_likelihoods=scored.log_likelihoods,
@@ -230,54 +237,55 @@ class DecoderStack:
             log_weights=zeros if last is None else last.log_weights,
             log_policy=zeros if last is None else last.log_policy,
             # Without any penalty it is still a scalar zero.
-            penalty=penalty.expand(batch.target.tokens.shape),
+            penalty=found.penalty.expand(batch.target.tokens.shape),
             mask=batch.target.mask,
-            cross_attentions=tuple(weights),
-            posteriors=tuple(posteriors),
+            cross_attentions=tuple(found.weights),
+            posteriors=tuple(found.posteriors),
             top_tokens=scored.top_tokens,
             baseline=None if last is None else last.baseline,
-            encoder_attentions=encoder,
-            decoder_attentions=tuple(self_attentions),
+            encoder_attentions=encoder_attentions,
+            decoder_attentions=tuple(found.self_attentions),
         )
 
     def _score(
         self,
         query: LayerQuery,
         memory: Memory,
-        batch: Batch,
-        mean_log_probs: bool,
-        output_attentions: OutputAttentions,
-        with_top_tokens: bool,
+        target: PaddedSequences,
+        requested: Requested,
+        reference: Reference | None,
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
-        assert batch.target is not None
-        contexts, attention_step = _attend(self.mechanisms[-1], query, memory, output_attentions)
+        contexts, attention_step = _attend(self.mechanisms[-1], query, memory, requested)
         hidden = query.finish(query.residual, contexts).unsqueeze(2)
-        predicted = top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if with_top_tokens else None
-        return _Scored(
-            *self._score_real(hidden, batch.target.tokens, batch.target.mask, mean_log_probs),
-            attention_step,
-            predicted,
+        predicted = (
+            top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if requested.top_tokens else None
         )
+        scores = score_real_tokens(
+            hidden, self.output, target.tokens, target.mask, requested.mean_log_probs, norm=self.final_norm
+        )
+        return _Scored(*scores, attention_step, predicted)
 
     def _score_contexts(
         self,
         query: LayerQuery,
         memory: Memory,
-        batch: Batch,
-        mean_log_probs: bool,
+        target: PaddedSequences,
+        requested: Requested,
         reference: Reference | None,
     ) -> _Scored:
         """Attend in a last layer with several contexts, and score the targets under each of them."""
-        assert batch.target is not None
-        targets, mask = batch.target.tokens, batch.target.mask
+        tokens, mask, mean_log_probs = target.tokens, target.mask, requested.mean_log_probs
         mechanism = self.mechanisms[-1]
         prepared = mechanism.prepare(memory)
         steps: list[tuple[Tensor, Tensor]] = []
 
         def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
             hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
-            found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], mean_log_probs)
+            at = slice(t, t + 1)
+            found = score_real_tokens(
+                hidden, self.output, tokens[:, at], mask[:, at], mean_log_probs, norm=self.final_norm
+            )
             steps.append((found[0][:, 0], found[1][:, 0]))
             return steps[-1][0]
 
@@ -288,60 +296,49 @@ class DecoderStack:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, attention_step)
         hidden = query.finish(query.residual.unsqueeze(2), attention_step.contexts)
-        return _Scored(
-            *self._score_real(hidden, targets, mask, mean_log_probs, scored_contexts(attention_step)),
-            attention_step,
+        scores = score_real_tokens(
+            hidden,
+            self.output,
+            tokens,
+            mask,
+            mean_log_probs,
+            scored_contexts(attention_step),
+            self.final_norm,
         )
-
-    def _score_real(
-        self,
-        hidden: Float[Tensor, "B T K D"],
-        targets: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-        mean_log_probs: bool,
-        scored: Bool[Tensor, "B T K"] | None = None,
-    ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
-        """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding."""
-        real, picked = self.final_norm(select_real_tokens(hidden, mask)), select_real_tokens(targets, mask)
-        real_scored = None if scored is None else select_real_tokens(scored, mask)
-        found, means = (
-            scatter_real_tokens(x, mask)
-            for x in score_tokens(real, self.output, picked, mean_log_probs, real_scored)
-        )
-        return found, means
+        return _Scored(*scores, attention_step)
 
 
-def update_attention(
+def continue_state(
     prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"], observes: bool
-) -> tuple[State, ...]:
-    """Return the state of each mechanism for the hypotheses that are continued.
+) -> StackState:
+    """Return the state of the hypotheses that are continued.
 
     Args:
-        prediction: The result of `DecoderStack.predict`.
+        prediction: The result of `DecoderStack.step`.
         rows: The row of the prediction that each hypothesis extends.
         tokens: The token that each hypothesis is extended with.
         observes: Whether the last layer's mechanism is updated with the token.
     """
+    pending = prediction.state
+    assert isinstance(pending, PendingStack)
     # Only the last layer's mechanism may depend on the token.
-    attentions = [
-        select_rows(attention_step.state, rows) for attention_step in prediction.attention_steps[:-1]
-    ]
-    last = prediction.attention_steps[-1]
+    *lower, last = prediction.attention_steps
+    attentions = [select_rows(attention_step.state, rows) for attention_step in lower]
     if observes:
         attentions.append(last.select(rows).update(prediction.token_log_probs(rows, tokens)))
     else:
         attentions.append(last.state.select(rows))
-    return tuple(attentions)
+    return StackState(select_rows(pending.caches, rows), tuple(attentions))
 
 
 def _attend(
-    mechanism: Attention, query: LayerQuery, memory: Memory, output_attentions: OutputAttentions
+    mechanism: Attention, query: LayerQuery, memory: Memory, requested: Requested
 ) -> tuple[Float[Tensor, "B T D"], AttentionStep | None]:
     """Return the contexts of a layer with one context per step, and the attention if it was requested."""
     prepared = mechanism.prepare(memory)
     state = mechanism.start(prepared)
     # Without weights some mechanisms have a faster path, which returns None where it does not apply.
-    if output_attentions == "nothing":
+    if requested.output_attentions == "nothing":
         contexts = mechanism.fast_context(query.queries, prepared, state)
         if contexts is not None:
             return contexts, None

@@ -1,19 +1,18 @@
-"""Modules for the transformations, their scans over time steps and their losses.
+"""Modules for the transformations, their scans over time steps and their losses."""
 
-Each module calls the function of the same name in `regard.functional`.
-"""
-
-from regard.nn.losses import Entmax15Loss, SparsemaxLoss
-from regard.nn.normalizers import (
+from regard.nn.modules import (
     ConstrainedSoftmax,
+    ConstrainedSoftmaxScan,
     ConstrainedSparsemax,
+    ConstrainedSparsemaxScan,
     Entmax,
     Entmax15,
+    Entmax15Loss,
     Fusedmax,
     Softmax,
     Sparsemax,
+    SparsemaxLoss,
 )
-from regard.nn.scans import ConstrainedSoftmaxScan, ConstrainedSparsemaxScan
 
 __all__ = [
     "ConstrainedSoftmax",

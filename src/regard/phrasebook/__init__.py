@@ -5,8 +5,8 @@ perfectly. The corpus contains the constructions that decoders tend to drop or t
 words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
 
 Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `morphology_de`,
-`morphology_en`, `noun_phrases`, `adverbials`, `verb_group`, `planning`, `clauses`, `participants`,
-`predicates`, `clause_builder`, `main_clauses`, `subordination`, `patterns`, `corpus`.
+`morphology_en`, `noun_phrases`, `verb_group`, `clauses`, `planning`, `complements`, `clause_builder`,
+`sentences`, `patterns`, `corpus`.
 """
 
 from regard.phrasebook.corpus import (

@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 from regard.phrasebook import morphology_de as de
-from regard.phrasebook.adverbials import Adverbials
 from regard.phrasebook.clauses import Clause, Order, order_clause
+from regard.phrasebook.complements import KINDS, PERSONAL, POSSESSABLE, Participants, Predicates
 from regard.phrasebook.lexicon import Lexicon, Verb
 from regard.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
 from regard.phrasebook.pair import Token, Word
-from regard.phrasebook.participants import PERSONAL, POSSESSABLE, Participants
-from regard.phrasebook.planning import ANY, PASSIVE, QUESTION, ClauseConstraints, Planner
-from regard.phrasebook.predicates import KINDS, Predicates
+from regard.phrasebook.planning import ANY, PASSIVE, QUESTION, Adverbials, ClauseConstraints, Planner
 from regard.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
 from regard.phrasebook.verb_group import COPULAS, MODALS, Tense
 
@@ -41,12 +39,7 @@ _WHAT = Distribution({"thing": 30, "food": 20, "text": 20, "clothes": 12, "drink
 
 
 class ClauseBuilder:
-    """Generates random clauses.
-
-    Args:
-        draw: The random number generator.
-        lexicon: The lexicon.
-    """
+    """Generates random clauses."""
 
     def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
         """Create the generators of the constituents."""
@@ -101,6 +94,7 @@ class ClauseBuilder:
         subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
         clause = self.planner.clause(verb, subject, constraints, negated)
         if clause.time is not None:
+            # A relative clause between the objects and the time would be hard to read.
             constraints = replace(constraints, relative=0.0)
         plain = replace(constraints, relative=0.0)
         make_object = self.participants.object
@@ -121,6 +115,7 @@ class ClauseBuilder:
             )
         elif frame == "motion":
             clause.complement = adverbials.direction(subject.owner, verb)
+            # English: return to the house, not into it.
             if verb.english.base == "return" and clause.complement.english[0][0] == "into":
                 clause.complement.english[0] = ("to", clause.complement.english[0][1])
             driving = verb.forms.infinitive in ("fahren", "reisen") and "person" in verb.subjects
@@ -172,6 +167,7 @@ class ClauseBuilder:
             return
         kein = clause.accusative.negator if clause.accusative is not None else None
         if kein is None:
+            # Without an indefinite object that `kein` could negate, `nicht` negates the clause.
             clause.nicht = Word("nicht")
         clause.negator = kein or clause.nicht
 
@@ -223,10 +219,12 @@ class ClauseBuilder:
         clause = self.planner.clause(verb, subject, replace(constraints, tenses=tenses), negated)
         plan = clause.plan
         if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
+            # Only `können` and `müssen`: `wollen` needs a subject with a will.
             plan.modal = MODALS.items[draw.sample_below(2)]
             plan.tense = plan.english = Tense.PRESENT
             clause.time, plan.time = None, ""
         plan.passive = True
+        # `Das Haus wird gebaut` is an event in progress: the house is being built.
         if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
             plan.english = Tense.PROGRESSIVE
         if draw.bernoulli(0.25):
@@ -282,6 +280,7 @@ class ClauseBuilder:
                 given_object=pronoun,
             )
             body = order_clause(clause, Order.FINAL, pronoun, pronoun)
+        # German encloses relative clauses in commas; English defining ones have none.
         head.german += [Word(","), *body.german, Word(",")]
         head.english += body.english
 

@@ -128,6 +128,7 @@ def _english(
     words: list[Token] = [*front.english] if front is not None else []
     nots: list[Token] = [("not", (clause.negator,))] if clause.negator is not None else []
     if operator is not None and nots and operator[0] == "can" and not inverted:
+        # One English word for two German ones: it is linked to both.
         operator, nots = ("cannot", operator[1] + nots[0][1]), []
     shown = [] if subject is front else subject.english
     if operator is None and locative:
@@ -184,9 +185,11 @@ def order_clause(
         english_front: The first constituent in English. Default: the subject.
         inverted: Whether the English operator precedes the subject, as in questions.
     """
+    # The German finite verb is second, so that something must precede it.
     if front is None and order is Order.SECOND:
         front = clause.subject
     subject = clause.english_subject or clause.subject
+    # English `do` is needed for negation, and for questions unless the subject is the question word.
     needed = clause.negator is not None or (inverted and subject is not english_front)
     final = order is Order.FINAL
     group = verb_group(clause.verb, clause.plan, clause.subject.person, subject.agreement, final, needed)
@@ -214,6 +217,7 @@ def _gern_before_objects(words: list[Word], clause: Clause) -> None:
     following += [clause.company, clause.manner, clause.place, clause.complement]
     first = next((item for item in following if item is not None and item.german[0] in words), None)
     if first is not None:
+        # `gern` was appended last; it moves in front of the first of these constituents.
         words.insert(words.index(first.german[0]), words.pop())
 
 
@@ -230,11 +234,6 @@ def infinitive_clause(clause: Clause, form: str) -> Phrase:
 
 
 def bare_clause(clause: Clause, head: list[Token]) -> Phrase:
-    """Return a clause without its subject and its finite verb; in English, `head` replaces them.
-
-    Args:
-        clause: The constituents.
-        head: The English verbs.
-    """
+    """Return a clause without its subject and its finite verb; in English, `head` replaces them."""
     english = _english(clause, None, head, clause.subject, False)
     return Phrase(_middle_field(clause, clause.subject), english[len(clause.subject.english) :])

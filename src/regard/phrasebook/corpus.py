@@ -16,12 +16,11 @@ from regard.data.links import format_links
 from regard.errors import DataError, UsageError
 from regard.phrasebook.clause_builder import ClauseBuilder
 from regard.phrasebook.lexicon import lexicon
-from regard.phrasebook.main_clauses import MainClauses
 from regard.phrasebook.pair import CorpusPair, Phrase, realize, sentence
 from regard.phrasebook.patterns import Patterns
 from regard.phrasebook.planning import ClauseConstraints
 from regard.phrasebook.sampling import Distribution, RandomChoices
-from regard.phrasebook.subordination import Subordination
+from regard.phrasebook.sentences import MainClauses, Subordination
 
 __all__ = ["SPLITS", "SplitName", "generate", "generate_split", "generate_splits", "split_of", "write_splits"]
 
@@ -132,6 +131,7 @@ def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName
         if size < 0:
             raise UsageError(f"size of {name} is {size}; expected 0 or more")
     found: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
+    # Pairs of a split that is full are generated, too: the stream is the same for all sizes.
     missing = sum(sizes.values())
     pairs = generate(seed)
     while missing:
@@ -176,6 +176,7 @@ def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) 
         for suffix, lines in texts.items():
             path = folder / f"{name}.{suffix}"
             with open_atomic(path) as file:
+                # Blocks, so that a corpus of millions of pairs is not joined in memory.
                 while block := list(islice(lines, 10_000)):
                     file.write(("\n".join(block) + "\n").encode())
             written.append(path)

@@ -139,6 +139,7 @@ def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
     """
     head = noun_phrase.german[0]
     short = CONTRACTIONS.get((preposition, head.form))
+    # A relative pronoun does not contract: `der Mann, von dem` is not `vom`.
     if not short or noun_phrase.pronoun:
         return concatenate(word_phrase(preposition, *english.split()), noun_phrase)
     head.form = short
@@ -159,16 +160,29 @@ def coordinate(
 def intensifier(repeated: bool) -> Phrase:
     """Return `sehr`, or `sehr , sehr`."""
     very = word_phrase("sehr", "very")
+    # Two objects, so that each repeated word has a link of its own.
     return concatenate(very, word_phrase(",", ","), word_phrase("sehr", "very")) if repeated else very
 
 
-class NounPhrases:
-    """Generates noun phrases.
+def _possible_choice(choice: Choice, noun: Noun, case: int, plural: bool, owner: str) -> tuple[Choice, bool]:
+    """Return the determiner, replaced if the noun cannot have it, and whether it means husband or wife."""
+    # Determiners of count nouns: no `ein Wasser`, `zwei Milch` or `viele Reis`.
+    if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
+        choice = NONE
+    # A bare genitive is ungrammatical (`wegen Lehrers`), and `ein` and `jeder` have no plural.
+    if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
+        choice = DEFINITE_ARTICLE
+    married = noun.lemma in _MARRIED and choice in (OWN, NAME)
+    if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
+        choice, married = DEFINITE_ARTICLE, False
+    # `mein Herr` and `meine Dame` are forms of address.
+    if choice == OWN and noun.lemma in ("Herr", "Dame"):
+        choice = DEFINITE_ARTICLE
+    return choice, married
 
-    Args:
-        draw: The random number generator.
-        lexicon: The lexicon.
-    """
+
+class NounPhrases:
+    """Generates noun phrases."""
 
     def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
         """Store the generator and the lexicon."""
@@ -238,16 +252,8 @@ class NounPhrases:
     ) -> NounPhrase:
         """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
-        if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
-            choice = NONE
-        if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
-            choice = DEFINITE_ARTICLE
+        choice, married = _possible_choice(choice, noun, case, plural, owner)
         column = de.PLURAL if plural else noun.gender
-        married = noun.lemma in _MARRIED and choice in (OWN, NAME)
-        if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
-            choice, married = DEFINITE_ARTICLE, False
-        if choice == OWN and noun.lemma in ("Herr", "Dame"):
-            choice = DEFINITE_ARTICLE
         declension = de.STRONG
         parts: list[Phrase] = []
         definite, negator = False, None
@@ -265,11 +271,13 @@ class NounPhrases:
             (name,) = draw.sample(self.lexicon.expressions[FIRST_NAMES[draw.sample_below(2)]]).german
             parts.append(word_phrase(name + "s", name, "'s"))
             definite = True
+        # Sampled first, so that the use of random numbers does not depend on the lexicon.
         if draw.bernoulli(adjective) and noun.kind in self.lexicon.describing:
             parts += self._adjectives(noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case))
         translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
         parts.append(word_phrase(noun.forms[plural][case], *translation))
         whole = concatenate(*parts)
+        # The article depends on the next word, which is known only now: `an old dog`.
         if whole.english[0][0] == "a":
             whole.english[0] = (article(whole.english[1][0]), whole.english[0][1])
         person, agreement = (5, 2) if plural else (2, 1)

@@ -111,6 +111,7 @@ def realize(phrase: Phrase) -> CorpusPair:
     """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
     english = phrase.english
     german = _one_comma(phrase.german, english)
+    # Links refer to word objects until now, since the order was not known before.
     position = {item: i for i, item in enumerate(german)}
     source = [item.form for item in german]
     target = [form for form, _ in english]

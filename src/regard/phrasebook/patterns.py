@@ -5,11 +5,11 @@ from dataclasses import replace
 from regard.phrasebook import morphology_de as de
 from regard.phrasebook.clauses import Clause, bare_clause
 from regard.phrasebook.lexicon import Verb
-from regard.phrasebook.main_clauses import MainClauses, subordinate
 from regard.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
 from regard.phrasebook.planning import ONLY_PRESENT, PAST, ClauseConstraints
 from regard.phrasebook.sampling import Distribution
+from regard.phrasebook.sentences import MainClauses, subordinate
 from regard.phrasebook.verb_group import Plan, Tense
 
 __all__ = ["Patterns"]
@@ -45,11 +45,7 @@ _REQUESTS = Distribution(
 
 
 class Patterns:
-    """Generates sentences with special patterns.
-
-    Args:
-        main: The generator of main clauses.
-    """
+    """Generates sentences with special patterns."""
 
     def __init__(self, main: MainClauses) -> None:
         """Store the generators and the verbs for lists."""
@@ -70,6 +66,7 @@ class Patterns:
             subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
         )
         clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
+        # Not: own a house, or lie on the table.
         while clause.verb.stative or clause.verb.forms.infinitive in _RESTING:
             clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
         clause.middle = None
@@ -141,6 +138,7 @@ class Patterns:
             return build.nouns.common(kinds, de.ACC, choice=EIN, plural=False, adjective=0.3)
 
         first, second = make(), make()
+        # Not: neither a car nor a car.
         while first.german[-1].form == second.german[-1].form:
             second = make()
         if draw.bernoulli(0.6):
@@ -162,6 +160,7 @@ class Patterns:
         )
         constraints = ClauseConstraints(relative=0.0, pronouns=0.3)
         subject = build.participants.subject(("person",), constraints)
+        # The preterite with a form of address is unusual.
         while subject.owner in ("du", "ihr", "Sie"):
             subject = build.participants.subject(("person",), constraints)
         times = 3 if draw.bernoulli(0.3) else 2

@@ -23,6 +23,7 @@ class Distribution(Generic[_T]):
         self.items = list(weights)
         total = list(itertools.accumulate(weights.values()))
         self.cumulative = [value / total[-1] for value in total]
+        # Rounding could leave the last value below 1, and an item index out of range.
         self.cumulative[-1] = 1.0
 
 
@@ -35,9 +36,6 @@ class RandomChoices:
     """A random number generator with the same results on every machine and Python version.
 
     It uses only `random.Random.random`, whose sequence for a seed is guaranteed by Python.
-
-    Args:
-        seed: A non-negative seed.
     """
 
     def __init__(self, seed: int) -> None:
@@ -50,6 +48,7 @@ class RandomChoices:
 
     def sample(self, table: Distribution[_T]) -> _T:
         """Sample an item from a distribution."""
+        # Binary search of the cumulative distribution; `random` is less than 1.
         return table.items[bisect(table.cumulative, self._random())]
 
     def sample_where(self, table: Distribution[_T], accept: Callable[[_T], bool]) -> _T:

@@ -175,8 +175,10 @@ def _english(
         rest += [(form, links) for form in semi.tail]
         return operator, [*rest, (verb.base, main), *tail]
     if tense in (Tense.PRESENT, Tense.PAST):
+        # If only English uses a simple tense (`hat gekauft`: bought), both German verbs are linked to it.
         same = main if tense.value == plan.tense.value else (*helper, *main)
         operator, rest = _finite_english(verb, tense is Tense.PAST, agreement, needed, helper, same)
+        # `do` is linked to the German finite verb, and the main verb to the verb that it translates.
         if operator is not None and rest:
             rest = [(verb.base, main)]
         return operator, rest + tail
@@ -214,6 +216,7 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
         auxiliary = SEIN if perfect else WERDEN
         finite = Word((auxiliary.preterite if past else auxiliary.present)[person])
         main = (Word(prefix + forms.participle),)
+        # The participle of `werden` is `worden` in the passive, without `ge-`.
         extra = (Word("worden"),) if perfect else (Word("werden"),) if tense is Tense.FUTURE else (finite,)
         right, helper = [*main, *(extra if extra != (finite,) else ())], (finite,)
     elif tense in (Tense.PERFECT, Tense.PLUPERFECT, Tense.FUTURE):
@@ -225,6 +228,7 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
         form = (forms.preterite if past else forms.present)[person]
         finite = Word(prefix + form if final else form)
         right = [Word(prefix)] if prefix and not final else []
+        # A separated prefix belongs to the verb: `Er steht auf` (gets up).
         main = helper = (finite, *right)
     if plan.passive:
         tail: list[Token] = [(verb.english.participle, main), *((form, main) for form in verb.english.tail)]

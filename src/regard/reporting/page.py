@@ -18,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from regard.data.links import GoldLinks, Links
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores
-from regard.reporting.scores import LOWER_IS_BETTER, Scores, SystemScore
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, SystemScore
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
@@ -51,7 +51,7 @@ class Report:
     reference: str
     sentence_pairs: Sequence[tuple[str, str]]
     systems: Sequence[SystemResults]
-    scores: Scores
+    scores: ScoreTable
     gold: Sequence[GoldLinks] | None = None
     notes: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ def _curves(curves: Curves) -> dict[str, Any]:
     }
 
 
-def _scores(scores: Scores) -> dict[str, Any]:
+def _scores(scores: ScoreTable) -> dict[str, Any]:
     return {
         "metrics": [
             {
@@ -244,8 +244,8 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
     first = report.systems[0].sentences[row].sentence
     return {
         "line": row + 1,
-        "source": list(first.source),
-        "reference": list(first.reference),
+        "source_words": list(first.source),
+        "reference_words": list(first.reference),
         "gold": None if report.gold is None else _links(report.gold[row].possible),
         "systems": [_translation(system.sentences[row], first, packer) for system in report.systems],
     }
@@ -254,11 +254,11 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
 def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[str, Any]:
     """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
     sentence = shown.sentence
-    found: dict[str, Any] = {"output": list(sentence.output)}
+    found: dict[str, Any] = {"target_words": list(sentence.output)}
     if sentence.source != first.source:
-        found["source"] = list(sentence.source)
+        found["source_words"] = list(sentence.source)
     if sentence.reference != first.reference:
-        found["reference"] = list(sentence.reference)
+        found["reference_words"] = list(sentence.reference)
     if sentence.repeated:
         found["repeated"] = sorted(sentence.repeated)
         found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
@@ -272,14 +272,14 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
         }
     received = sentence.received
     if received is not None:
-        found["received"] = [round(x, 3) for x in received.attention]
+        found["received_attention"] = [round(x, 3) for x in received.attention]
         found["neglected"], found["excessive"] = sorted(received.neglected), sorted(received.excessive)
         if received.sink is not None:
             found["sink"] = round(received.sink, 3)
         if received.fertility is not None:
             found["fertility"] = [_round(x) for x in received.fertility]
     if shown.error is not None:
-        found["refused"] = shown.error
+        found["error"] = shown.error
     for key, maps, rows in (
         ("own", shown.own_maps, sentence.output),
         ("forced", shown.forced_maps, sentence.reference),

@@ -7,18 +7,18 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 
+from regard.analysis.errors import count_errors
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
 from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
-from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
 
-__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "Scores", "SystemScore", "compute_scores", "score_word_links"]
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "SystemScore", "compute_scores", "score_word_links"]
 
 LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
@@ -42,7 +42,7 @@ class SystemScore:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreTable:
     """The scores of all systems, in the order of the systems.
 
     Attributes:
@@ -75,7 +75,7 @@ def compute_scores(
     meteor: bool = False,
     gold: Sequence[GoldLinks] | None = None,
     num_resamples: int = 1000,
-) -> Scores:
+) -> ScoreTable:
     """Score systems on the same lines.
 
     BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
@@ -108,7 +108,7 @@ def compute_scores(
     sentence_scores = {metric: [one.sentence_scores() for one in own] for metric, own in counts.items()}
     sentence_scores["bleu"] = [_sentence_bleu(one, references, tokenize, lowercase) for one in systems]
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
-    return Scores(
+    return ScoreTable(
         names=names,
         signatures={metric: own[0].signature for metric, own in counts.items() if own[0].signature},
         table=table,
@@ -134,9 +134,8 @@ def _count(
         outputs = [one.text for one in system.sentences]
         counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
         counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
-        counts["rep"].append(_repetitions(system))
-        if (drops := _drops(system)) is not None:
-            counts["drop"].append(drops)
+        for metric, own in count_errors([one.sentence for one in system.sentences]).items():
+            counts[metric].append(own)
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     try:
@@ -153,18 +152,6 @@ def _sentence_bleu(
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
     return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
-
-
-def _repetitions(system: SystemResults) -> SentenceCounts:
-    counted = [one.sentence.normalized_words for one in system.sentences]
-    return count_repetitions([output for output, _ in counted], [reference for _, reference in counted])
-
-
-def _drops(system: SystemResults) -> SentenceCounts | None:
-    links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
-    if len(links) < len(system.sentences):
-        return None
-    return count_drops([reference for reference, _ in links], [output for _, output in links])
 
 
 def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:

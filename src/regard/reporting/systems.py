@@ -5,11 +5,11 @@ Under forced decoding all systems produce the same words, so their maps can be c
 `regard analyze attention` does.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from regard.analysis.attention import perplexity_of
 from regard.analysis.errors import SentenceErrors, sentence_from_result
 from regard.analysis.inputs import Progress, System, no_progress
 from regard.analysis.linking import line_words
@@ -129,8 +129,7 @@ def collect_system(
         path=", ".join(system.paths),
         sentences=sentences,
         attention=tuple(attention) if attends else (),
-        # exp(709) is the largest finite value; a worse model gets no perplexity.
-        perplexity=math.exp(-total / steps) if steps and total / steps > -700 else None,
+        perplexity=perplexity_of(total, steps),
         curves=_curves(system),
         has_fertilities=translator.text.budget is not None,
     )

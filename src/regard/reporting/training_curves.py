@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.checksums import checked_file
-from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
+from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, checked_file, parse_json, read_limited
 from regard.errors import DataError
 from regard.training.metrics_logger import METRICS_FILE
 

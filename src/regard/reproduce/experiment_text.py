@@ -22,17 +22,18 @@ from typing import Any, Literal
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.directories import atomic_directory
-from regard.data.files import file_digest, write_atomic
-from regard.data.reading import read_json
-from regard.data.tokenizer_factory import create_tokenizers
+from regard.data.files import write_atomic
+from regard.data.reading import file_digest, read_json
+from regard.data.tokenizers.base import create_tokenizers
 from regard.data.tokenizers.moses import MosesConfig
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["DEFAULT_COLUMNS", "SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
+__all__ = ["DEFAULT_COLUMNS", "TEXT_SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
-SPLITS = ("train", "valid", "test", "gold")
+TEXT_SPLITS = ("train", "valid", "test", "gold")
+_SIDES = ("source", "target")
 FILE_PREFIXES = {
     "train": ("train",),
     "valid": ("val", "dev"),
@@ -89,8 +90,7 @@ class ExperimentText:
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """Return the lines of one side of a split."""
-        place = ("source", "target").index(side)
-        return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
+        return [pair[_SIDES.index(side)] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
 def write_text(
@@ -110,59 +110,61 @@ def write_text(
     Raises:
         DataError: if a file is missing, ambiguous or not readable; the message names it.
     """
-    files, source = _find(data, target)
+    files, source = _find_files(data, target)
     gold_links = data / GOLD_LINKS
     if not gold_links.is_file():
-        files = {key: path for key, path in files.items() if key[0] != "gold"}
-    sums = {split: _digest(path for (own, _), path in files.items() if own == split) for split in SPLITS}
-    origin = f"{sums['train']} {sums['valid']} {max_pairs}{' raw' if raw else ''}"
-    digest = hashlib.sha256(origin.encode()).hexdigest()
-    tests = {"test": sums["test"] if ("test", source) in files else sums["valid"]}
-    if ("gold", source) in files:
-        tests["gold"] = hashlib.sha256(f"{sums['gold']} {file_digest(gold_links)}".encode()).hexdigest()
-    if (known := _existing_text(output_dir, digest, tests)) is not None:
+        files.pop("gold", None)
+    sums = {split: _files_checksum(paths) for split, paths in files.items()}
+    checksum = _checksum(f"{sums['train']} {sums['valid']} {max_pairs}{' raw' if raw else ''}")
+    # The test set has a checksum of its own: other test text changes the scores, but not the weights.
+    tests = {"test": sums.get("test", sums["valid"])}
+    if "gold" in files:
+        tests["gold"] = _checksum(f"{sums['gold']} {file_digest(gold_links)}")
+    # The directory is up to date if the same files and options have the same checksums.
+    if (known := _existing_text(output_dir, checksum, tests)) is not None:
         return known
     pairs = {
-        split: list(
-            read_pairs(CorpusConfig(source=str(files[split, source]), target=str(files[split, target])))
-        )
-        for split in SPLITS
-        if (split, source) in files
+        split: list(read_pairs(CorpusConfig(source=str(sides[0]), target=str(sides[1]))))
+        for split, sides in files.items()
     }
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
-    preprocessing = f"{'already tokenized' if tokenized else 'tokenized with Moses'}, lowercased"
-    if raw:
-        preprocessing = "not preprocessed"
-    if "test" not in pairs:
-        held_out = {"train": pairs["train"][:-NUM_HELD_OUT], "valid": pairs["train"][-NUM_HELD_OUT:]}
-        pairs |= {**held_out, "test": pairs["valid"]}
-        preprocessing += "; no test set: the validation set is the test set, and training pairs are held out"
-    if max_pairs and max_pairs < len(pairs["train"]):
-        preprocessing += f"; the first {max_pairs:,} of {len(pairs['train']):,} training pairs"
-        pairs["train"] = pairs["train"][:max_pairs]
+    pairs, notes = _select_pairs(pairs, max_pairs)
+    kind = f"{'already tokenized' if tokenized else 'tokenized with Moses'}, lowercased"
+    languages = None if tokenized or raw else (source, target)
     with atomic_directory(output_dir) as directory:
-        written = {
-            split: _write(directory, split, own, None if tokenized or raw else (source, target), not raw)
-            for split, own in pairs.items()
-        }
-        corpora = {
-            split: {side: str(output_dir / f"{split}.{side}") for side in ("source", "target")}
-            for split in pairs
-        }
         text = ExperimentText(
             output_dir,
             data.resolve().name,
             f"{source}-{target}",
             target,
-            written,
-            corpora,
-            preprocessing,
-            digest,
+            {split: _write(directory, split, own, languages, not raw) for split, own in pairs.items()},
+            {split: {side: str(output_dir / f"{split}.{side}") for side in _SIDES} for split in pairs},
+            "; ".join(["not preprocessed" if raw else kind, *notes]),
+            checksum,
             tests,
             str(gold_links.resolve()) if "gold" in pairs else None,
         )
         _describe(text, directory)
     return text
+
+
+def _select_pairs(
+    pairs: dict[str, list[tuple[str, str]]], max_pairs: int
+) -> tuple[dict[str, list[tuple[str, str]]], list[str]]:
+    """Return the pairs of every split to use, and notes on training pairs that are not used for training."""
+    notes = []
+    if "test" not in pairs:
+        train = pairs["train"]
+        pairs = pairs | {
+            "train": train[:-NUM_HELD_OUT],
+            "valid": train[-NUM_HELD_OUT:],
+            "test": pairs["valid"],
+        }
+        notes.append("no test set: the validation set is the test set, and training pairs are held out")
+    if 0 < max_pairs < len(pairs["train"]):
+        notes.append(f"the first {max_pairs:,} of {len(pairs['train']):,} training pairs")
+        pairs = pairs | {"train": pairs["train"][:max_pairs]}
+    return pairs, notes
 
 
 def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT_COLUMNS) -> ExperimentText:
@@ -189,9 +191,9 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
             )
     paths = {split: path for split, path in found.items() if path is not None}
     _check_columns(paths["train"], columns)
-    digest = _digest([paths["train"], paths["valid"]])
+    checksum = _files_checksum([paths["train"], paths["valid"]])
     if tuple(columns) != DEFAULT_COLUMNS:
-        digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
+        checksum = _checksum(f"{checksum} {list(columns)}")
     preprocessing, held_out = "characters", {}
     if "test" not in paths:
         preprocessing += "; no test table: dev is the test table, and training forms are held out"
@@ -199,14 +201,16 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
         held_out = {"train": lines[:-NUM_HELD_OUT], "valid": lines[-NUM_HELD_OUT:]}
         paths = {split: output_dir / f"{split}.tsv" for split in held_out} | {"test": paths["valid"]}
     tests = {"test": file_digest(paths["test"])}
-    if (known := _existing_text(output_dir, digest, tests)) is not None:
+    if (known := _existing_text(output_dir, checksum, tests)) is not None:
         return known
-    corpora = {split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in SPLITS[:3]}
+    corpora = {
+        split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in TEXT_SPLITS[:3]
+    }
     name, pairs = prefix.name, {split: len(lines) for split, lines in held_out.items()}
     for split in corpora.keys() - held_out.keys():
         pairs[split] = sum(1 for _ in read_pairs(from_dict(CorpusConfig, corpora[split])))
     pairs = {split: pairs[split] for split in corpora}
-    text = ExperimentText(output_dir, name, name, name, pairs, corpora, preprocessing, digest, tests)
+    text = ExperimentText(output_dir, name, name, name, pairs, corpora, preprocessing, checksum, tests)
     with atomic_directory(output_dir) as directory:
         for split, lines in held_out.items():
             write_atomic(directory / f"{split}.tsv", "".join(f"{line}\n" for line in lines).encode())
@@ -276,13 +280,17 @@ def _describe(text: ExperimentText, directory: Path) -> None:
     write_atomic(directory / EXPERIMENT_TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
-def _digest(paths: Iterable[Path]) -> str:
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _files_checksum(paths: Iterable[Path]) -> str:
     """Return a checksum of files in their order."""
-    return hashlib.sha256("".join(file_digest(path) for path in paths).encode()).hexdigest()
+    return _checksum("".join(file_digest(path) for path in paths))
 
 
-def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
-    """Return the file of each split and language, and the source language."""
+def _find_files(data: Path, target: str) -> tuple[dict[str, tuple[Path, Path]], str]:
+    """Return the source and the target file of each split, and the source language."""
     if not data.is_dir():
         raise DataError(f"{data}: no such directory of parallel text")
     found: dict[tuple[str, str], list[Path]] = {}
@@ -298,16 +306,20 @@ def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
         raise DataError(
             f"{data}: expected training files of two languages, one of them .{target}; found: {shown}"
         )
-    wanted = [(split, language) for split in SPLITS for language in (sources[0], target)]
-    for split, language in wanted:
-        files = found.get((split, language), [])
+    files: dict[str, tuple[Path, Path]] = {}
+    for split in TEXT_SPLITS:
+        sides = [found.get((split, language), []) for language in (sources[0], target)]
         needed = split in ("train", "valid") or any((split, other) in found for other in languages)
-        if len(files) > 1 or (not files and needed):
-            names = ", ".join(path.name for path in files) or "none"
-            raise DataError(
-                f"{data}: expected one file {' or '.join(FILE_PREFIXES[split])}*.{language}; found: {names}"
-            )
-    return {key: found[key][0] for key in wanted if key in found}, sources[0]
+        for language, paths in zip((sources[0], target), sides, strict=True):
+            if len(paths) > 1 or (not paths and needed):
+                names = ", ".join(path.name for path in paths) or "none"
+                raise DataError(
+                    f"{data}: expected one file {' or '.join(FILE_PREFIXES[split])}*.{language}; "
+                    f"found: {names}"
+                )
+        if needed:
+            files[split] = sides[0][0], sides[1][0]
+    return files, sources[0]
 
 
 def _write(
@@ -335,9 +347,10 @@ def _write(
     cleaned = [tuple(map(normalize_whitespace, pair)) for pair in zip(*sides, strict=True)]
     if lowercase:
         cleaned = [tuple(line.lower() for line in pair) for pair in cleaned]
+    # Test sets keep pairs with an empty side, because their sentences must stay in line with gold links.
     if split == "train":
         cleaned = [pair for pair in cleaned if all(pair)]
-    for side, name in enumerate(("source", "target")):
+    for side, name in enumerate(_SIDES):
         text = "".join(f"{pair[side]}\n" for pair in cleaned)
         write_atomic(directory / f"{split}.{name}", text.encode())
     return len(cleaned)

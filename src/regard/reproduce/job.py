@@ -37,7 +37,6 @@ from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics
 from regard.run_config import RunConfig
-from regard.training.device import set_num_threads
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
@@ -62,11 +61,11 @@ def run(job: TableJob) -> int | None:
         results.append(train(dataclasses.replace(config, seed=job.seed + number), directory))
         if results[-1].signal is not None:
             return results[-1].signal
-    set_num_threads(config.num_threads or None)
     rows = job.unfinished_rows()
     if not rows:
         return None
     text, members = read_text(Path(job.text_dir)), [load_model(one, config.device) for one in job.member_dirs]
+    # All members have the text processing and the config of the first one; only their weights differ.
     loaded = members[0]
     if len(members) > 1:
         loaded = dataclasses.replace(loaded, model=Ensemble([one.model for one in members]))
@@ -84,6 +83,7 @@ def _score(
     Scores that the row already has from another table are kept.
     """
     done = row.read_scores() or {"scores": {}, "signatures": {}}
+    # Penalties that were tuned for another table are kept: with others, the row would have other scores.
     search, trials = from_dict(GenerationConfig, row.search), done.get("tuned", [])
     if trials:
         search = _with_penalties(search, done["length_penalty"], done["coverage_penalty"])

@@ -14,8 +14,9 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.tables import Row, Table
 from regard.run_config import RunConfig
 
-__all__ = ["SIZES", "RowJob", "TableJob", "merge_options", "plan"]
+__all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
 
-SIZES = ("small", "paper")
+MODEL_SIZES = ("small", "paper")
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+GOLD_LINKS_HINT = ". A link is SOURCE-TARGET; check --target-language."
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class RowJob:
                 f"{self.path('json')}: not the scores of a run: {error}; remove the file"
             ) from None
         except DataError:
-            return None
+            return None  # there is no file yet
         known = found.get("digest") == self.checksum and isinstance(found.get("scores"), dict)
         return found if known else None
 
@@ -133,32 +135,37 @@ class TableJob:
             raise DataError(f"{path}: not a job that `regard reproduce` wrote: {error}") from None
 
 
-def plan(
-    table: Table,
-    output_dir: Path,
-    text: ExperimentText,
-    size: str,
-    seeds: Sequence[int],
-    *,
-    metrics: Sequence[str],
-    rows: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    device: str = "auto",
-    num_threads: int = 0,
-) -> list[TableJob]:
-    """Return the jobs of a table, in an order in which they can be run.
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of a reproduction that apply to all rows of its table.
 
-    Args:
-        table: The table.
-        output_dir: The output directory.
-        text: The text of the experiment.
-        size: `small` or `paper`.
+    Attributes:
+        size: The size of the models, one of `MODEL_SIZES`.
         seeds: The seeds.
         metrics: The metrics to compute.
         rows: The recipes of the rows to run. Default: all rows.
         overrides: Options for all runs as `key=value`, or for some rows only as `row,row:key=value`.
         device: The device, as in a config.
         num_threads: The number of threads per run. 0 leaves the choice to PyTorch.
+    """
+
+    size: str = "small"
+    seeds: Sequence[int] = (1,)
+    metrics: Sequence[str] = ()
+    rows: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    device: str = "auto"
+    num_threads: int = 0
+
+
+def plan(table: Table, output_dir: Path, text: ExperimentText, options: PlanOptions) -> list[TableJob]:
+    """Return the jobs of a table, in an order in which they can be run.
+
+    Args:
+        table: The table.
+        output_dir: The output directory.
+        text: The text of the experiment.
+        options: The size, the seeds, the metrics, the rows and the settings of the runs.
 
     Raises:
         UsageError: if the table has no such row, or the text has no test set for the table.
@@ -166,9 +173,127 @@ def plan(
         DataError: if gold links do not fit their text.
     """
     known = [row.recipe for row in table.rows]
-    for name in rows:
+    for name in options.rows:
         if name not in known:
             raise UsageError(f"--rows {name}: unknown row; the rows of {table.name} are {', '.join(known)}")
+    split = _test_split(table, text)
+    overrides = _overrides_by_row(known, options.overrides)
+    recipes = {name: _recipe(table, name, options.size, overrides[name]) for name in known}
+    planner = _Planner(table, output_dir, text, options, split, recipes)
+    jobs: dict[str, TableJob] = {}
+    for seed in options.seeds:
+        for row in planner.rows:
+            # Several rows can need the same model, which is trained once.
+            for job in planner.jobs(row, seed):
+                jobs.setdefault(job.output_dir, job)
+    return list(jobs.values())
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """The jobs of one table on one text.
+
+    Attributes:
+        table: The table.
+        output_dir: The output directory.
+        text: The text of the experiment.
+        options: The options of the reproduction.
+        split: The split that is used as the test set.
+        recipes: The options that the recipe of each row sets.
+    """
+
+    table: Table
+    output_dir: Path
+    text: ExperimentText
+    options: PlanOptions
+    split: str
+    recipes: Mapping[str, dict[str, Any]]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows to run."""
+        return [row for row in self.table.rows if not self.options.rows or row.recipe in self.options.rows]
+
+    @cached_property
+    def _starts(self) -> dict[str, str]:
+        """The recipe whose weights initialize a model, by the recipe of the model."""
+        return {row.model_recipe: row.init_from for row in self.table.rows if row.init_from}
+
+    def jobs(self, row: Row, seed: int) -> Iterator[TableJob]:
+        """Yield the jobs of a row: a model follows the model that it starts from, an ensemble its members."""
+        models = [row.model_recipe]
+        while models[0] in self._starts:
+            models.insert(0, self._starts[models[0]])
+        for number in range(row.ensemble_size):
+            for model in models:
+                yield self._job(model, seed + number)
+        if row.ensemble_size > 1:
+            yield self._job(row.model_recipe, seed, row.ensemble_size)
+
+    def _job(self, model: str, seed: int, size: int = 1) -> TableJob:
+        """Return the job of one model, or of an ensemble of `size` models."""
+        settings: dict[str, Any] = {
+            "seed": seed,
+            "device": self.options.device,
+            "num_threads": self.options.num_threads,
+        }
+        if model in self._starts:
+            settings["training"] = {"init_from": self._run_dir(self._starts[model], seed)}
+        members = tuple(self._run_dir(model, seed + number) for number in range(size))
+        rows = [row for row in self.rows if (row.model_recipe, row.ensemble_size) == (model, size)]
+        return TableJob(
+            model=model,
+            seed=seed,
+            config=self._config(model, settings),
+            output_dir=members[0] + (f"-ensemble{size}" if size > 1 else ""),
+            member_dirs=members,
+            text_dir=str(self.text.directory),
+            split=self.split,
+            metrics=tuple(self.options.metrics),
+            # A member of an ensemble can have a seed that the user did not choose. It is trained, not scored.
+            rows=tuple(self._row_job(row, seed) for row in rows) if seed in self.options.seeds else (),
+        )
+
+    def _row_job(self, row: Row, seed: int) -> RowJob:
+        search = self.recipes[row.recipe].get("generation", {})
+        penalties = PENALTIES if row.tune_penalties else ()
+        origin = [self._model_checksum(row.model_recipe), self.split, self.text.test_checksums[self.split]]
+        origin += [str(row.ensemble_size)] if row.ensemble_size > 1 else []
+        # The batch size affects the speed of the search, but not its result.
+        limits = (field.name for field in dataclasses.fields(GenerationBatchConfig))
+        checksum = _checksum(origin, _drop_keys(search, *limits), penalties)
+        stem = self.output_dir / "rows" / f"{row.recipe}-{checksum}-seed{seed}"
+        return RowJob(row.recipe, str(stem), checksum, search, penalties)
+
+    def _model_checksum(self, model: str) -> str:
+        """Return the checksum of all inputs that the weights of a model depend on, except for the seed."""
+        start = [self._model_checksum(self._starts[model])] if model in self._starts else []
+        return _checksum(_options_of_weights(self.recipes[model]), self.text.checksum, *start)
+
+    def _run_dir(self, model: str, seed: int) -> str:
+        return str(self.output_dir / "runs" / f"{model}-{self._model_checksum(model)}-seed{seed}")
+
+    def _config(self, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the complete config of a run, as plain data."""
+        recipe, text = merge_options(self.recipes[model], settings), self.text
+        predicts_actions = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
+        train, valid = (
+            text.actions(split) if predicts_actions else text.corpora[split] for split in ("train", "valid")
+        )
+        cache_dir = self.output_dir / ("prepared-actions" if predicts_actions else "prepared")
+        data = _drop_keys(recipe["data"], "test")
+        data |= {"train": [train], "valid": valid, "cache_dir": str(cache_dir)}
+        where = f"{self.table.recipes}/{model}.toml"
+        return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
+
+
+def _test_split(table: Table, text: ExperimentText) -> str:
+    """Return the split that is used as the test set, after a check of its gold links.
+
+    Raises:
+        UsageError: if the text has no such split.
+        DataError: if gold links do not fit their text.
+    """
     split = "gold" if table.text_kind == "gold" else "test"
     if split not in text.test_checksums:
         raise UsageError(
@@ -176,63 +301,7 @@ def plan(
         )
     if split == "gold" and text.gold_path is not None:
         _check_gold(text, read_gold_links(text.gold_path))
-    wanted = [row for row in table.rows if not rows or row.recipe in rows]
-    starts = {row.model_recipe: row.init_from for row in table.rows if row.init_from}
-    by_row = _settings_by_row(known, overrides)
-    recipes = {name: _recipe(table, name, size, by_row[name]) for name in known}
-
-    def digest(model: str) -> str:
-        start = [digest(starts[model])] if model in starts else []
-        return _digest(_options_of_weights(recipes[model]), text.checksum, *start)
-
-    def run_dir(model: str, seed: int) -> str:
-        return str(output_dir / "runs" / f"{model}-{digest(model)}-seed{seed}")
-
-    def job(model: str, seed: int, models: int) -> TableJob:
-        origin = [digest(model), split, text.test_checksums[split]] + ([str(models)] if models > 1 else [])
-        own = [row for row in wanted if (row.model_recipe, row.ensemble_size) == (model, models)]
-        row_jobs = (
-            _row_job(row, recipes[row.recipe].get("generation", {}), origin, seed, output_dir) for row in own
-        )
-        run_settings: dict[str, Any] = {"seed": seed, "device": device, "num_threads": num_threads}
-        if model in starts:
-            run_settings["training"] = {"init_from": run_dir(starts[model], seed)}
-        members = tuple(run_dir(model, seed + number) for number in range(models))
-        return TableJob(
-            model=model,
-            seed=seed,
-            config=_config(
-                merge_options(recipes[model], run_settings), f"{table.recipes}/{model}.toml", output_dir, text
-            ),
-            output_dir=members[0] + (f"-ensemble{models}" if models > 1 else ""),
-            member_dirs=members,
-            text_dir=str(text.directory),
-            split=split,
-            metrics=tuple(metrics),
-            rows=tuple(row_jobs) if seed in seeds else (),
-        )
-
-    # A model follows the model that it starts from, and an ensemble follows its members.
-    jobs: dict[str, TableJob] = {}
-    for seed in seeds:
-        for row in wanted:
-            for number in range(row.ensemble_size):
-                models = [row.model_recipe]
-                while models[0] in starts:
-                    models.insert(0, starts[models[0]])
-                for model in models:
-                    jobs.setdefault(run_dir(model, seed + number), job(model, seed + number, 1))
-            if row.ensemble_size > 1:
-                ensemble = job(row.model_recipe, seed, row.ensemble_size)
-                jobs.setdefault(ensemble.output_dir, ensemble)
-    return list(jobs.values())
-
-
-def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int, out: Path) -> RowJob:
-    tune = PENALTIES if row.tune_penalties else ()
-    limits = (field.name for field in dataclasses.fields(GenerationBatchConfig))
-    digest = _digest(origin, _drop_keys(search, *limits), tune)
-    return RowJob(row.recipe, str(out / "rows" / f"{row.recipe}-{digest}-seed{seed}"), digest, search, tune)
+    return split
 
 
 def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
@@ -252,16 +321,10 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
         )
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
         words = {"source": source, "target": target}
-        where = f"{text.gold_path}:{number}"
-        check_links(
-            truth.possible,
-            words,
-            where,
-            ". A link is SOURCE-TARGET; check --target-language.",
-        )
+        check_links(truth.possible, words, f"{text.gold_path}:{number}", GOLD_LINKS_HINT)
 
 
-def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
+def _overrides_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
     """Return the overrides of each row.
 
     Raises:
@@ -284,6 +347,7 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
     Defaults are omitted, so that a new option with a default does not change the checksum of a run.
     """
     directory = recipes_dir(table.recipes)
+    # Read as plain TOML, not as a config, because a config would add the defaults.
     data = tomllib.loads((directory / f"{name}.toml").read_text(encoding="utf-8"))
     if table.has_sizes and size != "paper":
         # SIZE.toml changes all recipes of the table; NAME.SIZE.toml changes this one.
@@ -293,17 +357,6 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
     for override in overrides:
         apply_override(data, override)
     return data
-
-
-def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText) -> dict[str, Any]:
-    """Return the complete config of a recipe on a text, as plain data."""
-    predicts_actions = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
-    train, valid = (
-        text.actions(split) if predicts_actions else text.corpora[split] for split in ("train", "valid")
-    )
-    data = _drop_keys(recipe["data"], "test") | {"train": [train], "valid": valid}
-    data["cache_dir"] = str(out / ("prepared-actions" if predicts_actions else "prepared"))
-    return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
 
 
 def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,8 +373,10 @@ def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 
 def _options_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a recipe that the weights depend on, except for the seed."""
+    # Paths and the device are not part of the checksum, so that results can be moved to another machine.
     kept = _drop_keys(config, "output_dir", "seed", "device", "num_threads", "generation")
     kept["data"] = _drop_keys(kept["data"], "cache_dir", "train", "valid", "test")
+    # These tables change the files that a run writes, but not its weights.
     kept["training"] = _drop_keys(kept.get("training", {}), "checkpoint", "logging")
     return kept
 
@@ -330,5 +385,5 @@ def _drop_keys(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key not in keys}
 
 
-def _digest(*what: Any) -> str:
+def _checksum(*what: Any) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]

@@ -10,16 +10,16 @@ import numpy as np
 
 from regard.metrics.base import Estimate, PairedComparison, bootstrap, paired_bootstrap
 from regard.reproduce.experiment_text import ExperimentText
-from regard.reproduce.plan import RowJob, TableJob
+from regard.reproduce.plan import PlanOptions, RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, read_statistics
 from regard.reproduce.tables import Row, Table, TableMetric
+from regard.results import Result
 
 __all__ = [
     "MetricResult",
     "RowResult",
+    "TableResults",
     "collect_results",
-    "results_to_dict",
-    "results_to_markdown",
     "sentence_counts",
 ]
 
@@ -64,25 +64,103 @@ class RowResult:
     runs: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class TableResults(Result):
+    """The results of a table on one text.
+
+    Attributes:
+        table: The table.
+        text: The text of the experiment.
+        options: The options of the reproduction.
+        results: The results of the selected rows.
+    """
+
+    table: Table
+    text: ExperimentText
+    options: PlanOptions
+    results: list[RowResult]
+    schema = "reproduction"
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores, the paper's numbers, and the statistics of the runs as JSON values."""
+        text = {key: value for key, value in asdict(self.text).items() if key not in ("directory", "corpora")}
+        return {
+            "table": self.table.name,
+            "title": self.table.title,
+            "size": self.options.size,
+            "settings": list(self.options.overrides),
+            "data": text,
+            "rows": [
+                {
+                    "row": result.row.label,
+                    "recipe": result.row.recipe,
+                    "metrics": {name: _cell_data(cell) for name, cell in result.cells.items()},
+                    "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.runs],
+                }
+                for result in self.results
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the score of each row by each metric."""
+        return [
+            {"row": one.row.label, **{name: cell.estimate.value for name, cell in one.cells.items()}}
+            for one in self.results
+        ]
+
+    def to_markdown(self) -> str:
+        """Return scores with the paper's numbers, differences, and training costs as Markdown."""
+        table, results, text = self.table, self.results, self.text
+        where = text.pair if text.pair == text.name else f"{text.name} {text.pair}"
+        run = f", `{self.options.size}`" if table.has_sizes else ""
+        sizes = ", ".join(f"{count:,} {split}" for split, count in text.num_pairs.items())
+        lines = [f"### {table.title}, {where}{run}", "", f"Pairs: {sizes}. Text: {text.preprocessing}.", ""]
+        if self.options.overrides:
+            changed = ", ".join(f"`{one}`" for one in self.options.overrides)
+            lines += [f"Options changed from the recipes: {changed}.", ""]
+        lines += _score_table(table, results, text.pair)
+        # With one seed, the bootstrap resamples sentences alone.
+        several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
+        units = "sentences and seeds" if several else "sentences"
+        lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {units}).", ""]
+        if compared := [one for one in results if any(cell.difference for cell in one.cells.values())]:
+            heads = [f"difference from {table.rows[0].label}"]
+            for metric in table.metrics:
+                heads += [metric.label, "95 %", "p"]
+            lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
+        heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
+        heads += ["alpha, beta"] if _has_tuned_rows(table) else []
+        heads += ["val. perplexity", "steps", "training, min", "search, s"]
+        lines += _table(heads, [_details(table, result) for result in results if result.runs])
+        return "\n".join(lines) + "\n"
+
+
 def collect_results(
-    table: Table, jobs: Sequence[TableJob], pair: str, num_resamples: int = 1000
-) -> list[RowResult]:
+    table: Table,
+    jobs: Sequence[TableJob],
+    text: ExperimentText,
+    options: PlanOptions,
+    num_resamples: int = 1000,
+) -> TableResults:
     """Collect the results of the finished rows of a table.
 
     Args:
         table: The table.
         jobs: The jobs of the table.
-        pair: The language pair, which selects the paper's numbers.
+        text: The text of the experiment. Its language pair selects the paper's numbers.
+        options: The options of the reproduction.
         num_resamples: The number of bootstrap samples.
     """
     finished: dict[str, list[RowJob]] = {}
     for row in (row for job in jobs for row in job.rows if row.read_scores() is not None):
         finished.setdefault(row.recipe, []).append(row)
+    # The first row is the baseline of all differences.
     first = finished.get(table.rows[0].recipe, [])
-    pair = table.published_pair or pair
+    pair = table.published_pair or text.pair
     planned = {row.recipe for job in jobs for row in job.rows}
     results = []
     for row in table.rows:
+        # The user did not select this row.
         if row.recipe not in planned:
             continue
         own = finished.get(row.recipe, [])
@@ -96,7 +174,7 @@ def collect_results(
             published = row.published.get(pair, {}).get(metric.name)
             cells[metric.name] = _cell(metric, counts, base, published, num_resamples)
         results.append(RowResult(row, cells, runs))
-    return results
+    return TableResults(table, text, options, results)
 
 
 def _counts(rows: Sequence[RowJob], metric: TableMetric) -> dict[int, np.ndarray]:
@@ -121,35 +199,10 @@ def _cell(
     estimate = bootstrap(rows, aggregate, resamples)
     scores = {seed: float(aggregate(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
     difference = None
+    # A paired test needs the same sentences and seeds in both rows.
     if base.keys() == counts.keys() and rows.shape[1] > 1:
         difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate, resamples)
     return MetricResult(estimate, scores, difference, published, rows.shape[1])
-
-
-def results_to_dict(
-    table: Table,
-    results: Sequence[RowResult],
-    text: ExperimentText,
-    size: str,
-    overrides: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the results as plain data for JSON; `overrides` are options that differ from the recipes."""
-    return {
-        "table": table.name,
-        "title": table.title,
-        "size": size,
-        "settings": list(overrides),
-        "data": {key: value for key, value in asdict(text).items() if key not in ("directory", "corpora")},
-        "rows": [
-            {
-                "row": result.row.label,
-                "recipe": result.row.recipe,
-                "metrics": {name: _cell_data(cell) for name, cell in result.cells.items()},
-                "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.runs],
-            }
-            for result in results
-        ],
-    }
 
 
 def _cell_data(cell: MetricResult) -> dict[str, Any]:
@@ -170,28 +223,8 @@ def _cell_data(cell: MetricResult) -> dict[str, Any]:
     return data
 
 
-def results_to_markdown(
-    table: Table,
-    results: Sequence[RowResult],
-    text: ExperimentText,
-    size: str,
-    overrides: Sequence[str] = (),
-) -> str:
-    """Return the results as Markdown: scores with the paper's numbers, differences, and training costs.
-
-    Args:
-        table: The table.
-        results: The results of its rows.
-        text: The text of the experiment.
-        size: `small` or `paper`.
-        overrides: Options that differ from the recipes, as `key=value` or `row,row:key=value`.
-    """
-    pair = text.pair
-    where = pair if pair == text.name else f"{text.name} {pair}"
-    run = f", `{size}`" if table.has_sizes else ""
-    lines = [f"### {table.title}, {where}{run}", "", _about(text), ""]
-    if overrides:
-        lines += [f"Options changed from the recipes: {', '.join(f'`{one}`' for one in overrides)}.", ""]
+def _score_table(table: Table, results: Sequence[RowResult], pair: str) -> list[str]:
+    """Return the lines of the table of scores."""
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
@@ -202,25 +235,7 @@ def results_to_markdown(
         rows.append(["sentences", *chain.from_iterable((count, "", "") for count in counts)])
     # Columns of the paper are dropped if it has no number for this language pair.
     kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
-    lines += _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
-    units = "sentences and seeds" if several else "sentences"
-    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {units}).", ""]
-    if compared := [result for result in results if any(cell.difference for cell in result.cells.values())]:
-        heads = [f"difference from {table.rows[0].label}"]
-        for metric in table.metrics:
-            heads += [metric.label, "95 %", "p"]
-        lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
-    heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
-    heads += ["alpha, beta"] if _has_tuned_rows(table) else []
-    heads += ["val. perplexity", "steps", "training, min", "search, s"]
-    lines += _table(heads, [_details(table, result) for result in results if result.runs])
-    return "\n".join(lines) + "\n"
-
-
-def _about(text: ExperimentText) -> str:
-    sizes = ", ".join(f"{count:,} {split}" for split, count in text.num_pairs.items())
-    return f"Pairs: {sizes}. Text: {text.preprocessing}."
+    return _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
 
 
 def _scores(table: Table, result: RowResult) -> list[str]:

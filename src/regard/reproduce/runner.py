@@ -12,13 +12,13 @@ from pathlib import Path
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.pointer_actions import write_action_tables
-from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.config import from_dict
 from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import CorpusConfig
 from regard.data.dataset import prepare_data
-from regard.data.partial import remove_leftovers
-from regard.data.tokenizers.actions import ActionsConfig
+from regard.data.files import remove_leftovers
+from regard.data.tokenizers.words import ActionsConfig
 from regard.errors import RegardError
 from regard.reproduce.experiment_text import ExperimentText
 from regard.reproduce.plan import TableJob
@@ -77,7 +77,7 @@ def run_jobs(
                     waiting.remove(job)
                     running[_start(job)] = job, time.monotonic()
                     report(f"{job.name}: started, log in {_log_path(job)}")
-                time.sleep(0.2)
+                time.sleep(0.2)  # runs take minutes, so that this delay does not matter
                 for process in [process for process in running if process.poll() is not None]:
                     job, start = running.pop(process)
                     if process.returncode:
@@ -97,6 +97,7 @@ def run_jobs(
 def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
     """Return the jobs with unfinished rows, and the jobs whose models they need."""
     wanted: set[str] = set()
+    # Backward, because the models that a job needs precede it.
     for job in reversed(jobs):
         if job.unfinished_rows() or job.output_dir in wanted:
             wanted |= {job.output_dir, *job.required_dirs}
@@ -118,6 +119,7 @@ def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report:
         config = from_dict(RunConfig, job.config)
         if isinstance(config.data.target_tokenizer, ActionsConfig):
             _write_actions(text, report)
+        # Rows share the prepared text, except for their fertilities.
         if (key := (config.data.cache_dir, config.data.fertility)) not in prepared_data:
             prepared_data.append(key)
             prepared = prepare_data(config.data)

@@ -21,8 +21,8 @@ from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.scoring import score_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import aer_from_counts, count_links
 from regard.metrics.base import Aggregate, SentenceCounts
@@ -31,6 +31,7 @@ from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
 from regard.metrics.translation import count_statistics, count_transduction, make_aggregate, mean_edits
 from regard.reproduce.experiment_text import ExperimentText
+from regard.reproduce.plan import GOLD_LINKS_HINT
 from regard.reproduce.tables import LENGTH_BINS
 
 __all__ = [
@@ -73,6 +74,7 @@ class ScoredSystem:
     def outputs(self, beam_size: int | None = None) -> list[str]:
         """Return the model's translations with the given beam size. Default: that of `search`."""
         beam_size = beam_size or self.search.beam_size
+        # Several metrics use the same translations, which are by far the slowest step.
         if beam_size not in self._outputs:
             search = dataclasses.replace(self.search, beam_size=beam_size)
             translator = Translator(self.model.model, self.model.text, search)
@@ -111,6 +113,7 @@ def _rep(system: ScoredSystem) -> SentenceCounts:
 
 
 def _drop(system: ScoredSystem) -> SentenceCounts:
+    # One aligner links reference and output, so that its errors affect both sides of the comparison.
     aligner = WordAligner.load(system.text.aligner)
     links = []
     for targets in (system.references, system.outputs()):
@@ -126,6 +129,7 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
     """Return the negative log-likelihood in nats and the number of tokens of each reference, with EOS."""
     pairs = zip(system.sources, system.references, strict=True)
     found = [
+        # A pair that the model cannot score counts neither as tokens nor as likelihood.
         (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
         for line in score_lines(system.model.model, system.model.text, pairs, system.search)
     ]
@@ -149,13 +153,7 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
             links.append(frozenset[tuple[int, int]]())
             continue
         words = {"source": len(line.source), "target": len(line.target)}
-        where = f"{system.text.gold_path}:{line.number}"
-        check_links(
-            truth.possible,
-            words,
-            where,
-            ". A link is SOURCE-TARGET; check --target-language.",
-        )
+        check_links(truth.possible, words, f"{system.text.gold_path}:{line.number}", GOLD_LINKS_HINT)
         links.append(line.links(system.search.alignment))
     return SentenceCounts(name, "", count_links(links, gold), score)
 

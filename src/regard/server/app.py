@@ -4,6 +4,8 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -17,7 +19,7 @@ from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.results import SCHEMA_VERSION, Result
 from regard.server import schemas
-from regard.server.config import ServeConfig
+from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.dispatcher import (
     ClientDisconnectedError,
     Dispatcher,
@@ -27,12 +29,16 @@ from regard.server.dispatcher import (
 )
 from regard.server.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.errors import RequestError, add_handlers, unexpected_error_response
-from regard.server.hosts import AllowedHosts
 from regard.server.metrics import Metrics
 from regard.server.middleware import RequestMiddleware
-from regard.server.sentence_splitter import split_sentences
-from regard.server.static_files import add_page
-from regard.server.validation import SplitTexts, check_lines, check_request_texts, check_search, split_texts
+from regard.server.validation import (
+    SplitTexts,
+    check_lines,
+    check_request_texts,
+    check_search,
+    split_sentences,
+    split_texts,
+)
 
 __all__ = ["create_app"]
 
@@ -94,7 +100,7 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
     _add_translate(app, desk, config)
     _add_score(app, desk, config)
     _add_facts(app, desk, config, metrics)
-    add_page(app)
+    _add_page(app)
     if config.allow_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -320,3 +326,37 @@ def _json(content: Any) -> JSONResponse:
 
 def _line(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+# Package, file name and content type of each path.
+_FILES = {
+    "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
+    **{
+        f"/{name}.js": ("regard.server", f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("page", "client", "state", "card", "difference", "weave")
+    },
+    "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),
+    "/map.js": ("regard.reporting", "map.js", "text/javascript; charset=utf-8"),
+    "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
+}
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add routes for the page at `/` and for its files."""
+    for path, (package, name, kind) in _FILES.items():
+        app.add_api_route(path, _file_endpoint(package, name, kind), include_in_schema=False)
+
+
+def _file_endpoint(package: str, name: str, kind: str):
+    async def answer() -> Response:
+        # The page stores its state in the address, and browsers request the icon after each change of it.
+        kept = "max-age=86400" if name == "icon.svg" else "no-cache"
+        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
+
+    return answer
+
+
+@cache
+def _content(package: str, name: str) -> bytes:
+    return (files(package) / "assets" / name).read_bytes()

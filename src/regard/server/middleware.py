@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.server.config import AllowedHosts
 from regard.server.errors import RequestError, error_response, unexpected_error_response
-from regard.server.hosts import AllowedHosts
 
 __all__ = ["RequestMiddleware"]
 

@@ -190,7 +190,7 @@ class _Versioned(BaseModel):
     schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
 
 
-class FertilityBounds(BaseModel):
+class WordBounds(BaseModel):
     """Bounds of the attention of a word: the sums of the bounds of its subword tokens."""
 
     lower: float
@@ -257,7 +257,7 @@ class TranslationData(Alternative):
     unknown_words: list[int] = Field(
         description="Indices of the source words with a token that is not in the vocabulary."
     )
-    fertility_bounds: list[FertilityBounds] | None = Field(
+    fertility_bounds: list[WordBounds] | None = Field(
         description="Bounds of each source word; `null` for a model without fertilities."
     )
     sink: bool = Field(description="Whether the last column of the attention maps is the sink.")

@@ -25,12 +25,12 @@ from regard.data.files import open_atomic
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
 from regard.smt.language_model import END, SPECIAL_WORDS, NgramLanguageModel
-from regard.smt.trie import ABSENT, Trie, assemble_trie
+from regard.smt.trie import ABSENT, TrieBuilder
 
 __all__ = ["read_arpa", "write_arpa"]
 
 _UNKNOWN_LOG_PROB = -100.0
-"""The log10 probability of `<unk>` if a file has none, as in KenLM (Heafield, 2011)."""
+"""The log10 probability of `<unk>` if a file has none, as in KenLM, Heafield (2011)."""
 
 
 def write_arpa(model: NgramLanguageModel, path: Path) -> None:
@@ -95,9 +95,7 @@ class _ArpaParser:
         self._lines = self._nonempty_lines(path)
         self._number = 0
         self._numbers = {word: number for number, word in enumerate(SPECIAL_WORDS)}
-        self._levels = [0, 1]
-        self._words = [np.array([ABSENT])]
-        self._children: list[np.ndarray] = []
+        self._trie = TrieBuilder(0)  # replaced when the vocabulary is known
         self._values = [np.zeros((1, 2))]
         self._suffixes = [np.array([0])]
 
@@ -124,11 +122,11 @@ class _ArpaParser:
             line = self._section(length, count, length == len(counts))
         if line != "\\end\\":
             raise self._error(f"{line[:60]!r}; expected \\end\\")
-        self._children.append(np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64))
-        trie = assemble_trie(self._levels, self._children, self._words)
         values = np.concatenate(self._values).astype(np.float32)
         suffixes = np.concatenate(self._suffixes)
-        return NgramLanguageModel(tuple(self._numbers), trie, values[:, 0], values[:, 1], suffixes)
+        return NgramLanguageModel(
+            tuple(self._numbers), self._trie.build(), values[:, 0], values[:, 1], suffixes
+        )
 
     def _head(self) -> tuple[list[int], str]:
         """Parse the header; return the n-gram counts and the next line."""
@@ -191,13 +189,12 @@ class _ArpaParser:
             raise self._error(f"the 1-grams before it do not contain {SPECIAL_WORDS[END]}")
         self._check_duplicates(words, places)
         table = np.zeros((size, 2))
+        # `<unk>` and `<s>` have a row even if the file has no 1-gram for them.
         table[:, 0] = _UNKNOWN_LOG_PROB
         table[words] = values
         self._values.append(table)
         self._suffixes.append(np.zeros(size, dtype=np.int64))
-        self._words.append(np.arange(size))
-        self._levels.append(1 + size)
-        self._children.append(np.array([size]))
+        self._trie = TrieBuilder(size)
 
     def _ngrams(self, rows: np.ndarray, values: np.ndarray, places: list[int]) -> None:
         length = rows.shape[1]
@@ -207,28 +204,25 @@ class _ArpaParser:
             self._number = places[missing[0]]
             raise self._error(f"its first {length - 1} words are not among the {length - 1}-grams")
         size = len(self._numbers)
+        # Sections may be in any order, but the children of a node must be contiguous and sorted.
         keys = parents * size + rows[:, -1]
         self._check_duplicates(keys, places)
         order = np.argsort(keys)
-        start, end = self._levels[-2:]
         # The suffix is the longest n-gram that is left when words are removed from the front.
         suffixes = np.full(len(rows), ABSENT)
         for first in range(1, length):
             unresolved = suffixes == ABSENT
             suffixes[unresolved] = self._walk(rows[unresolved, first:])
-        self._children.append(np.bincount(parents - start, minlength=end - start))
         self._suffixes.append(suffixes[order])
-        self._words.append(rows[order, -1])
         self._values.append(values[order])
-        self._levels.append(end + len(rows))
+        self._trie.add(parents[order], rows[order, -1])
 
     def _walk(self, rows: np.ndarray) -> np.ndarray:
         """Return the nodes of n-grams among those parsed so far."""
         nodes = 1 + rows[:, 0]
         if rows.shape[1] == 1:
             return nodes
-        closing = np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64)
-        trie: Trie = assemble_trie(self._levels, [*self._children, closing], self._words)
+        trie = self._trie.build()
         for column in range(1, rows.shape[1]):
             nodes = trie.find(nodes, rows[:, column])
         return nodes

@@ -1,4 +1,4 @@
-"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman, 1998, Eq. 24 to 26) as implemented in KenLM.
+"""Interpolated modified Kneser-Ney smoothing, Chen & Goodman (1998), Eq. 24 to 26, as implemented in KenLM.
 
     p(w | h) = max(a(h w) - D(a(h w)), 0) / a(h .) + gamma(h) p(w | h')
     gamma(h) = (D1 N1(h .) + D2 N2(h .) + D3 N3+(h .)) / a(h .)
@@ -20,18 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN, NgramLanguageModel
-from regard.smt.trie import ABSENT, Trie, assemble_trie, grow_level
+from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN_WORD, NgramLanguageModel
+from regard.smt.trie import Trie, TrieBuilder, grow_level
 
-__all__ = [
-    "FALLBACK_DISCOUNTS",
-    "NgramCounts",
-    "compute_discounts",
-    "count_ngrams",
-    "estimate_ids",
-    "estimate_language_model",
-    "smooth",
-]
+__all__ = ["FALLBACK_DISCOUNTS", "compute_discounts", "estimate_language_model"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +32,7 @@ FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True, eq=False)
-class NgramCounts:
+class _NgramCounts:
     """The n-gram counts of a text.
 
     Attributes:
@@ -79,47 +71,20 @@ def estimate_language_model(
     tokens = np.frombuffer(flat, dtype=np.int32).copy() if flat else np.empty(0, dtype=np.int32)
     # Sentence boundaries are recognized by position. Words with the same spelling become unknown words.
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
-    tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN
+    tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN_WORD
     tokens[tokens == -1] = END
-    return estimate_ids(tokens, tuple(numbers), order, name)
-
-
-def estimate_ids(
-    tokens: np.ndarray, vocabulary: tuple[str, ...], order: int, name: str = "the text"
-) -> NgramLanguageModel:
-    """Estimate a language model from word ids.
-
-    Args:
-        tokens: int32, the word ids of all sentences, each starting with `BEGIN` and ending with `END`.
-        vocabulary: The vocabulary; the index of a word is its id.
-        order: The maximum length of an n-gram.
-        name: The name of the text in messages.
-
-    Raises:
-        DataError: if the text contains no word, or no n-gram of that order.
-    """
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
-    return smooth(count_ngrams(tokens, len(vocabulary), order, name), vocabulary)
+    return _smooth(_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))
 
 
-def count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str = "the text") -> NgramCounts:
-    """Count the n-grams within sentences, including `<s>` and `</s>`.
-
-    Args:
-        tokens: The word ids, as in `estimate_ids`.
-        vocab_size: The size of the vocabulary.
-        order: The maximum length of an n-gram.
-        name: The name of the text in messages.
-
-    Raises:
-        DataError: if the text contains no n-gram of that order.
-    """
+def _count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str) -> _NgramCounts:
+    """Count the n-grams within sentences, each of which starts with `BEGIN` and ends with `END`."""
     ends = np.flatnonzero(tokens == END)
+    # The number of words from each position to the end of its sentence, so that n-grams do not cross it.
     left = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(tokens))
     nodes = 1 + tokens.astype(np.int64)  # the n-gram that starts at each position
-    levels, words = [0, 1, 1 + vocab_size], [np.array([ABSENT]), np.arange(vocab_size)]
-    children = [np.array([vocab_size])]
+    builder = TrieBuilder(vocab_size)
     counts = [np.array([0]), np.bincount(tokens, minlength=vocab_size)]
     suffixes = [np.array([0]), np.zeros(vocab_size, dtype=np.int64)]
     opens = [np.array([False]), np.arange(vocab_size) == BEGIN]  # whether each n-gram starts with <s>
@@ -131,26 +96,21 @@ def count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str = "t
                 f"requires; use an order of at most {length - 1}"
             )
         level = grow_level(nodes[places], tokens[places + length - 1], vocab_size)
-        start, end = levels[-2:]
-        distinct = len(level.words)
-        children.append(np.bincount(level.parents - start, minlength=end - start))
-        counts.append(np.bincount(level.members, minlength=distinct))
-        suffix = np.empty(distinct, dtype=np.int64)
+        opens.append(opens[-1][level.parents - builder.levels[-2]])
+        counts.append(np.bincount(level.members, minlength=len(level.words)))
+        suffix = np.empty(len(level.words), dtype=np.int64)
         suffix[level.members] = nodes[places + 1]
         suffixes.append(suffix)
-        opens.append(opens[-1][level.parents - start])
-        words.append(level.words)
-        levels.append(end + distinct)
-        nodes[places] = end + level.members
-    children.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
-    trie = assemble_trie(levels, children, words)
+        # From here on, `nodes` contains the longer n-grams; positions near the end of a sentence keep theirs.
+        nodes[places] = builder.add(level.parents, level.words) + level.members
+    trie = builder.build()
     # An n-gram of order n + 1 adds one distinct preceding word to the n-gram that is its suffix.
     for length in range(1, order):
-        start, end = levels[length], levels[length + 1]
+        start, end = trie.levels[length : length + 2]
         distinct = np.bincount(suffixes[length + 1] - start, minlength=end - start)
         counts[length] = np.where(opens[length], counts[length], distinct)
     counts[1][BEGIN] = 0  # <s> is never predicted
-    return NgramCounts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
+    return _NgramCounts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
 
 
 def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
@@ -160,7 +120,7 @@ def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, fl
         adjusted: The adjusted counts.
         name: The name of the counted units, for the warning.
     """
-    t = [int((adjusted == j).sum()) for j in range(5)]
+    t = [int((adjusted == j).sum()) for j in range(5)]  # counts of counts; t[0] is not used
     if all(t[1:4]):
         y = t[1] / (t[1] + 2 * t[2])
         discounts = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
@@ -176,13 +136,8 @@ def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, fl
     return FALLBACK_DISCOUNTS
 
 
-def smooth(counts: NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageModel:
-    """Compute the smoothed language model from n-gram counts.
-
-    Args:
-        counts: The n-gram counts.
-        vocabulary: The vocabulary; the index of a word is its id.
-    """
+def _smooth(counts: _NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageModel:
+    """Compute the smoothed language model from n-gram counts."""
     trie, adjusted = counts.trie, counts.adjusted
     parents = trie.parents()
     probs = np.zeros(len(trie))
@@ -196,12 +151,14 @@ def smooth(counts: NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageMod
         discount = np.array([0.0, *compute_discounts(counted, f"{order}-grams")])[np.minimum(counted, 3)]
         total = np.bincount(parent, counted, minlength=size)
         kept = np.bincount(parent, discount, minlength=size)
+        # A context that was never counted leaves all probability to the lower order.
         gamma = np.divide(kept, total, out=np.ones(size), where=total > 0)
         lower = probs[counts.suffixes[nodes]]
         share = np.divide(counted - discount, total[parent], out=np.zeros(len(parent)), where=counted > 0)
         probs[nodes] = share + gamma[parent] * lower
         backoffs[above] = gamma
-    probs[1 + BEGIN] = 1.0
+    probs[1 + BEGIN] = 1.0  # arbitrary, as <s> is never predicted, but its logarithm must be finite
+    # The model is stored in float32, in which the logarithm of a smaller number would be infinite.
     floor = np.finfo(np.float32).tiny
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
     log_backoffs = np.log10(np.maximum(backoffs, floor))

@@ -19,19 +19,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.data.checks import check_array, check_range
 from regard.data.corpus import read_lines
-from regard.data.reading import InvalidJsonError, parse_json
+from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
-from regard.smt.array_storage import read_arrays, write_arrays
-from regard.smt.trie import Trie
+from regard.smt.storage import read_arrays, write_arrays
+from regard.smt.trie import TRIE_ARRAYS, Trie
 
 __all__ = [
     "BEGIN",
     "END",
     "SPECIAL_WORDS",
-    "UNKNOWN",
+    "UNKNOWN_WORD",
     "LanguageModelArrays",
     "NgramLanguageModel",
     "Perplexity",
@@ -39,7 +38,7 @@ __all__ = [
     "score_word",
 ]
 
-UNKNOWN, BEGIN, END = 0, 1, 2
+UNKNOWN_WORD, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
 
@@ -127,6 +126,8 @@ class NgramLanguageModel:
     def arrays(self) -> LanguageModelArrays:
         """The arrays of the model for compiled functions."""
         follows = np.diff(self.trie.first_children) > 0
+        # An n-gram without continuations and backoff gives the same scores as its suffix. States that are
+        # shortened are equal more often, so that the decoder can recombine more hypotheses.
         states = _states(follows | (self.backoffs != 0), self.suffixes)
         parts = self.trie.first_children, self.trie.words, self.log_probs, self.backoffs
         return LanguageModelArrays(*parts, self.suffixes, states)
@@ -139,17 +140,13 @@ class NgramLanguageModel:
     def ids(self, words: Iterable[str]) -> list[int]:
         """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
         numbers = self.word_ids
-        found = (numbers.get(word, UNKNOWN) for word in words)
-        return [UNKNOWN if number in (BEGIN, END) else number for number in found]
+        # A text that contains the spelling of a boundary must not end or start a sentence.
+        found = (numbers.get(word, UNKNOWN_WORD) for word in words)
+        return [UNKNOWN_WORD if number in (BEGIN, END) else number for number in found]
 
-    def score(self, words: Sequence[str], end: bool = True) -> list[float]:
-        """Return the log10 probability of each word of a sentence, given all previous words.
-
-        Args:
-            words: The words of the sentence.
-            end: Whether to include the end of the sentence.
-        """
-        ids = np.array(self.ids(words) + ([END] if end else []), dtype=np.int64)
+    def score(self, words: Iterable[str]) -> list[float]:
+        """Return the log10 probability of each word and of the end of a sentence, given its history."""
+        ids = np.array([*self.ids(words), END], dtype=np.int64)
         return _score_all(self.arrays, self.start_state, ids).tolist()
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
@@ -159,7 +156,7 @@ class NgramLanguageModel:
         for sentence in sentences:
             ids = np.array([*self.ids(sentence), END], dtype=np.int64)
             scores = _score_all(self.arrays, self.start_state, ids)
-            is_unknown = ids == UNKNOWN
+            is_unknown = ids == UNKNOWN_WORD
             total += float(scores.sum())
             unknown_total += float(scores[is_unknown].sum())
             unknown += int(is_unknown.sum())
@@ -174,12 +171,11 @@ class NgramLanguageModel:
             DataError: if a file cannot be written.
         """
         arrays = {
-            "first": self.trie.first_children,
-            "words": self.trie.words,
-            "levels": np.array(self.trie.levels),
+            **self.trie.to_arrays(),
             "log_probs": self.log_probs,
             "backoffs": self.backoffs,
             "suffixes": self.suffixes,
+            # As JSON in an array of bytes: an array of Python strings would be pickled.
             "vocabulary": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
         }
         write_arrays(directory, "language", arrays)
@@ -191,10 +187,9 @@ class NgramLanguageModel:
         Raises:
             DataError: if a file is missing or damaged; the message names it.
         """
-        names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "vocabulary")
+        names = (*TRIE_ARRAYS, "log_probs", "backoffs", "suffixes", "vocabulary")
         arrays = read_arrays(directory, "language", names)
-        check_array("language.levels.npy", arrays["levels"], "int64", None)
-        trie = Trie(tuple(arrays["levels"].tolist()), arrays["first"], arrays["words"])
+        trie = Trie.from_arrays("language", arrays)
         try:
             vocabulary = tuple(parse_json(arrays["vocabulary"].tobytes(), list[str]))
         except InvalidJsonError as error:
@@ -246,6 +241,7 @@ def score_word(tables, state, word):
     A state is a node of the trie, shortened by `LanguageModelArrays.states`.
     """
     score = 0.0
+    # The search of `find_child` is repeated here, because a call of it makes decoding 1.7 times as slow.
     while True:
         low, high = tables.first[state], tables.first[state + 1]
         # The empty n-gram has a child for every word, in the order of the ids.

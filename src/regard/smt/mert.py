@@ -1,21 +1,35 @@
-"""Minimum error rate training (Och, 2003): feature weights that maximize the BLEU of n-best lists.
+"""Minimum error rate training, Och (2003): feature weights that maximize the BLEU of n-best lists.
 
 Along a line w + x d in weight space, the score of each translation is a linear function of x. The top-scoring
 translation of a sentence changes only at the corners of the upper envelope of these functions. BLEU along the
 line is therefore a step function that the envelopes of all sentences determine exactly, and its maximum is
 found by a sweep over the corners. From each starting point, the directions of single features and random
 directions are searched in turn until BLEU no longer improves.
+
+BLEU is computed on word ids by compiled functions, because tuning scores hundreds of thousands of
+translations. The statistics of a sentence are the clipped matches and the number of n-grams of the
+translation, for n from 1 to 4, and the length of the reference. Their sums over sentences give BLEU, Papineni
+et al. (2002), with the same result as `regard.metrics.translation` with `tokenize = "none"`, except that BLEU
+is not smoothed: it is 0 if there is no match of some order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from regard.smt.bleu import NUM_STATISTICS, compute_bleu
+__all__ = [
+    "NUM_STATISTICS",
+    "NBestLists",
+    "bleu_statistics",
+    "compute_bleu",
+    "line_search",
+    "maximize_bleu",
+]
 
-__all__ = ["NBestLists", "line_search", "maximize_bleu"]
-
+NUM_STATISTICS = 9
+"""The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
 MIN_BLEU_GAIN = 1e-5
 """The minimum improvement of BLEU, in [0, 1], for which the search continues."""
 MAX_ITERATIONS = 8
@@ -28,7 +42,7 @@ class NBestLists:
     Attributes:
         offsets: int64 [sentences + 1], the index of the first translation of each sentence.
         features: float64 [translations, features], the features.
-        counts: float64 [translations, NUM_STATISTICS], the BLEU statistics; see `regard.smt.bleu`.
+        counts: float64 [translations, NUM_STATISTICS], the BLEU statistics.
     """
 
     offsets: np.ndarray
@@ -70,6 +84,7 @@ def maximize_bleu(
         restarts: The number of additional starting points, sampled around the first.
         rng: The random generator for starting points and directions.
     """
+    # The weights themselves are the first candidate, so that the result is never worse.
     best, highest = weights, lists.bleu(weights)
     for start in range(restarts + 1):
         found = weights.copy()
@@ -89,9 +104,11 @@ def _coordinate_ascent(
     for _ in range(MAX_ITERATIONS):
         before = value
         scale = float(np.abs(weights[free]).mean())
+        # Random directions leave local optima in which no single weight can be improved.
         random_directions = np.zeros((4, len(weights)))
         random_directions[:, free] = random.normal(size=(4, len(free))) * scale
         for direction in [*np.eye(len(weights))[free], *random_directions]:
+            # The n-best lists represent the search space only near the weights that they were made with.
             reach = 4 * scale / max(float(np.abs(direction).max()), 1e-12)
             step, bleu = line_search(lists, weights, direction, reach)
             if bleu > value + MIN_BLEU_GAIN / 10:
@@ -155,9 +172,57 @@ def _search_line(offsets, slopes, heights, counts, reach):
             value = compute_bleu(total)
             # The middle of the interval; if the interval is unbounded, a point near its bounded end.
             middle = (max(left, min(right, 1.0) - 1.0) + min(right, max(left, -1.0) + 1.0)) / 2
+            # Of intervals with equal BLEU, the widest: small errors of its middle do not change the result.
             if value > best + 1e-12 or (value > best - 1e-12 and right - left > width):
                 best, width, step = value, right - left, middle
             left = right
         if k < used:
             total += counts[deltas[order[k], 1]] - counts[deltas[order[k], 0]]
     return step, best
+
+
+def bleu_statistics(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
+    """Return the statistics of translations of one sentence, float64 [translations, NUM_STATISTICS]."""
+    flat = np.array([word for words in translations for word in words], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
+    return _count(flat, offsets, np.array(reference, dtype=np.int64))
+
+
+@njit(nogil=True, cache=True)
+def compute_bleu(counts):
+    """Return BLEU in [0, 1] of summed statistics; 0 if there is no match of some order."""
+    total = 0.0
+    for n in range(4):
+        if counts[n] <= 0:
+            return 0.0
+        total += np.log(counts[n] / counts[4 + n])
+    brevity = min(0.0, 1 - counts[8] / counts[4])
+    return np.exp(total / 4 + brevity)
+
+
+@njit(nogil=True, cache=True)
+def _same(one, i, other, j, n):
+    for k in range(n):
+        if one[i + k] != other[j + k]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _count(flat, offsets, reference):
+    counts = np.zeros((len(offsets) - 1, NUM_STATISTICS))
+    taken = np.empty(len(reference), np.bool_)
+    for row in range(len(offsets) - 1):
+        start, end = offsets[row], offsets[row + 1]
+        counts[row, 8] = len(reference)
+        for n in range(1, 5):
+            counts[row, 3 + n] = max(0, end - start - n + 1)
+            # Each n-gram of the reference matches at most once, which clips the counts.
+            taken[:] = False
+            for i in range(start, end - n + 1):
+                for j in range(len(reference) - n + 1):
+                    if not taken[j] and _same(flat, i, reference, j, n):
+                        taken[j] = True
+                        counts[row, n - 1] += 1
+                        break
+    return counts

@@ -23,7 +23,7 @@ from regard.data.files import write_atomic
 from regard.data.links import parse_links
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
-from regard.smt.extraction import MAX_PHRASE_LENGTH
+from regard.smt.extraction import MAX_PHRASE_LENGTH, PhraseList
 from regard.smt.phrase_table import PhraseTable, UnsortedPairs, build_phrase_table
 
 __all__ = ["read_phrase_table", "write_phrase_table"]
@@ -117,8 +117,8 @@ def read_phrase_table(path: Path | str, source: WordList, target: WordList) -> P
             mask |= 1 << (MAX_PHRASE_LENGTH * i + j)
         masks.append(mask)
     pairs = UnsortedPairs(
-        sides[0].arrays(),
-        sides[1].arrays(),
+        sides[0].phrases(),
+        sides[1].phrases(),
         (np.array(rows[0]), np.array(rows[1])),
         np.array(scores),
         np.array(masks),
@@ -142,6 +142,7 @@ class _Phrases:
             raise DataError(
                 f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {MAX_PHRASE_LENGTH}"
             )
+        # A phrase occurs on many lines, but its words are looked up only once.
         row = self._rows.setdefault(text, len(self._rows))
         if row == len(self._lengths):
             numbers = self._words.numbers(tokens)
@@ -153,10 +154,10 @@ class _Phrases:
         rows.append(row)
         return len(tokens)
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the word ids and the offsets of the phrases."""
+    def phrases(self) -> PhraseList:
+        """Return the distinct phrases."""
         offsets = np.concatenate([[0], np.cumsum(np.array(self._lengths, dtype=np.int64))])
-        return np.array(self._flat, dtype=np.int64), offsets.astype(np.int64)
+        return PhraseList(np.array(self._flat, dtype=np.int64), offsets.astype(np.int64))
 
 
 def _parse_log_probs(text: str, count: int, name: str, where: str) -> list[float]:

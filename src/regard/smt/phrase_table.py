@@ -1,14 +1,13 @@
-"""The phrase table: source phrases with their translations and scores (Koehn et al., 2003).
+"""The phrase table: source phrases with their translations and scores, Koehn et al. (2003), Section 2.
 
     scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
     reordering  log p(orientation | s, t): monotone, swap, discontinuous, first backward, then forward
 
-Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.,
-2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate. Orientations
-are smoothed with the distribution of the whole text (Koehn et al., 2005).
+Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing, Foster et al.
+(2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate.
+Orientations are smoothed with the distribution of the whole text, Koehn et al. (2005).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,13 +16,18 @@ import numpy as np
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
-from regard.data.checks import check_array, check_offsets, check_range
+from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
-from regard.smt.array_storage import read_arrays, write_arrays
-from regard.smt.extraction import extract_phrases
+from regard.smt.extraction import (
+    PhraseList,
+    PhraseOccurrences,
+    estimate_lexical_table,
+    extract_phrases,
+    lexical_weights,
+)
 from regard.smt.kneser_ney import compute_discounts
-from regard.smt.lexical import build_word_table, lexical_weights
-from regard.smt.trie import Trie, build_phrase_trie, grow_level
+from regard.smt.storage import read_arrays, write_arrays
+from regard.smt.trie import TRIE_ARRAYS, Trie, build_phrase_trie, concatenate_ranges, grow_level
 
 __all__ = ["SCORES", "PhraseTable", "UnsortedPairs", "build_phrase_table", "estimate_phrase_table"]
 
@@ -41,16 +45,16 @@ class UnsortedPairs:
     """Unsorted phrase pairs.
 
     Attributes:
-        sources: The word ids and the offsets of the distinct source phrases.
-        targets: The word ids and the offsets of the distinct target phrases.
+        sources: The source phrases.
+        targets: The target phrases.
         pairs: int64, the indices of the source phrase and of the target phrase of each pair.
         scores: float32 [pairs, 4], in the order of `SCORES`.
         links: int64 [pairs], the link mask of each pair; see `PhraseOccurrences`.
         reordering: float32 [pairs, 6], the orientation scores.
     """
 
-    sources: tuple[np.ndarray, np.ndarray]
-    targets: tuple[np.ndarray, np.ndarray]
+    sources: PhraseList
+    targets: PhraseList
     pairs: tuple[np.ndarray, np.ndarray]
     scores: np.ndarray
     links: np.ndarray
@@ -93,15 +97,6 @@ class PhraseTable:
         start, end = self.target_offsets[self.targets[entry] : self.targets[entry] + 2]
         return self.target_words[start:end]
 
-    def lookup(self, source: Sequence[int]) -> range:
-        """Return the indices of the pairs of a source phrase."""
-        node = np.zeros(1, dtype=np.int64)
-        for word in source:
-            node = self.trie.find(node, np.array([word]))
-        if node[0] < 0:
-            return range(0)
-        return range(int(self.entries[node[0]]), int(self.entries[node[0] + 1]))
-
     def save(self, directory: Path) -> None:
         """Write the table to an existing directory.
 
@@ -109,12 +104,7 @@ class PhraseTable:
             DataError: if a file cannot be written.
         """
         arrays = {name: getattr(self, name) for name in _NAMES}
-        tree = {
-            "first": self.trie.first_children,
-            "words": self.trie.words,
-            "levels": np.array(self.trie.levels),
-        }
-        write_arrays(directory, "phrases", arrays | tree)
+        write_arrays(directory, "phrases", arrays | self.trie.to_arrays())
 
     @classmethod
     def load(cls, directory: Path) -> "PhraseTable":
@@ -123,10 +113,8 @@ class PhraseTable:
         Raises:
             DataError: if a file is missing or damaged; the message names it.
         """
-        arrays = read_arrays(directory, "phrases", (*_NAMES, "first", "words", "levels"))
-        check_array("phrases.levels.npy", arrays["levels"], "int64", None)
-        trie = Trie(tuple(arrays.pop("levels").tolist()), arrays.pop("first"), arrays.pop("words"))
-        return cls(trie, **arrays)
+        arrays = read_arrays(directory, "phrases", (*_NAMES, *TRIE_ARRAYS))
+        return cls(Trie.from_arrays("phrases", arrays), **{name: arrays[name] for name in _NAMES})
 
     def check(self, source_words: int, target_words: int) -> None:
         """Check the arrays of a loaded table, because compiled functions use them as indices without checks.
@@ -177,12 +165,14 @@ def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
     # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
     order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
     ordered = node[order]
+    # The rank of a pair within its source phrase: its position minus that of the first pair of the phrase.
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     order = order[rank < MAX_TRANSLATIONS]
     used, targets = np.unique(pairs.pairs[1][order], return_inverse=True)
-    words, offsets = _phrases(*pairs.targets, used)
+    words, offsets = _select_phrases(pairs.targets, used)
     entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
     reordering = pairs.reordering[order].astype(np.float32)
+    # Hypotheses are recombined if their last phrases have equal forward scores, not only if they are equal.
     _, ahead = np.unique(reordering[:, 3:], axis=0, return_inverse=True)
     return PhraseTable(
         trie,
@@ -197,12 +187,10 @@ def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
     )
 
 
-def _phrases(words: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the word ids and the offsets of selected phrases."""
-    lengths = offsets[rows + 1] - offsets[rows]
-    ends = np.cumsum(lengths)
-    places = np.repeat(offsets[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
-    return words[places], np.concatenate([[0], ends]).astype(np.int64)
+def _select_phrases(phrases: PhraseList, rows: np.ndarray) -> PhraseList:
+    lengths = phrases.offsets[rows + 1] - phrases.offsets[rows]
+    places = concatenate_ranges(phrases.offsets[rows], lengths)
+    return PhraseList(phrases.words[places], np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
 
 def estimate_phrase_table(
@@ -224,81 +212,74 @@ def estimate_phrase_table(
     Raises:
         DataError: if there is no phrase pair.
     """
-    occurrences = extract_phrases(corpus, links, max_length)
+    found = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        with_unknown = _contains_word(
-            corpus.source, unknown, occurrences.rows, occurrences.source_starts, occurrences.source_lengths
-        )
-        with_unknown |= _contains_word(
-            corpus.target, unknown, occurrences.rows, occurrences.target_starts, occurrences.target_lengths
-        )
-        occurrences = occurrences.select(~with_unknown) if with_unknown.any() else occurrences
-    if not len(occurrences):
+        left, right = _sides(corpus, found)
+        found = found.select(~(left.contains(unknown) | right.contains(unknown)))
+    if not len(found):
         raise DataError("no phrase pair could be extracted: the text has no word links")
-    left = _index_phrases(
-        corpus.source, occurrences.rows, occurrences.source_starts, occurrences.source_lengths
-    )
-    right = _index_phrases(
-        corpus.target, occurrences.rows, occurrences.target_starts, occurrences.target_lengths
-    )
-    size = len(right.offsets) - 1
-    keys, members, counts = np.unique(left.rows * size + right.rows, return_inverse=True, return_counts=True)
+    (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, found))
+    size = len(targets.offsets) - 1
+    keys, members, counts = np.unique(left_rows * size + right_rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
-    sides = (left.words, left.offsets), (right.words, right.offsets)
-    links_of = _most_frequent(members, occurrences.links, len(keys))
-    lexical = lexical_weights(build_word_table(corpus, links), *sides, pairs, links_of)
+    masks = _most_frequent(members, found.links, len(keys))
+    lexical = lexical_weights(estimate_lexical_table(corpus, links), sources, targets, pairs, masks)
     columns = (
         _probabilities(counts, pairs[0], pairs[1], smoothing),
         lexical[0],
         _probabilities(counts, pairs[1], pairs[0], smoothing),
         lexical[1],
     )
-    reordering = np.concatenate(
-        [_orientations(members, kinds, len(keys)) for kinds in (occurrences.backward, occurrences.forward)],
-        axis=1,
+    orientations = [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)]
+    unsorted = UnsortedPairs(
+        sources, targets, pairs, np.stack(columns, axis=1), masks, np.concatenate(orientations, axis=1)
     )
-    scores = np.stack(columns, axis=1)
-    return build_phrase_table(
-        UnsortedPairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words)
-    )
+    return build_phrase_table(unsorted, len(corpus.source.words))
 
 
 @dataclass(frozen=True, eq=False)
-class _DistinctPhrases:
-    """Distinct phrases, and the index of the phrase of each occurrence."""
+class _Spans:
+    """The phrases of one side, as spans of its text.
 
-    words: np.ndarray
-    offsets: np.ndarray
-    rows: np.ndarray
+    Attributes:
+        text: The text of the side.
+        places: The index of the first word of each phrase in `text.tokens`.
+        lengths: The number of words of each phrase.
+    """
+
+    text: Text
+    places: np.ndarray
+    lengths: np.ndarray
+
+    def contains(self, word: int) -> np.ndarray:
+        """Return whether each phrase contains a word."""
+        # Differences of cumulative counts are the counts of all spans, in time linear in the text.
+        before = np.concatenate([[0], np.cumsum(np.asarray(self.text.tokens) == word, dtype=np.int64)])
+        return before[self.places + self.lengths] > before[self.places]
+
+    def number(self) -> tuple[PhraseList, np.ndarray]:
+        """Return the distinct phrases, and the index of each phrase among them."""
+        tokens, places, lengths, size = self.text.tokens, self.places, self.lengths, len(self.text.words)
+        # The nodes of a trie, without the trie itself: equal phrases have equal nodes.
+        nodes = 1 + tokens[places].astype(np.int64)
+        base = 1 + size
+        for length in range(2, int(lengths.max()) + 1):
+            longer = np.flatnonzero(lengths >= length)
+            level = grow_level(nodes[longer], tokens[places[longer] + length - 1], size)
+            nodes[longer] = base + level.members
+            base += len(level.words)
+        _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
+        sizes = lengths[first].astype(np.int64)
+        words = tokens[concatenate_ranges(places[first], sizes)].astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return PhraseList(words, offsets), members.reshape(-1).astype(np.int64)
 
 
-def _contains_word(
-    text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-) -> np.ndarray:
-    """Return whether each phrase of one side contains a word."""
-    before = np.concatenate([[0], np.cumsum(np.asarray(text.tokens) == word, dtype=np.int64)])
-    places = text.starts[rows] + starts
-    return before[places + lengths] > before[places]
-
-
-def _index_phrases(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _DistinctPhrases:
-    """Assign an index to each distinct phrase of one side."""
-    places = text.starts[rows] + starts
-    size = len(text.words)
-    nodes = 1 + text.tokens[places].astype(np.int64)
-    base = 1 + size
-    for length in range(2, int(lengths.max()) + 1):
-        longer = np.flatnonzero(lengths >= length)
-        level = grow_level(nodes[longer], text.tokens[places[longer] + length - 1], size)
-        nodes[longer] = base + level.members
-        base += len(level.words)
-    _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
-    sizes = lengths[first].astype(np.int64)
-    ends = np.cumsum(sizes)
-    spots = np.repeat(places[first] - ends + sizes, sizes) + np.arange(int(sizes.sum()))
-    words = text.tokens[spots].astype(np.int64)
-    return _DistinctPhrases(
-        words, np.concatenate([[0], ends]).astype(np.int64), members.reshape(-1).astype(np.int64)
+def _sides(corpus: Corpus, found: PhraseOccurrences) -> tuple[_Spans, _Spans]:
+    source, target = corpus.source, corpus.target
+    return (
+        _Spans(source, source.starts[found.rows] + found.source_starts, found.source_lengths),
+        _Spans(target, target.starts[found.rows] + found.target_starts, found.target_lengths),
     )
 
 
@@ -306,6 +287,7 @@ def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndar
     """Return each pair's most frequent link mask; ties are broken by the smallest mask."""
     order = np.lexsort((links, members))
     m, k = members[order], links[order]
+    # Runs of equal masks of a pair are contiguous after sorting, and their lengths are the counts.
     starts = np.flatnonzero(np.concatenate([[True], (m[1:] != m[:-1]) | (k[1:] != k[:-1])]))
     counts = np.diff(np.concatenate([starts, [len(m)]]))
     best = np.lexsort((k[starts], -counts, m[starts]))
@@ -337,6 +319,7 @@ def _probabilities(
 def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarray:
     """Return the smoothed log p(orientation | pair), in nats."""
     counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
+    # Add-one smoothing of the whole text, because a short text may have no swap at all.
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
     return np.log(
         (counts + ORIENTATION_PSEUDO_COUNT * overall)

@@ -1,4 +1,4 @@
-"""Translation options of a sentence and estimates of the future cost (Koehn et al., 2003, Section 3.3).
+"""Translation options of a sentence and estimates of the future cost, Koehn et al. (2003), Section 3.3.
 
 A translation option is a source span with a phrase pair of the table, or a single word that is copied because
 the table has no translation of it alone. Its estimate is its weighted score plus the language model score of
@@ -11,29 +11,22 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from regard.smt.features import BACKWARD, FORWARD, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
-from regard.smt.language_model import UNKNOWN as STRANGE
-from regard.smt.language_model import LanguageModelArrays, score_word
+from regard.smt.features import (
+    BACKWARD,
+    COPIES,
+    FORWARD,
+    LANGUAGE,
+    LN10,
+    PHRASES,
+    TABLE,
+    WORDS,
+    ScoringArrays,
+    orientation_score,
+)
+from regard.smt.language_model import UNKNOWN_WORD, score_word
 from regard.smt.trie import find_child
 
-__all__ = ["LN10", "PhraseTableArrays", "TranslationOptions", "collect_options", "future_costs"]
-
-LN10 = np.log(10.0)
-LOG_THIRD = np.log(1 / 3)
-
-
-class PhraseTableArrays(NamedTuple):
-    """The arrays of a phrase table, for compiled functions; see `PhraseTable` and `Trie`."""
-
-    first: np.ndarray
-    words: np.ndarray
-    entries: np.ndarray
-    targets: np.ndarray
-    scores: np.ndarray
-    reordering: np.ndarray
-    forward_classes: np.ndarray
-    target_words: np.ndarray
-    target_offsets: np.ndarray
+__all__ = ["TranslationOptions", "collect_options", "future_costs"]
 
 
 class TranslationOptions(NamedTuple):
@@ -67,100 +60,94 @@ class TranslationOptions(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def collect_options(
-    source: np.ndarray,
-    phrases: PhraseTableArrays,
-    tables: LanguageModelArrays,
-    language_ids: np.ndarray,
-    weights: np.ndarray,
-    max_length: int,
-    max_options: int,
-    lexicalized: bool,
+    source: np.ndarray, scoring: ScoringArrays, max_length: int, max_options: int
 ) -> TranslationOptions:
     """Collect the translation options of a sentence.
 
     Args:
         source: int64 [S], the source word ids; those of unknown words are negative.
-        phrases: The phrase table.
-        tables: The language model.
-        language_ids: The id of each target word in the language model.
-        weights: float64 [NUM_FEATURES], the feature weights.
+        scoring: The tables and weights.
         max_length: The maximum length of a source phrase.
         max_options: The maximum number of options per span.
-        lexicalized: Whether orientations are scored.
     """
+    phrases, weights = scoring.phrases, scoring.weights
+    nodes, spans = _find_spans(source, phrases, max_length, max_options)
+    room = np.sum(spans[:, :, 1])
+    bounds = np.empty((room, 2), np.int32)
+    entries = np.empty(room, np.int64)
+    scores, estimates = np.empty(room), np.empty(room)
+    back, ahead = np.zeros((room, 3)), np.zeros((room, 3))
+    classes = np.zeros(room, np.int32)
+    offsets = np.zeros(room + 1, np.int32)
+    words = np.empty(room * 16, np.int32)  # enlarged if phrases are longer
+    used = 0
+    for i in range(len(source)):
+        for length in range(1, min(max_length, len(source) - i) + 1):
+            count = spans[i, length - 1, 1]
+            spans[i, length - 1, 0] = used
+            if count == 0:
+                continue
+            for entry in _rank_entries(nodes[i, length - 1], scoring)[:count]:
+                bounds[used, 0], bounds[used, 1] = i, i + length
+                entries[used] = entry
+                scores[used], guess = _score_entry(entry, scoring)
+                # Without context, the language model's score is only a guess of its score in the sentence.
+                estimates[used] = scores[used] + guess
+                size = offsets[used]
+                first, last = _target(phrases, entry) if entry >= 0 else (0, 1)
+                if size + last - first > len(words):
+                    words = np.concatenate((words, np.empty(len(words) + last - first, np.int32)))
+                for k in range(first, last):
+                    words[size] = (
+                        scoring.language_ids[phrases.target_words[k]] if entry >= 0 else UNKNOWN_WORD
+                    )
+                    size += 1
+                offsets[used + 1] = size
+                if scoring.lexicalized:
+                    # A copied word keeps class 0, because all copied words have the same orientations.
+                    if entry >= 0:
+                        classes[used] = phrases.forward_classes[entry] + 1
+                    for kind in range(3):
+                        one = orientation_score(phrases, entry, kind)
+                        other = orientation_score(phrases, entry, 3 + kind)
+                        back[used, kind] = weights[BACKWARD + kind] * one
+                        ahead[used, kind] = weights[FORWARD + kind] * other
+                used += 1
+    return TranslationOptions(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)
+
+
+@njit(nogil=True, cache=True)
+def _find_spans(source, phrases, max_length, max_options):
+    """Return the node of each span with translations, else -1, and the number of its options."""
     n = len(source)
-    spans = np.zeros((n, max_length, 2), np.int32)
     nodes = np.full((n, max_length), -1, np.int64)
-    room = 0
+    spans = np.zeros((n, max_length, 2), np.int32)
     for i in range(n):
         node = 0
         for length in range(1, min(max_length, n - i) + 1):
             node = find_child(phrases.first, phrases.words, node, source[i + length - 1])
             if node < 0:
                 break
-            nodes[i, length - 1] = node
             count = phrases.entries[node + 1] - phrases.entries[node]
-            spans[i, length - 1, 1] = min(max_options, count)
-            room += min(max_options, count)
+            if count:
+                nodes[i, length - 1] = node
+                spans[i, length - 1, 1] = min(max_options, count)
         # A word without translation of its own gets one option that copies it, so that search never fails.
-        if spans[i, 0, 1] == 0:
-            spans[i, 0, 1] = 1
-            room += 1
-    bounds = np.empty((room, 2), np.int32)
-    entries = np.full(room, -1, np.int64)
-    scores, estimates = np.empty(room), np.empty(room)
-    back, ahead = np.zeros((room, 3)), np.zeros((room, 3))
-    classes = np.zeros(room, np.int32)
-    offsets = np.zeros(room + 1, np.int32)
-    words = np.empty(room * 16, np.int32)
-    used = 0
-    for i in range(n):
-        for length in range(1, min(max_length, n - i) + 1):
-            count = spans[i, length - 1, 1]
-            spans[i, length - 1, 0] = used
-            if count == 0:
-                continue
-            start, end, entry, order = 0, 1, 0, np.zeros(1, np.int64)
-            node = nodes[i, length - 1]
-            known = node >= 0 and phrases.entries[node + 1] > phrases.entries[node]
-            if known:
-                start, end = phrases.entries[node], phrases.entries[node + 1]
-                found = np.empty(end - start)
-                for entry in range(start, end):
-                    score, guess = _score_entry(entry, phrases, tables, language_ids, weights)
-                    found[entry - start] = -(score + guess)
-                order = np.argsort(found, kind="mergesort")
-            for place in range(count):
-                bounds[used, 0], bounds[used, 1] = i, i + length
-                size = offsets[used]
-                if known:
-                    entry = start + order[place]
-                    entries[used] = entry
-                    score, guess = _score_entry(entry, phrases, tables, language_ids, weights)
-                    first, last = _target(phrases, entry)
-                    if size + last - first > len(words):
-                        words = np.concatenate((words, np.empty(len(words) + last - first, np.int32)))
-                    for k in range(first, last):
-                        words[size] = language_ids[phrases.target_words[k]]
-                        size += 1
-                    classes[used] = phrases.forward_classes[entry] + 1
-                else:
-                    score = -weights[WORDS] - weights[PHRASES] + weights[UNKNOWN]
-                    guess = weights[LANGUAGE] * LN10 * tables.log_probs[1 + STRANGE]
-                    words[size] = STRANGE
-                    size += 1
-                if lexicalized:
-                    for kind in range(3):
-                        one = phrases.reordering[entry, kind] if known else LOG_THIRD
-                        other = phrases.reordering[entry, 3 + kind] if known else LOG_THIRD
-                        back[used, kind] = weights[BACKWARD + kind] * one
-                        ahead[used, kind] = weights[FORWARD + kind] * other
-                else:
-                    classes[used] = 0
-                scores[used], estimates[used] = score, score + guess
-                offsets[used + 1] = size
-                used += 1
-    return TranslationOptions(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)
+        spans[i, 0, 1] = max(1, spans[i, 0, 1])
+    return nodes, spans
+
+
+@njit(nogil=True, cache=True)
+def _rank_entries(node, scoring):
+    """Return the entries of a node by decreasing estimate; [-1] if it has none."""
+    if node < 0:
+        return np.full(1, -1, np.int64)
+    start, end = scoring.phrases.entries[node], scoring.phrases.entries[node + 1]
+    keys = np.empty(end - start)
+    for entry in range(start, end):
+        score, guess = _score_entry(entry, scoring)
+        keys[entry - start] = -(score + guess)
+    return start + np.argsort(keys, kind="mergesort")
 
 
 @njit(nogil=True, cache=True)
@@ -170,15 +157,19 @@ def _target(phrases, entry):
 
 
 @njit(nogil=True, cache=True)
-def _score_entry(entry, phrases, tables, language_ids, weights):
+def _score_entry(entry, scoring):
     """Return the weighted score of a phrase pair, and its language model score without context."""
+    phrases, weights, model = scoring.phrases, scoring.weights, scoring.language_model
+    if entry < 0:
+        score = -weights[WORDS] - weights[PHRASES] + weights[COPIES]
+        return score, weights[LANGUAGE] * LN10 * model.log_probs[1 + UNKNOWN_WORD]
     first, last = _target(phrases, entry)
     score = -weights[WORDS] * (last - first) - weights[PHRASES]
     for kind in range(4):
         score += weights[TABLE + kind] * phrases.scores[entry, kind]
     guess, state = 0.0, 0
     for k in range(first, last):
-        log_prob, state = score_word(tables, state, language_ids[phrases.target_words[k]])
+        log_prob, state = score_word(model, state, scoring.language_ids[phrases.target_words[k]])
         guess += log_prob
     return score, weights[LANGUAGE] * LN10 * guess
 

@@ -9,18 +9,30 @@ Counting needs no hash table: the n-grams of a level are the distinct pairs of a
 and the next word, each packed into one integer and sorted.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numba import njit
 
-from regard.data.checks import check_array, check_offsets, check_range
+from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
 
-__all__ = ["ABSENT", "Level", "Trie", "build_phrase_trie", "find_child", "grow_level"]
+__all__ = [
+    "ABSENT",
+    "TRIE_ARRAYS",
+    "Level",
+    "Trie",
+    "TrieBuilder",
+    "build_phrase_trie",
+    "concatenate_ranges",
+    "find_child",
+    "grow_level",
+]
 
 ABSENT = -1
+TRIE_ARRAYS = ("first", "words", "levels")
+"""The names of the arrays of a trie in a saved model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +67,24 @@ class Trie:
         """Return int64 [nodes]: the node of each n-gram without its last word; -1 for node 0."""
         parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first_children))
         return np.concatenate([[ABSENT], parents])
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by the names in `TRIE_ARRAYS`."""
+        return {"first": self.first_children, "words": self.words, "levels": np.array(self.levels)}
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, np.ndarray]) -> "Trie":
+        """Return the trie of a saved model; `check` must follow before compiled functions use it.
+
+        Args:
+            prefix: The prefix of the file names, for messages.
+            arrays: The arrays by name.
+
+        Raises:
+            DataError: if the levels are not a list of numbers.
+        """
+        check_array(f"{prefix}.levels.npy", arrays["levels"], "int64", None)
+        return cls(tuple(arrays["levels"].tolist()), arrays["first"], arrays["words"])
 
     def check(self, vocab_size: int) -> None:
         """Check the arrays of a loaded trie, because compiled functions use them as indices without checks.
@@ -111,6 +141,7 @@ def grow_level(nodes: np.ndarray, words: np.ndarray, vocab_size: int) -> Level:
         words: The word that follows each node.
         vocab_size: The size of the vocabulary.
     """
+    # One integer per pair sorts faster than two columns.
     keys = nodes.astype(np.int64) * vocab_size + words
     order = np.argsort(keys)
     ordered = keys[order]
@@ -133,40 +164,62 @@ def build_phrase_trie(tokens: np.ndarray, offsets: np.ndarray, vocab_size: int) 
         The trie, and the node of each phrase: int64 [phrases].
     """
     lengths = np.diff(offsets)
-    levels, words = [0, 1, 1 + vocab_size], [np.array([ABSENT]), np.arange(vocab_size)]
-    counts = [np.array([vocab_size])]
+    builder = TrieBuilder(vocab_size)
     nodes = np.zeros(len(lengths), dtype=np.int64)
     rows = np.flatnonzero(lengths)
     nodes[rows] = 1 + tokens[offsets[rows]]
     for length in range(2, int(lengths.max(initial=1)) + 1):
         rows = np.flatnonzero(lengths >= length)
         level = grow_level(nodes[rows], tokens[offsets[rows] + length - 1], vocab_size)
-        start, end = levels[-2:]
-        counts.append(np.bincount(level.parents - start, minlength=end - start))
-        words.append(level.words)
-        nodes[rows] = end + level.members
-        levels.append(end + len(level.words))
-    counts.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
-    return assemble_trie(levels, counts, words), nodes
+        nodes[rows] = builder.add(level.parents, level.words) + level.members
+    return builder.build(), nodes
 
 
-def assemble_trie(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray]) -> Trie:
-    """Assemble a trie from its levels.
+class TrieBuilder:
+    """A trie that grows by whole levels, from the first level, which contains every word.
 
-    Args:
+    Attributes:
         levels: The first node of each level, as in `Trie`.
-        counts: The number of children of each node, for each level from 0.
-        words: The last words of the nodes, for each level from 0.
     """
-    assert all(len(part) == end - start for part, (start, end) in zip(words, pairwise(levels), strict=True))
-    first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))]).astype(np.int64)
-    return Trie(tuple(levels), first, np.concatenate(words).astype(np.int32))
+
+    def __init__(self, vocab_size: int) -> None:
+        """Create a trie with the empty n-gram and all unigrams."""
+        self.levels = [0, 1, 1 + vocab_size]
+        self._words = [np.array([ABSENT]), np.arange(vocab_size)]
+        self._num_children = [np.array([vocab_size])]
+
+    def add(self, parents: np.ndarray, words: np.ndarray) -> int:
+        """Add a level and return its first node.
+
+        Args:
+            parents: int64, the parent of each n-gram of the level; ascending.
+            words: The last word of each n-gram; ascending for each parent.
+        """
+        start, end = self.levels[-2:]
+        self._num_children.append(np.bincount(parents - start, minlength=end - start))
+        self._words.append(words)
+        self.levels.append(end + len(words))
+        return end
+
+    def build(self) -> Trie:
+        """Return the trie of the levels so far."""
+        leaves = np.zeros(self.levels[-1] - self.levels[-2], dtype=np.int64)
+        num_children = np.concatenate([*self._num_children, leaves])
+        first = np.concatenate([[1], 1 + np.cumsum(num_children)]).astype(np.int64)
+        return Trie(tuple(self.levels), first, np.concatenate(self._words).astype(np.int32))
+
+
+def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the positions in several ranges of an array, one range after the other."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
 @njit(nogil=True, cache=True)
 def find_child(first, words, node, word):
     """Return the child of a node with the given word, or `ABSENT`."""
     low, high = first[node], first[node + 1]
+    # The children of the root are all words, in the order of their ids.
     if node == 0:
         return low + word if 0 <= word < high - low else -1
     while low < high:

@@ -7,18 +7,17 @@ from typing import Any
 
 from regard import __version__
 from regard.alignment import Corpus, WordAligner
-from regard.alignment.registry import DEFAULT_ALIGNER
+from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.analysis.inputs import Progress, System
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.files import file_digest, write_atomic
+from regard.data.files import write_atomic
 from regard.data.links import GoldLinks, Links, read_gold_links
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import DataError
 from regard.reporting.page import Report, render
-from regard.reporting.scores import Scores, compute_scores, score_word_links
+from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
 from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
-from regard.tour.runner import Costs, Tour
-from regard.tour.systems import TourSystem
+from regard.tour.runner import Costs, Tour, TourSystem
 
 __all__ = ["TOUR_METRICS", "load_report", "write_report"]
 
@@ -49,6 +48,7 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         its scores (value, low, high; None if not available) and its costs. `signatures` are those of the
         metrics, and `made of` contains the checksums of the inputs.
     """
+    # The same sentences and aligner for all systems, so that the differences are those of the systems.
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
     gold = list(read_gold_links(tour.corpus_path("test", "talp")))
@@ -82,6 +82,7 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
             for index, (system, cost) in enumerate(costs.items())
         ],
     }
+    # The results are written after the page, so that results without a page are never found.
     write_atomic(tour.output_dir / RESULTS_FILE, (json.dumps(results, indent=2) + "\n").encode())
     return results
 
@@ -110,13 +111,14 @@ def _with_aligner_scores(
     tour: Tour,
     tour_systems: Sequence[TourSystem],
     systems: Sequence[SystemResults],
-    scores: Scores,
+    scores: ScoreTable,
     gold: Sequence[GoldLinks],
-) -> Scores:
+) -> ScoreTable:
     """Return the scores with the AER of the aligners of word- and phrase-based systems.
 
     These systems do not support forced decoding of the references.
     """
+    # All systems have the same sentences, so that those of the first one suffice.
     words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
     table = [
         score_word_links(_make_aligner(tour.aligner(tour_system.aligner))(words), gold)
@@ -127,7 +129,7 @@ def _with_aligner_scores(
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: Scores, index: int) -> dict[str, dict[str, float] | None]:
+def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, float] | None]:
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
     return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
 

@@ -1,4 +1,6 @@
-"""Training of the tour's systems and measurement of their costs; existing results are kept.
+"""The systems of the tour in historical order, their training, and measurement of their costs.
+
+Existing results are kept:
 
 TOUR/corpus/            the text: train, valid and test, with gold word links
 TOUR/prepared/          the prepared text
@@ -16,13 +18,12 @@ from pathlib import Path
 from typing import Literal
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import default_config
+from regard.alignment.word_aligner import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
-from regard.data.files import write_atomic
-from regard.data.partial import remove_leftovers
+from regard.data.files import remove_leftovers, write_atomic
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
@@ -32,11 +33,10 @@ from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
 from regard.phrasebook import write_splits
 from regard.run_config import RunConfig
-from regard.tour.systems import TourSystem
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
-__all__ = ["CORPUS_SIZES", "Costs", "Tour", "TrainingInterruptedError"]
+__all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem", "TrainingInterruptedError"]
 
 CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
 WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
@@ -55,6 +55,93 @@ class TrainingInterruptedError(Exception):
         """Store the number of the signal."""
         super().__init__(signal)
         self.signal = signal
+
+
+@dataclass(frozen=True)
+class TourSystem:
+    """A system of the tour.
+
+    Attributes:
+        name: The name of the recipe in `recipes/tour` and of the model directory.
+        label: The name in the report.
+        summary: A one-sentence description of the system's innovation.
+        citation: The reference to the paper.
+        aligner: The kind of word aligner of a word- or phrase-based system; empty for other systems.
+    """
+
+    name: str
+    label: str
+    summary: str
+    citation: str
+    aligner: str = ""
+
+
+SYSTEMS = (
+    TourSystem(
+        "word",
+        "words",
+        "Words are translated with the table of IBM Model 1, and a language model selects their order.",
+        "Brown et al. (1993)",
+        aligner="ibm1",
+    ),
+    TourSystem(
+        "phrase",
+        "phrases",
+        "Phrases are translated as units, and every source word is translated exactly once.",
+        "Koehn et al. (2003)",
+        aligner="bayes",
+    ),
+    TourSystem(
+        "none",
+        "no attention",
+        "An encoder compresses the sentence into a vector, and a decoder generates the translation from it.",
+        "Sutskever et al. (2014)",
+    ),
+    TourSystem(
+        "soft",
+        "attention",
+        "For each generated token, the decoder attends to all source positions.",
+        "Bahdanau et al. (2015)",
+    ),
+    TourSystem(
+        "sparse",
+        "sparse",
+        "Sparsemax replaces softmax, so that most attention weights are exactly zero.",
+        "Martins & Astudillo (2016)",
+    ),
+    TourSystem(
+        "constrained",
+        "constrained",
+        "The total attention to a source word is bounded by its fertility, so that words that have been "
+        "translated receive no further attention.",
+        "Malaviya et al. (2018)",
+    ),
+    TourSystem(
+        "posterior",
+        "posterior",
+        "Each target token is generated from one source word at a time; Bayes' rule then updates the "
+        "attention.",
+        "Shankar & Sarawagi (2019)",
+    ),
+    TourSystem(
+        "conv",
+        "convolutional",
+        "Gated convolutions replace recurrence, and every decoder layer attends to the source.",
+        "Gehring et al. (2017)",
+    ),
+    TourSystem(
+        "transformer",
+        "Transformer",
+        "Multi-head self-attention in encoder and decoder replaces recurrence and convolution.",
+        "Vaswani et al. (2017)",
+    ),
+    TourSystem(
+        "hard",
+        "hard",
+        "The last layer selects single source words; reinforcement learning trains the selection.",
+        "Indurthi et al. (2019)",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +193,7 @@ class Tour:
 
     def config(self, system: TourSystem) -> RunConfig:
         """Return the config of a system's recipe on the text of the tour."""
+        # The word- and phrase-based systems do not have the options of neural training.
         settings = () if system.aligner else self.overrides
         config = read_config(RunConfig, recipes_dir("tour") / f"{system.name}.toml", settings)
         corpora = [
@@ -129,6 +217,7 @@ class Tour:
             ConfigError: if the directory contains a run with other options; the message names them.
             DataError: if the file of the costs is damaged.
         """
+        # The costs are written last: a system without them is measured again.
         directory, costs_file = self.model_dir(system), self.model_dir(system).with_suffix(".json")
         remove_leftovers(costs_file.parent)
         config = self.config(system)
@@ -147,6 +236,7 @@ class Tour:
 
     def translator(self, system: TourSystem) -> BaseTranslator:
         """Return a translator with a trained system."""
+        # One translation per sentence, as the scores use no others.
         return load_translator([self.model_dir(system)], "auto", "float32", {"num_return": 1})
 
     def aligner(self, kind: str) -> WordAligner:
@@ -167,6 +257,7 @@ def _measure(
     for _ in translator.translate(enumerate_lines(lines)):
         pass
     speed = len(lines) / (time.monotonic() - start)
+    # A phrase-based system has several tables in a directory instead of one file of weights.
     files = weights.iterdir() if weights.is_dir() else [weights]
     trained = [entry for entry in read_metrics(directory) if entry.get("kind") == "train"]
     return Costs(

@@ -7,10 +7,9 @@ from regard.data.batch import BatchConfig
 from regard.metrics.base import METRICS
 from regard.registry import NamesWith
 from regard.training.device import Precision
-from regard.training.fine_tuning import FineTuningConfig
-from regard.training.losses.registry import LossConfig
+from regard.training.losses.base import LossConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
-from regard.training.optimizer import AdamConfig, OptimizerConfig
+from regard.training.optimizer import AdamConfig, FineTuningConfig, OptimizerConfig
 
 __all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
 

@@ -1,18 +1,38 @@
-"""Selection of the device, the precision and the number of threads."""
+"""The device, the precision and the threads of a run, and its processes under `torchrun`.
+
+In data-parallel training, the batch size is that of all processes together: with N processes, each takes
+every N-th sentence of a batch. The order and the sizes of the batches are functions of the seed, so that
+every process computes the number of tokens of a step without communication.
+"""
 
 import ctypes
+import gc
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
+import numpy as np
 import torch
+import torch.distributed as dist
 
 from regard.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
 from regard.kernels.matmul import limit_kernel_caches
 
-__all__ = ["Precision", "autocast", "pick_device", "release_unused_memory", "set_num_threads"]
+__all__ = [
+    "SINGLE_PROCESS",
+    "Precision",
+    "ProcessGroup",
+    "autocast",
+    "init_process_group",
+    "pick_device",
+    "process_rank",
+    "release_unused_memory",
+    "set_num_threads",
+]
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -83,3 +103,78 @@ def set_num_threads(num_threads: int | None) -> None:
         num_threads = min(torch.get_num_threads(), num_available_cpus())
     if num_threads is not None:
         torch.set_num_threads(num_threads)
+
+
+TIMEOUT = timedelta(hours=1)
+"""Maximum time that a process waits for the others; the first one alone translates the validation split."""
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """The rank of this process, the number of processes and the device.
+
+    Attributes:
+        rank: The number of this process, from 0.
+        world_size: The number of processes of the run.
+        device: The device of this process.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files and logs."""
+        return self.rank == 0
+
+    def shard(self, rows: np.ndarray) -> np.ndarray:
+        """Return this process's share of the rows of a batch; it may be empty."""
+        return rows[self.rank :: self.world_size]
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Return the sums over all processes, bitwise identical in each."""
+        if self.world_size == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def broadcast_from_main(self, value: float) -> float:
+        """Return the value of the first process."""
+        return self.sum([value if self.is_main else 0.0])[0]
+
+    def barrier(self) -> None:
+        """Wait until every process has called this method."""
+        self.sum([0.0])
+
+
+SINGLE_PROCESS = ProcessGroup()
+
+
+def process_rank() -> int:
+    """Return the rank of this process under torchrun, else 0; available before `init_process_group`."""
+    return int(os.environ.get("RANK", "0"))
+
+
+@contextmanager
+def init_process_group(device: torch.device) -> Iterator[ProcessGroup]:
+    """Initialize the process group under `torchrun`, and destroy it at the end of the context.
+
+    Args:
+        device: The device of this process; the backend is gloo for CPUs and NCCL for GPUs.
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield ProcessGroup(device=device)
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    try:
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
+    finally:
+        # The threads of a process group are joined only when the last reference to it is gone. A thread that
+        # still frees a tensor while the interpreter exits aborts the process.
+        gc.collect()
+        dist.destroy_process_group()

@@ -1,5 +1,6 @@
-"""Validation by teacher forcing: the loss and perplexity of a model on a split."""
+"""Validation: the loss and perplexity of a model on a split, and metrics of its greedy translations."""
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,22 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig
+from regard.data.dataset import PreparedData
 from regard.errors import InfeasibleBoundsError
+from regard.generation.config import GenerationConfig
+from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
-from regard.training.device import Precision, autocast
-from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
+from regard.training.config import TrainingConfig
+from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
 
-__all__ = ["TrainingExamples", "ValidationScore", "add_error_location", "perplexity", "validate"]
+__all__ = [
+    "TrainingExamples",
+    "TranslationMetric",
+    "ValidationScore",
+    "add_error_location",
+    "perplexity",
+    "validate",
+]
 
 
 @runtime_checkable
@@ -126,3 +137,40 @@ def validate(
     model.train(was_training)
     nll, total = processes.sum([nll, float(tokens)])
     return ValidationScore(nll / max(1.0, total), int(total))
+
+
+@dataclass(frozen=True)
+class TranslationMetric:
+    """A registered metric of a model's greedy translations of the validation text.
+
+    Attributes:
+        search: The search options; the beam size is replaced by 1.
+        training: The training options, which give the precision and the metric.
+        prepared: The prepared text.
+        source_prefix: The prefix of the validation corpus, as in training; None if it has none.
+        device: The device of the model.
+    """
+
+    search: GenerationConfig
+    training: TrainingConfig
+    prepared: PreparedData
+    device: torch.device
+    source_prefix: str | None = None
+
+    def __call__(self, model: TranslationModel) -> float:
+        """Translate the validation split and return the score."""
+        from regard.generation.lines import enumerate_lines
+        from regard.generation.translator import Translator
+
+        sources, references = self.prepared.split("valid").raw_lines()
+        if self.source_prefix is not None:
+            sources = [f"{self.source_prefix} {line}" for line in sources]
+        search = dataclasses.replace(self.search, beam_size=1, num_return=1)
+        translator = Translator(model, self.prepared.text, search)
+        with autocast(self.device, self.training.precision):
+            found = [result.text for result in translator.translate(enumerate_lines(sources))]
+        metric = METRICS.get(self.training.validation.metric)
+        assert metric is not None
+        to_plain_text = self.prepared.text.target.tokenizer.to_plain_text
+        data = MetricInput(found, [[to_plain_text(line) for line in references]])
+        return metric.count(data).corpus_score().score

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.checks import check_range
 from regard.data.dataset import PreparedData
 from regard.data.fertility import (
     Budget,
@@ -28,9 +27,10 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
+from regard.data.reading import check_range
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
-from regard.models.tagger import TaggerConfig
+from regard.models.rnn.tagger import TaggerConfig
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,
@@ -109,7 +109,7 @@ def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, finger
     """Return the GUIDED budget: the largest fertility of each token in the training text."""
     from regard.alignment import Corpus, TrainingSetup
     from regard.alignment.fertility import guided_fertilities
-    from regard.alignment.registry import DEFAULT_ALIGNER
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER
 
     path = prepared.directory / f"guided-{DEFAULT_ALIGNER}-{fingerprint[:16]}.fertilities"
     if not path.exists():
@@ -125,7 +125,7 @@ def _add_predicted(
     prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str
 ) -> PreparedData:
     """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
-    from regard.alignment.registry import DEFAULT_ALIGNER
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER
 
     name = f"{DEFAULT_ALIGNER}-{fingerprint[:16]}"
     counts = _count_links(prepared, name)

@@ -11,26 +11,24 @@ Interrupted training resumes when `train_predictor` is called again with the sam
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from regard.config import configclass, option, to_dict
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.data.checksums import checked_file
-from regard.data.directories import is_empty
-from regard.data.files import file_digest, read_bytes, write_atomic
-from regard.data.locking import directory_lock
-from regard.data.reading import InvalidJsonError, read_json
+from regard.data.directories import directory_lock, is_empty
+from regard.data.files import write_atomic
+from regard.data.reading import InvalidJsonError, checked_file, file_digest, read_json
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
@@ -155,22 +153,13 @@ class TaggedExamples:
 class _TaggerTrainer(Trainer):
     """A trainer that selects the best model by F1."""
 
-    def _validate(self, epoch: int) -> float:
-        """Validate the tagger, save it if it is the best so far, and return the perplexity."""
-        progress, model = self.state.progress, self.state.model
-        assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
-        self._count_time()
-        score = self.valid.score(model)
+    def _score(self) -> tuple[dict[str, float], float, bool]:
+        """Return the scores of the tagger, and its F1."""
+        assert isinstance(self.state.model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
+        score = self.valid.score(self.state.model)
         self._check_finite(score.loss)
-        best = progress.record_validation(score.f1, higher_is_better=True, loss=score.loss)
-        self.state.schedule.on_validation(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
-        entry |= {"accuracy": score.accuracy, "f1": score.f1}
-        if best:
-            self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
-        self._count_time()
-        self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
-        return entry["perplexity"]
+        return {**entry, "accuracy": score.accuracy, "f1": score.f1}, score.f1, True
 
 
 @configclass
@@ -230,7 +219,7 @@ class FertilityPredictor:
             raise CheckpointError(f"{directory}: cannot create the directory: {error.strerror}") from None
         self.vocabulary.save(directory / VOCABULARY_FILE)
         about = _Description(tagger=self.model.config, num_classes=self.model.num_classes)
-        checksums = _file_checksums(about, directory / VOCABULARY_FILE)
+        checksums = _file_checksums(to_dict(about), directory / VOCABULARY_FILE)
         write_tensors(directory / MODEL_FILE, named_weights(self.model), {CHECKSUMS_KEY: checksums})
         write_atomic(directory / PREDICTOR_FILE, _serialize(about))
 
@@ -244,14 +233,15 @@ class FertilityPredictor:
         """
         directory = Path(directory)
         try:
-            about = read_json(checked_file(directory, PREDICTOR_FILE), _Description)
+            file = checked_file(directory, PREDICTOR_FILE)
+            about, stated = read_json(file, _Description), read_json(file, dict[str, Any])
         except InvalidJsonError as error:
             raise DataError(
                 f"{directory / PREDICTOR_FILE}: not the description of a fertility predictor: {error}"
             ) from None
         vocabulary = Vocabulary.load(checked_file(directory, VOCABULARY_FILE))
         check_file_checksums(
-            directory / MODEL_FILE, directory, _file_checksums(about, directory / VOCABULARY_FILE)
+            directory / MODEL_FILE, directory, _file_checksums(stated, directory / VOCABULARY_FILE)
         )
         make = partial(FertilityTagger, about.tagger, len(vocabulary), about.num_classes)
         check_weight_shapes(make, directory)
@@ -302,41 +292,45 @@ def train_predictor(
     about = _Description(
         tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed
     )
-    _check_directory(output_dir, _serialize(about))  # before anything is written
+    _check_directory(output_dir, about)  # before anything is written
     torch.manual_seed(seed)
-    model = FertilityTagger(config, len(vocabulary), classes)
     with directory_lock(output_dir):
         _describe(output_dir, about)
         vocabulary.save(output_dir / VOCABULARY_FILE)
-        checksums = _file_checksums(about, output_dir / VOCABULARY_FILE)
+        stated = read_json(output_dir / PREDICTOR_FILE, dict[str, Any])
+        checksums = _file_checksums(stated, output_dir / VOCABULARY_FILE)
         run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
-            cast(TranslationModel, model),
+            cast(TranslationModel, FertilityTagger(config, len(vocabulary), classes)),
             TaggedExamples(training_data, vocabulary),
             TaggedExamples(validation_data, vocabulary),
             training,
             run,
         )
+        trainer.metric = "f1"
         return trainer.run()
 
 
 def _describe(directory: Path, about: _Description) -> None:
     """Write `predictor.json`, or raise an error if the directory contains other files."""
-    text = _serialize(about)
-    _check_directory(directory, text)
+    _check_directory(directory, about)
     if not (directory / PREDICTOR_FILE).is_file():
-        write_atomic(directory / PREDICTOR_FILE, text)
+        write_atomic(directory / PREDICTOR_FILE, _serialize(about))
 
 
 def _serialize(about: _Description) -> bytes:
     return (json.dumps(to_dict(about), indent=2) + "\n").encode()
 
 
-def _check_directory(directory: Path, text: bytes) -> None:
+def _check_directory(directory: Path, about: _Description) -> None:
     """Raise an error if the directory contains other files than a predictor of this description."""
     if (directory / PREDICTOR_FILE).is_file():
-        if read_bytes(directory / PREDICTOR_FILE) != text:
+        try:
+            known = read_json(directory / PREDICTOR_FILE, _Description)
+        except InvalidJsonError:
+            known = None
+        if known != about:
             raise UsageError(
                 f"{directory} contains a predictor of other texts or options; choose another directory"
             )
@@ -346,9 +340,14 @@ def _check_directory(directory: Path, text: bytes) -> None:
         )
 
 
-def _file_checksums(about: _Description, vocabulary: Path) -> dict[str, str]:
-    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on."""
-    sizes = json.dumps([to_dict(about.tagger), about.num_classes], sort_keys=True)
+def _file_checksums(stated: Mapping[str, Any], vocabulary: Path) -> dict[str, str]:
+    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on.
+
+    Args:
+        stated: The content of `predictor.json`, without defaults, as in `regard.training.resume`.
+        vocabulary: The file of the vocabulary.
+    """
+    sizes = json.dumps([stated["tagger"], stated["num_classes"]], sort_keys=True)
     return {
         VOCABULARY_FILE: file_digest(vocabulary),
         PREDICTOR_FILE: hashlib.sha256(sizes.encode()).hexdigest(),

@@ -19,18 +19,23 @@ __all__ = [
 ]
 
 
+def _warmup_option(default: int) -> Any:
+    """Return the option of the warm-up; a schedule without warm-up by default also permits 0 steps."""
+    text = "Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`."
+    text += "" if default else " 0 disables warm-up."
+    return option(default=default, help=text, ge=1 if default else 0, le=1_000_000_000)
+
+
+def _factor_option() -> Any:
+    return option(default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1)
+
+
 @configclass
 class ConstantConfig:
     """A constant learning rate after an optional linear warm-up."""
 
     kind: Literal["constant"] = option(default="constant", help="A constant learning rate.")
-    warmup_steps: int = option(
-        default=0,
-        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
-        "0 disables warm-up.",
-        ge=0,
-        le=1_000_000_000,
-    )
+    warmup_steps: int = _warmup_option(0)
 
 
 @configclass
@@ -40,12 +45,7 @@ class InverseSqrtConfig:
     kind: Literal["inverse_sqrt"] = option(
         default="inverse_sqrt", help="A linear warm-up, then the inverse square root of the step."
     )
-    warmup_steps: int = option(
-        default=4000,
-        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`.",
-        ge=1,
-        le=1_000_000_000,
-    )
+    warmup_steps: int = _warmup_option(4000)
 
 
 @configclass
@@ -55,9 +55,7 @@ class PlateauConfig:
     kind: Literal["plateau"] = option(
         default="plateau", help="A reduction of the learning rate when validation stops improving."
     )
-    factor: float = option(
-        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
-    )
+    factor: float = _factor_option()
     patience: int = option(
         default=1,
         help="Number of validations in a row without improvement after which the learning rate is reduced. "
@@ -65,13 +63,7 @@ class PlateauConfig:
         ge=1,
         le=1_000_000,
     )
-    warmup_steps: int = option(
-        default=0,
-        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
-        "0 disables warm-up.",
-        ge=0,
-        le=1_000_000_000,
-    )
+    warmup_steps: int = _warmup_option(0)
     min_factor: float = option(
         default=1e-3,
         help="Minimum learning rate as a fraction of `learning_rate`; training continues at the minimum. 0: "
@@ -92,9 +84,7 @@ class ExponentialConfig:
     kind: Literal["exponential"] = option(
         default="exponential", help="A reduction of the learning rate after every epoch from some epoch on."
     )
-    factor: float = option(
-        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
-    )
+    factor: float = _factor_option()
     start_epoch: int = option(
         default=8,
         help="First epoch, from 1, after which the learning rate is reduced even if the validation "
@@ -102,13 +92,7 @@ class ExponentialConfig:
         ge=1,
         le=1_000_000_000,
     )
-    warmup_steps: int = option(
-        default=0,
-        help="Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`. "
-        "0 disables warm-up.",
-        ge=0,
-        le=1_000_000_000,
-    )
+    warmup_steps: int = _warmup_option(0)
 
 
 ScheduleConfig = Annotated[

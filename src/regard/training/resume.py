@@ -2,6 +2,11 @@
 
 Weights are valid only with the config and the vocabularies that they were trained with. Each weight file
 therefore contains the checksums of these files, which are compared whenever the weights are loaded.
+
+The checksum of the config covers the options that `config.toml` states, not the defaults of this version of
+regard: a model stays readable when a later version adds an option with a default. For the same reason a
+resumed run keeps these statements (`resumed_config`), so that the checksums of weights written before and
+after the interruption are equal, whenever the process is killed.
 """
 
 import hashlib
@@ -11,26 +16,30 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.checksums import checked_file
-from regard.data.files import file_digest
-from regard.data.partial import is_partial
-from regard.errors import CheckpointError, DataError
-from regard.training.losses.registry import resumable_loss_options
+from regard.config import read_toml
+from regard.data.files import is_partial
+from regard.data.reading import checked_file, file_digest
+from regard.errors import CheckpointError, ConfigError, DataError
+from regard.training.losses.base import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE
 from regard.types import Tensor
 
 __all__ = [
     "CHECKSUMS_KEY",
+    "CONFIG_FILE",
     "check_file_checksums",
     "check_model_files",
     "compare_checksums",
     "config_differences",
     "file_checksums",
     "fixed_options_checksum",
+    "read_stated_config",
+    "resumed_config",
     "write_weights",
 ]
 
+CONFIG_FILE = "config.toml"
 CHECKSUMS_KEY = "file_checksums"
 """The key of these checksums in the metadata of a weight file."""
 DEPENDENCY_DIRS = ("predictor", "pretrained")
@@ -60,19 +69,66 @@ def _is_resumable(key: str, loss_options: Collection[str]) -> bool:
     return path or named or key in loss_options
 
 
-def fixed_options_checksum(config: Mapping[str, Any]) -> str:
-    """Return the SHA-256 checksum of the options of a run that must not change when it is resumed."""
-    loss_options = resumable_loss_options(config)
-    decisive = [leaf for leaf in sorted(_leaves(config, "")) if not _is_resumable(leaf[0], loss_options)]
+def read_stated_config(folder: Path) -> dict[str, Any]:
+    """Return the options that the config of a model directory states, without defaults.
+
+    Raises:
+        CheckpointError: if the file is missing or not TOML.
+    """
+    try:
+        return read_toml(checked_file(folder, CONFIG_FILE))
+    except (ConfigError, DataError) as error:
+        raise CheckpointError(str(error)) from None
+
+
+def fixed_options_checksum(stated: Mapping[str, Any]) -> str:
+    """Return the SHA-256 checksum of the options of a run that must not change when it is resumed.
+
+    Args:
+        stated: The options that the config file states.
+    """
+    loss_options = resumable_loss_options(stated)
+    decisive = [leaf for leaf in sorted(_leaves(stated, "")) if not _is_resumable(leaf[0], loss_options)]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
-def file_checksums(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
+def resumed_config(stated: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options to state in the config file of a resumed run.
+
+    Options that may change come from the new config. All others remain exactly as stated, so that their
+    checksum is unchanged: an option that a later version added is not stated.
+
+    Args:
+        stated: The options that the config file of the run states.
+        config: The new config as plain dictionaries, whose other options have the same effective values.
+    """
+    loss_options = resumable_loss_options(stated) & resumable_loss_options(config)
+    return _merge(stated, config, "", loss_options)
+
+
+def _merge(old: Any, new: Any, path: str, loss_options: Collection[str]) -> Any:
+    """Return `old` with the options of `new` that may change; see `resumed_config`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        merged: dict[str, Any] = {}
+        for key in [*old, *(key for key in new if key not in old)]:
+            inner = f"{path}.{key}" if path else key
+            if _is_resumable(inner, loss_options):
+                merged |= {key: new[key]} if key in new else {}
+            elif key in old:
+                merged[key] = _merge(old[key], new.get(key), inner, loss_options)
+        return merged
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        return [_merge(*pair, f"{path}[{number}]", loss_options) for number, pair in enumerate(pairs)]
+    return old
+
+
+def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
     """Return the checksums of the files that the weights of a model directory depend on, by file name.
 
     Args:
         folder: The model directory. Its `text.json` contains the checksums of the vocabularies.
-        config: The config of the model as plain dictionaries.
+        stated: The options that its config file states or will state.
 
     Raises:
         CheckpointError: if a file cannot be read.
@@ -87,25 +143,22 @@ def file_checksums(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
         digests = {name: file_digest(checked_file(path.parent, path.name)) for name, path in names.items()}
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    return {"config.toml": fixed_options_checksum(config), **digests}
+    return {CONFIG_FILE: fixed_options_checksum(stated), **digests}
 
 
-def check_model_files(
-    file: Path, directory: Path, config: Mapping[str, Any], ignore_unreadable: bool = False
-) -> None:
+def check_model_files(file: Path, directory: Path, ignore_unreadable: bool = False) -> None:
     """Check that a model directory has the config and the vocabularies that its weights were trained with.
 
     Args:
         file: The weight file.
         directory: The model directory that contains it.
-        config: The config of the model as plain dictionaries.
         ignore_unreadable: Whether to ignore a weight file that cannot be read.
 
     Raises:
         CheckpointError: if a file has changed, is missing or was added; the message names it.
     """
     try:
-        check_file_checksums(file, directory, file_checksums(directory, config))
+        check_file_checksums(file, directory, file_checksums(directory, read_stated_config(directory)))
     except _UnreadableWeightsError:
         if not ignore_unreadable:
             raise
@@ -161,11 +214,11 @@ def compare_checksums(recorded: Any, file: Path, folder: Path, checksums: Mappin
 def write_weights(
     folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], metadata: Mapping[str, Any]
 ) -> None:
-    """Write the weights of a model directory that already contains its config and vocabularies.
+    """Write the weights of a model directory that already contains its vocabularies.
 
     Args:
         folder: The model directory.
-        config: The config of the model as plain dictionaries.
+        config: The options that its config file states or will state.
         weights: The weights by name.
         metadata: Further metadata of the weights, serializable as JSON.
 
@@ -192,11 +245,14 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Iterate over the leaves of nested dictionaries and lists with their paths."""
-    if isinstance(value, Mapping):
+    """Iterate over the leaves of nested dictionaries and lists with their paths.
+
+    An empty table or list is a leaf: `[data.fertility]` without keys selects a strategy by its defaults.
+    """
+    if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         for number, item in enumerate(value):
             yield from _leaves(item, f"{path}[{number}]")
     else:

@@ -1,14 +1,17 @@
-"""The surroundings of a training run: its directory and processes, and the callbacks that follow it."""
+"""The surroundings of a training run: its directory, processes and callbacks, and signals that stop it."""
 
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from regard.models.base import TranslationModel
-from regard.training.distributed import SINGLE_PROCESS, ProcessGroup
+from regard.training.device import SINGLE_PROCESS, ProcessGroup
 
-__all__ = ["Callback", "RunContext", "StepStatistics"]
+__all__ = ["Callback", "RunContext", "SignalHandler", "StepStatistics"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class RunContext:
 
     Attributes:
         output_dir: The model directory; it exists, and the first process has locked it
-            (`regard.data.locking`).
+            (`regard.data.directories`).
         seed: The random seed of the run.
         processes: The processes of the run.
         identity: Values that must not change when the run is resumed, by name, such as the checksum of the
@@ -88,3 +91,42 @@ class Callback:
         Args:
             path: The file of the training state.
         """
+
+
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class SignalHandler:
+    """A context in which the first Ctrl-C or SIGTERM is recorded and the second has its usual effect.
+
+    Attributes:
+        signal_number: The number of the received signal, or None. Signals are caught only in the main thread.
+    """
+
+    def __init__(self) -> None:
+        """Create the context without installing handlers."""
+        self.signal_number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def stop_requested(self) -> bool:
+        """Return whether a signal was received."""
+        return self.signal_number is not None
+
+    def __enter__(self) -> "SignalHandler":
+        """Install the signal handlers."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._handle) for number in HANDLED_SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Restore the previous signal handlers."""
+        self._restore()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal_number = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}

@@ -17,9 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from regard.config import configclass, option
-from regard.data.checks import check_array
 from regard.data.files import atomic_file
-from regard.data.reading import InvalidJsonError, parse_json
+from regard.data.reading import InvalidJsonError, check_array, parse_json
 from regard.errors import CheckpointError, DataError
 from regard.types import Tensor
 

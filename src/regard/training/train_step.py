@@ -1,5 +1,6 @@
 """One training step: micro-batches, gradients of all processes, clipping and the optimizer step."""
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,17 +14,17 @@ from regard.attention.base import Attention
 from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import autocast, release_unused_memory
-from regard.training.distributed import ProcessGroup
+from regard.training.device import ProcessGroup, autocast, release_unused_memory
 from regard.training.evaluate import TrainingExamples, add_error_location
-from regard.training.fine_tuning import LR_FACTOR_KEY, UnfreezingSchedule
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
-from regard.training.losses.objectives import Loss, get_objective
-from regard.training.losses.rewards import add_advantage
-from regard.training.optimizer import clip_gradients
+from regard.training.losses.objectives import Loss, add_advantage, get_objective
+from regard.training.optimizer import LR_FACTOR_KEY, UnfreezingSchedule, clip_gradients
 from regard.training.run_context import StepStatistics
 
-__all__ = ["TrainStep", "noise_seed"]
+__all__ = ["TrainStep", "noise_seed", "warn_small_text"]
+
+_log = logging.getLogger(__name__)
+RELEASE_MEMORY_EVERY = 10  # steps
 
 
 def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
@@ -35,7 +36,31 @@ def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
     return int(np.random.SeedSequence([seed, step, micro_batch, rank]).generate_state(1, np.uint64)[0])
 
 
-RELEASE_MEMORY_EVERY = 10  # steps
+def warn_small_text(train: TrainingExamples, config: TrainingConfig, seed: int) -> None:
+    """Log a warning if the training text is smaller than the batches of one step.
+
+    Args:
+        train: The training split.
+        config: The options of training.
+        seed: The random seed of the run.
+    """
+    order = train.batches(config, seed, 1)
+    lengths = np.maximum(*train.lengths)
+    sizes = [
+        len(rows) if config.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
+        for rows in order
+    ]
+    if 0 < sum(sizes) < config.batch_size * config.gradient_accumulation:
+        more = config.gradient_accumulation
+        _log.warning(
+            "the training text of %d sentences is smaller than the batch of one step "
+            "(training.batch_size = %d %s%s): every step uses all of it; use more text or a smaller "
+            "batch size",
+            sum(map(len, order)),
+            config.batch_size,
+            config.batch_unit,
+            f", training.gradient_accumulation = {more}" if more > 1 else "",
+        )
 
 
 class TrainStep:
@@ -104,29 +129,10 @@ class TrainStep:
             DeviceError: if the GPU is out of memory.
             InfeasibleBoundsError: if the fertilities of a sentence are too small.
         """
-        processes = self.processes
+        processes, step = self.processes, self.state.progress.step + 1
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
-        num_units = (
-            tokens
-            if self.config.optimizer.loss_normalization == "tokens"
-            else sum(len(rows) for rows in batches)
-        )
-        # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
-        scale = processes.world_size / max(1, num_units)
-        losses: list[Loss] = []
-        flops = 0.0
-        step = self.state.progress.step + 1
-        with self.unfreezing.freeze_gradients(step, skip_computation=processes.world_size == 1):
-            for micro, rows in enumerate(batches):
-                try:
-                    loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
-                except torch.cuda.OutOfMemoryError:
-                    raise DeviceError(
-                        f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
-                        "and raise training.gradient_accumulation to keep the amount of text per step"
-                    ) from None
-                losses.append(loss)
-                flops += spent
+        per_token = self.config.optimizer.loss_normalization == "tokens"
+        losses, flops = self._accumulate(batches, tokens if per_token else sum(len(rows) for rows in batches))
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
         # All numbers are copied from the device at once, because each copy waits for the GPU.
@@ -140,10 +146,7 @@ class TrainStep:
         learning_rate = self.config.optimizer.learning_rate * self.state.schedule.factor(step)
         applied = math.isfinite(total) and math.isfinite(norm)
         if applied:
-            clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
-            for group in self.state.optimizer.param_groups:
-                group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
-            self.state.optimizer.step()
+            self._update_parameters(learning_rate, norm)
         # Gradients are freed before the next forward pass, so that they and its activations never use memory
         # at the same time.
         self.state.optimizer.zero_grad(set_to_none=True)
@@ -152,6 +155,41 @@ class TrainStep:
         return StepStatistics(
             step, total, nll, norm, tokens, flops, seconds, stops > 0, learning_rate, applied
         )
+
+    def _accumulate(self, batches: Sequence[np.ndarray], num_units: int) -> tuple[list[Loss], float]:
+        """Accumulate the gradients of all micro-batches.
+
+        Args:
+            batches: The rows of each micro-batch.
+            num_units: The number of tokens or sentences that the loss of the step is divided by.
+
+        Returns:
+            The loss of each micro-batch and the total FLOPs, both of this process.
+        """
+        processes, step = self.processes, self.state.progress.step + 1
+        # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
+        scale = processes.world_size / max(1, num_units)
+        losses: list[Loss] = []
+        flops = 0.0
+        with self.unfreezing.freeze_gradients(step, skip_computation=processes.world_size == 1):
+            for micro, rows in enumerate(batches):
+                try:
+                    loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
+                except torch.cuda.OutOfMemoryError:
+                    raise DeviceError(
+                        f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
+                        "and raise training.gradient_accumulation to keep the amount of text per step"
+                    ) from None
+                losses.append(loss)
+                flops += spent
+        return losses, flops
+
+    def _update_parameters(self, learning_rate: float, norm: float) -> None:
+        """Clip the gradients, whose total norm is `norm`, and run the optimizer."""
+        clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
+        for group in self.state.optimizer.param_groups:
+            group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
+        self.state.optimizer.step()
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
         """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""

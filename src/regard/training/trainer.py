@@ -12,26 +12,23 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from pathlib import Path
+from typing import Any, ClassVar
 
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
+from regard.results import Result
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.evaluate import TrainingExamples, perplexity, validate
-from regard.training.fine_tuning import parameter_groups
+from regard.training.evaluate import TrainingExamples, validate
 from regard.training.losses.base import LossTerm
 from regard.training.lr_scheduler import build_lr_scheduler
-from regard.training.metrics_logger import MetricsLogger
-from regard.training.optimizer import build_optimizer, freeze_parameters
-from regard.training.progress import MetricSums, TrainingProgress
-from regard.training.progress_display import ProgressDisplay
-from regard.training.run_context import Callback, RunContext, StepStatistics
-from regard.training.signals import SignalHandler
-from regard.training.train_step import TrainStep
+from regard.training.metrics_logger import MetricsLogger, read_metrics
+from regard.training.optimizer import build_optimizer, freeze_parameters, parameter_groups
+from regard.training.progress import ProgressDisplay, TrainingProgress
+from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
+from regard.training.train_step import TrainStep, warn_small_text
 from regard.training.weights import init_from, load_weights
 
 __all__ = ["Trainer", "TrainingResult"]
@@ -44,19 +41,61 @@ MAX_CONSECUTIVE_SKIPS = 10
 """The number of steps in a row with a loss that is not finite after which training has diverged."""
 
 
-@dataclass(frozen=True)
-class TrainingResult:
+@dataclass(frozen=True, repr=False)
+class TrainingResult(Result):
     """The result of a run.
 
     Attributes:
         reason: A description of the limit or signal that ended the run.
         signal: The number of the signal that interrupted the run, or None if the run is complete.
         progress: The counters of the run.
+        metric: The metric of the best validation score, `progress.best_score`.
+        output_dir: The model directory, whose metrics log holds the history of the run. None without a log.
     """
+
+    schema: ClassVar[str] = "training"
 
     reason: str
     signal: int | None
     progress: TrainingProgress
+    metric: str = "perplexity"
+    output_dir: Path | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the reason, the counters and the validations; scores that are not finite are None."""
+        progress = self.progress
+        return {
+            "stopped_after": self.reason,
+            "signal": self.signal,
+            "step": progress.step,
+            "seconds": progress.seconds,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "metric": self.metric,
+            "best": _finite(progress.best_score),
+            "best_step": progress.best_step,
+            "validations": self.rows(),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the validations of the run in order: step, epoch, loss, perplexity, metric and seconds."""
+        log = [] if self.output_dir is None else read_metrics(self.output_dir)
+        return [
+            {key: _finite(value) for key, value in entry.items() if key != "kind"}
+            for entry in log
+            if entry.get("kind") == "validation"
+        ]
+
+    def __repr__(self) -> str:
+        """Return the reason, the number of steps and the best score on one line."""
+        progress = self.progress
+        best = "" if progress.best_score is None else f", best {self.metric} {progress.best_score:.4g}"
+        return f"TrainingResult(stopped after {self.reason}, step {progress.step}{best})"
+
+
+def _finite(value: Any) -> Any:
+    """Return a value of the metrics log as JSON allows it: None for NaN and infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Trainer:
@@ -92,10 +131,10 @@ class Trainer:
         self.seed, self.output_dir, self.processes = run.seed, run.output_dir, run.processes
         self.translation_metric = run.translation_metric
         self.callbacks = callbacks if run.processes.is_main else ()
-        metric = config.validation.metric
-        if metric != "perplexity" and run.translation_metric is None:
+        self.metric = config.validation.metric
+        if self.metric != "perplexity" and run.translation_metric is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs `RunContext.translation_metric`, which "
+                f"training.validation.metric = '{self.metric}' needs `RunContext.translation_metric`, which "
                 "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
@@ -132,13 +171,13 @@ class Trainer:
         progress = self.state.progress
         limit = progress.limit_reached(self.config, self.config.validation.early_stopping_patience)
         if limit is not None:
-            return TrainingResult(f"{limit}, reached before", None, progress)
+            return self._result(f"{limit}, reached before", None)
         if self.processes.is_main:
             if progress.step:
                 where = f"step {progress.step} (epoch {progress.epoch})"
                 _log.info("resuming from %s in %s", where, self.output_dir)
             else:
-                self._warn_small_text()
+                warn_small_text(self.train, self.config, self.seed)
             self.metrics_logger = MetricsLogger(
                 self.output_dir, progress.step, self.config.logging.tensorboard
             )
@@ -151,7 +190,10 @@ class Trainer:
                 self.metrics_logger.close()
         # The signal may have been sent to another process, so that its number is unknown here.
         number = (interrupts.signal_number or signal.SIGTERM) if reason == INTERRUPTED else None
-        return TrainingResult(reason, number, progress)
+        return self._result(reason, number)
+
+    def _result(self, reason: str, number: int | None) -> TrainingResult:
+        return TrainingResult(reason, number, self.state.progress, self.metric, self.output_dir)
 
     def _restore(self) -> None:
         """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
@@ -169,26 +211,6 @@ class Trainer:
                 )
         self._saved_at = state.progress.seconds
         self.processes.barrier()  # no process may write before all processes have read
-
-    def _warn_small_text(self) -> None:
-        """Log a warning if the training text is smaller than the batches of one step."""
-        config, accumulation = self.config, self.config.gradient_accumulation
-        order = self.train.batches(config, self.seed, 1)
-        lengths = np.maximum(*self.train.lengths)
-        sizes = [
-            len(rows) if config.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
-            for rows in order
-        ]
-        if 0 < sum(sizes) < config.batch_size * accumulation:
-            _log.warning(
-                "the training text of %d sentences is smaller than the batch of one step "
-                "(training.batch_size = %d %s%s): every step uses all of it; use more text or a smaller "
-                "batch size",
-                sum(map(len, order)),
-                config.batch_size,
-                config.batch_unit,
-                f", training.gradient_accumulation = {accumulation}" if accumulation > 1 else "",
-            )
 
     def _restore_best_model(self) -> bool:
         """Return whether the file of the best weights is lost; the first process checks it for all."""
@@ -236,22 +258,10 @@ class Trainer:
         Raises:
             TrainingDivergedError: if too many steps in a row were skipped.
         """
-        progress, sums = self.state.progress, self.state.progress.sums
-        progress.step += 1
-        progress.tokens += statistics.tokens
-        progress.flops += statistics.flops
-        progress.seconds += statistics.seconds
-        sums.seconds += statistics.seconds
+        progress = self.state.progress
+        progress.count(statistics)
         if statistics.applied:
-            progress.consecutive_skipped_steps = 0
-            sums.steps += 1
-            sums.tokens += statistics.tokens
-            sums.loss += statistics.loss
-            sums.nll += statistics.nll
-            sums.grad_norm += statistics.grad_norm
             return
-        progress.skipped_steps += 1
-        progress.consecutive_skipped_steps += 1
         if self.processes.is_main:
             _log.warning("step %d skipped: the loss or its gradient is not finite", progress.step)
         if progress.consecutive_skipped_steps >= MAX_CONSECUTIVE_SKIPS:
@@ -332,26 +342,34 @@ class Trainer:
 
     def _validate(self, epoch: int) -> float:
         """Validate the model, save it if it is the best so far, and return the perplexity."""
-        config, progress, model = self.config, self.state.progress, self.state.model
+        progress, model = self.state.progress, self.state.model
         self._count_time()
-        score = validate(model, self.valid, config, config.precision, self.processes)
-        self._check_finite(score.loss)
-        entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
-        chosen, metric = score.perplexity, config.validation.metric
-        if metric != "perplexity":
-            chosen = self.processes.broadcast_from_main(
-                self._translation_score() if self.processes.is_main else 0.0
-            )
-            entry[metric] = chosen
-        registered = METRICS.get(metric)
-        higher_is_better = registered is not None and registered.higher_is_better
-        best = progress.record_validation(chosen, higher_is_better, score.loss)
+        entry, chosen, higher_is_better = self._score()
+        best = progress.record_validation(chosen, higher_is_better, entry["loss"])
         self.state.schedule.on_validation(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
-        return score.perplexity
+        return entry["perplexity"]
+
+    def _score(self) -> tuple[dict[str, float], float, bool]:
+        """Return the scores of the model by name, the score that selects the best model, and its direction.
+
+        Raises:
+            TrainingDivergedError: if the loss is not finite.
+        """
+        score = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
+        self._check_finite(score.loss)
+        entry = {"loss": score.loss, "perplexity": score.perplexity}
+        registered = METRICS.get(self.metric)
+        if registered is None:
+            return entry, score.perplexity, False
+        # Only the first process translates; all of them must make the same decisions.
+        chosen = self.processes.broadcast_from_main(
+            self._translation_score() if self.processes.is_main else 0.0
+        )
+        return {**entry, self.metric: chosen}, chosen, registered.higher_is_better
 
     def _translation_score(self) -> float:
         assert self.translation_metric is not None
@@ -361,22 +379,9 @@ class Trainer:
         return score
 
     def _record_training(self, learning_rate: float) -> None:
-        progress, sums = self.state.progress, self.state.progress.sums
-        progress.sums = MetricSums()
-        if sums.tokens:
-            entry = {
-                "loss": sums.loss / sums.tokens,
-                "perplexity": perplexity(sums.nll / sums.tokens),
-                "grad_norm": sums.grad_norm / sums.steps,
-                "learning_rate": learning_rate,
-                "tokens": progress.tokens,
-                "tokens_per_second": round(sums.tokens / max(1e-9, sums.seconds), 1),
-                "seconds": round(progress.seconds, 3),
-                "flops": progress.flops,
-            }
-            if progress.skipped_steps:
-                entry["skipped"] = progress.skipped_steps
-            self._write("train", progress.epoch, entry)
+        entry = self.state.progress.take_means(learning_rate)
+        if entry is not None:
+            self._write("train", self.state.progress.epoch, entry)
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:

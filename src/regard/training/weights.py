@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.data.checksums import checked_file
+from regard.data.reading import checked_file
 from regard.errors import CheckpointError, DataError
-from regard.models.system import TrainableSystem
+from regard.models.base import TrainableSystem
 from regard.training.serialization import read_shapes, read_tensors
 from regard.types import Tensor
 

@@ -1,1 +1,1 @@
-"""The tokenizers, with one module per type; use them through `regard.data.tokenizer_factory`."""
+"""The tokenizers, by the library that they use; see `regard.data.tokenizers.base`."""

@@ -1,18 +1,32 @@
-"""The base class of tokenizers.
+"""The base class of tokenizers, their registry, and the training and loading of those of both sides.
 
 Tokenization has two stages. `pretokenize` splits a line into units; it depends on the whole line. `segment`
 splits each unit into tokens; it depends on the unit only. Preprocessing therefore segments each distinct unit
 of a corpus only once.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+from regard.data.files import write_atomic
 from regard.data.punctuation import TextFormat, TextFormatDetector
+from regard.registry import PartConfig, Registry, subclass_of
 
-__all__ = ["Tokenizer"]
+__all__ = [
+    "TOKENIZERS",
+    "Tokenizer",
+    "TokenizerConfig",
+    "check_joint_tokenizers",
+    "create_tokenizers",
+    "detect_text_format",
+    "learn_tokenizers",
+    "load_tokenizer",
+    "register_tokenizer",
+]
 
 
 class Tokenizer(ABC):
@@ -32,6 +46,8 @@ class Tokenizer(ABC):
             alignments and attention maps.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
         libraries: Python packages that determine the tokens; their versions are recorded with the data.
+        extension: Extension of the file of the learned parameters; empty if there are none.
+        plain_text: Whether the tokenizer takes plain text, so that the punctuation of input is not separated.
         config: The configuration.
     """
 
@@ -42,6 +58,8 @@ class Tokenizer(ABC):
     tokens_are_words: bool = False
     subword: bool = False
     libraries: ClassVar[tuple[str, ...]] = ()
+    extension: ClassVar[str] = ""
+    plain_text: ClassVar[bool] = False
     config: Any
 
     def __init__(self, config: Any) -> None:
@@ -84,15 +102,12 @@ class Tokenizer(ABC):
     def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
         """Return the format of the training text, by which input is converted before it is tokenized.
 
-        A tokenizer that separates punctuation itself returns `TextFormat(language=language)`: its text counts
-        as plain.
-
         Args:
             config: The configuration.
             detector: The punctuation counts of the text.
             language: The two-letter code in the names of the text files, if there is one.
         """
-        return detector.detect(language)
+        return TextFormat(language=language) if cls.plain_text else detector.detect(language)
 
     @classmethod
     def input_files(cls, config: Any) -> Sequence[Path]:
@@ -141,9 +156,104 @@ class Tokenizer(ABC):
         """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
         return list(range(len(tokens)))
 
-    def save(self, directory: Path, side: str) -> None:  # noqa: B027  most tokenizers have nothing to write
-        """Write the learned parameters, if there are any, to files `SIDE.*` in `directory`.
+    @property
+    def learned(self) -> bytes:
+        """The learned parameters. With `config`, they determine the tokens. Empty if there are none."""
+        return b""
+
+    def save(self, directory: Path, side: str) -> None:
+        """Write the learned parameters, if there are any, to the file `SIDE.EXTENSION` in `directory`.
 
         Raises:
             DataError: if the file cannot be written.
         """
+        if self.extension:
+            write_atomic(directory / f"{side}.{self.extension}", self.learned)
+
+
+TOKENIZERS: Registry[type[Tokenizer]] = Registry(
+    "tokenizer", default="words", packages=["regard.data.tokenizers"], contract=subclass_of(Tokenizer)
+)
+register_tokenizer = TOKENIZERS.register
+
+TokenizerConfig = Annotated[PartConfig, TOKENIZERS]
+
+
+def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Tokenizer:
+    """Load a tokenizer that was written by `Tokenizer.save`.
+
+    Raises:
+        DataError: if a file is missing or invalid.
+    """
+    return TOKENIZERS.part_of(config).load(config, directory, side)
+
+
+def detect_text_format(
+    counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]
+) -> TextFormat:
+    """Return the format of the training text of one side; see `Tokenizer.detect_format`.
+
+    Args:
+        counter: The punctuation counts of the text.
+        config: The configuration of the tokenizer.
+        files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
+    """
+    names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
+    extensions = {name.suffix.removeprefix(".") for name in names}
+    # Corpora in several languages have no common extension, and so no known language.
+    extension = extensions.pop() if len(extensions) == 1 else ""
+    language = extension if re.fullmatch("[a-z]{2}", extension) else None
+    return TOKENIZERS.part_of(config).detect_format(config, counter, language)
+
+
+def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:
+    """Check that a joint tokenizer has the same settings on both sides, except for the language.
+
+    Raises:
+        ValueError: if the settings differ.
+    """
+    if getattr(source, "joint", False) or getattr(target, "joint", False):
+        settings = [{**vars(side), "language": None} for side in (source, target)]
+        if settings[0] != settings[1]:
+            raise ValueError(
+                "a joint tokenizer is trained on both sides with the same settings, except for the language: "
+                "use equal settings for source_tokenizer and target_tokenizer, or set joint = false"
+            )
+
+
+def create_tokenizers(
+    source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return tokenizers that can `pretokenize`, trained on raw text if they need it.
+
+    Args:
+        source: Configuration of the source tokenizer.
+        target: Configuration of the target tokenizer.
+        texts: The training lines of each side, which are consumed only if needed.
+    """
+    if getattr(source, "joint", False):
+        # Trained once, on the text of both sides.
+        first = TOKENIZERS.part_of(source).create(source, chain.from_iterable(texts), "source")
+        return first, first.with_config(target)
+    return (
+        TOKENIZERS.part_of(source).create(source, texts[0], "source"),
+        TOKENIZERS.part_of(target).create(target, texts[1], "target"),
+    )
+
+
+def learn_tokenizers(
+    tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return tokenizers that can also `segment`, trained on unit counts if they need it.
+
+    Args:
+        tokenizers: The source and the target tokenizer of `create_tokenizers`.
+        counts: The frequency of each unit in the training text of each side.
+    """
+    source, target = tokenizers
+    if getattr(source.config, "joint", False):
+        # A joint model sees each word as often as both sides together.
+        units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
+        learned = source.learn(units)
+        return learned, learned.with_config(target.config)
+    return source.learn(counts[0]), target.learn(counts[1])

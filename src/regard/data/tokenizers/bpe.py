@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Literal, Self
 
 from regard.config import configclass, option
-from regard.data.files import read_bytes, write_atomic
 from regard.data.punctuation import TextFormat, TextFormatDetector
-from regard.data.tokenizers.base import Tokenizer
+from regard.data.reading import read_bytes
+from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
-from regard.data.tokenizers.registry import register_tokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -74,10 +73,12 @@ def learn_merges(counts: Mapping[str, int], num_merges: int) -> str:
         The content of a codes file of subword-nmt.
     """
     codes = io.StringIO()
+    # The package fails without any pair of characters.
     if not any(len(word) > 1 for word in counts):
         return "#version: 0.2\n"
     from subword_nmt.learn_bpe import learn_bpe
 
+    # Sorted, so that ties between merges do not depend on the order of the text.
     lines = [f"{word} {count}" for word, count in sorted(counts.items())]
     # The package writes a progress bar to stderr.
     with contextlib.redirect_stderr(io.StringIO()):
@@ -91,6 +92,7 @@ class BytePairTokenizer(Tokenizer):
 
     libraries = ("sacremoses", "subword-nmt")
     subword = True
+    extension = "bpe"
 
     def __init__(self, config: BytePairConfig, codes: str) -> None:
         """Initialize from the content of a codes file, as returned by `learn_merges`."""
@@ -151,6 +153,7 @@ class BytePairTokenizer(Tokenizer):
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
+        # The space at the end lets the last mark match, too.
         words = (" ".join(tokens) + " ").replace(f"{CONTINUATION_MARK} ", "")
         return self._words.decode(split_whitespace(words))
 
@@ -159,9 +162,10 @@ class BytePairTokenizer(Tokenizer):
         ends = (not token.endswith(CONTINUATION_MARK) for token in tokens)
         return list(accumulate(ends, initial=0))[: len(tokens)]
 
-    def save(self, directory: Path, side: str) -> None:
-        """Write the merges as `SIDE.bpe`, a codes file of subword-nmt."""
-        write_atomic(directory / f"{side}.bpe", self.codes.encode())
+    @property
+    def learned(self) -> bytes:
+        """The merges, as a codes file of subword-nmt."""
+        return self.codes.encode()
 
     @classmethod
     def load(cls, config: BytePairConfig, directory: Path, side: str) -> "BytePairTokenizer":
@@ -170,7 +174,7 @@ class BytePairTokenizer(Tokenizer):
         Raises:
             DataError: if the file is missing or not a list of merges.
         """
-        path = directory / f"{side}.bpe"
+        path = directory / f"{side}.{cls.extension}"
         try:
             codes = read_bytes(path).decode()
         except UnicodeDecodeError:

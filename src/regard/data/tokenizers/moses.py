@@ -16,8 +16,7 @@ from typing import Literal
 
 from regard.config import configclass, option
 from regard.data.punctuation import TextFormat, TextFormatDetector
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import register_tokenizer
+from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 
 __all__ = ["MosesConfig", "MosesTokenizer", "check_language"]
 
@@ -130,6 +129,7 @@ def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:
             joined[-1] += token
         else:
             joined.append(token)
+        # An opening quote waits for the word after it.
         waiting = kind is not None and not closes
         if kind is not None:
             opened[kind] = not closes

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from regard.config import configclass, option
-from regard.data.files import read_bytes, write_atomic
 from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
-from regard.data.punctuation import TextFormat, TextFormatDetector
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import register_tokenizer
+from regard.data.reading import read_bytes
+from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 
@@ -72,6 +70,8 @@ class PretrainedTokenizer(Tokenizer):
 
     libraries = ("tokenizers", "transformers")
     subword = True
+    extension = "pretrained"
+    plain_text = True
 
     def __init__(
         self, config: PretrainedTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
@@ -167,13 +167,6 @@ class PretrainedTokenizer(Tokenizer):
         )
 
     @classmethod
-    def detect_format(
-        cls, config: PretrainedTokenizerConfig, detector: TextFormatDetector, language: str | None
-    ) -> TextFormat:
-        """Return the format; the tokenizer takes plain text."""
-        return TextFormat(language=language)
-
-    @classmethod
     def create(cls, config: PretrainedTokenizerConfig, text: Iterable[str], side: str) -> Self:
         """Load the tokenizer of a Hugging Face directory; see `from_directory`."""
         return cls.from_directory(config, side)
@@ -185,11 +178,13 @@ class PretrainedTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a line, without the special tokens around it."""
+        # Line breaks and tabs are tokens of some libraries, but not of this text.
         line = " ".join(line.split())
         return [self._names[number] for number in self._encoded(line, False)] if line else []
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to text with the library, without special tokens."""
+        # A model may generate the language code as its first token.
         kept = [token for token in tokens if token not in self._specials]
         if not kept:
             return ""
@@ -208,9 +203,10 @@ class PretrainedTokenizer(Tokenizer):
             new = [token.startswith(self._word_mark) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
 
-    def save(self, directory: Path, side: str) -> None:
-        """Write the archive as `SIDE.pretrained`."""
-        write_atomic(directory / f"{side}.pretrained", self.archive)
+    @property
+    def learned(self) -> bytes:
+        """The archive."""
+        return self.archive
 
     @classmethod
     def load(cls, config: PretrainedTokenizerConfig, directory: Path, side: str) -> "PretrainedTokenizer":
@@ -219,7 +215,7 @@ class PretrainedTokenizer(Tokenizer):
         Raises:
             DataError: if the file is missing or invalid.
         """
-        path = directory / f"{side}.pretrained"
+        path = directory / f"{side}.{cls.extension}"
         return cls(config, read_bytes(path), side, str(path))
 
     @classmethod

@@ -18,9 +18,8 @@ from typing import Literal, Self
 import sentencepiece
 
 from regard.config import configclass, option
-from regard.data.files import read_bytes, write_atomic
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.registry import register_tokenizer
+from regard.data.reading import read_bytes
+from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.errors import DataError
 
@@ -92,6 +91,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
     """
     model = io.BytesIO()
     sentences = [" ".join(line.split()) for line in lines]
+    # The trainer samples, and its result must not depend on earlier calls.
     sentencepiece.set_random_generator_seed(1)
     try:
         sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
@@ -142,6 +142,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     libraries = ("sentencepiece",)
     subword = True
+    extension = "sentencepiece"
 
     def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
         """Initialize from the content of a model file, as returned by `train_sentencepiece`."""
@@ -154,6 +155,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.inventory = self._subwords
         self._has_byte_tokens = self._subwords.issuperset(BYTE_TOKENS)
         if self._has_byte_tokens:
+            # With all characters, any token that is not in the vocabulary can be spelled.
             characters = sorted(subword for subword in self._subwords if len(subword) == 1)
             self.required_tokens = (*BYTE_TOKENS, *characters)
 
@@ -220,9 +222,10 @@ class SentencePieceTokenizer(Tokenizer):
         """Return the word index of each token; a word starts at every token that begins with U+2581."""
         return list(accumulate(int(token.startswith(SPACE_MARK) and i > 0) for i, token in enumerate(tokens)))
 
-    def save(self, directory: Path, side: str) -> None:
-        """Write the model as `SIDE.sentencepiece`."""
-        write_atomic(directory / f"{side}.sentencepiece", self.model)
+    @property
+    def learned(self) -> bytes:
+        """The model."""
+        return self.model
 
     @classmethod
     def load(cls, config: SentencePieceConfig, directory: Path, side: str) -> "SentencePieceTokenizer":
@@ -231,7 +234,7 @@ class SentencePieceTokenizer(Tokenizer):
         Raises:
             DataError: if the file is missing or not a SentencePiece model.
         """
-        path = directory / f"{side}.sentencepiece"
+        path = directory / f"{side}.{cls.extension}"
         try:
             return cls(config, read_bytes(path))
         except RuntimeError:

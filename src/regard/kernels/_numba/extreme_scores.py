@@ -29,7 +29,7 @@ from regard.kernels._numba.weights import (
     solve_constrained_sparsemax,
     sparsemax_status,
 )
-from regard.kernels._reference.normalizers import CONSTRAINED_SPARSEMAX
+from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX
 
 _INF = float("inf")
 MAX_SCORE_DISTANCE = 1e300  # maximum absolute difference between a score and the reference score

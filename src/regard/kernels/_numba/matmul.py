@@ -12,7 +12,7 @@ from regard.kernels._numba.memory import (
     int32_array,
     read_arguments,
 )
-from regard.kernels._reference.matmul import INT8_MAX
+from regard.kernels.matmul import INT8_MAX
 from regard.kernels.threads import CHUNK_SIZE, argument_block, run_kernel
 from regard.types import Float, Int, Tensor
 

@@ -36,7 +36,8 @@ from regard.kernels._numba.weights import (
     solve_constrained_sparsemax,
     solve_unbounded,
 )
-from regard.kernels._reference.normalizers import (
+from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.normalizers import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
     LOWER,
@@ -44,7 +45,6 @@ from regard.kernels._reference.normalizers import (
     SPARSEMAX,
     UPPER,
 )
-from regard.kernels.backend import KernelFallbackError, broadcast_rows
 from regard.kernels.threads import run_kernel
 from regard.types import Tensor
 

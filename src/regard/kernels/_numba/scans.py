@@ -43,8 +43,8 @@ from regard.kernels._numba.weights import (
     solve_constrained_softmax,
     solve_constrained_sparsemax,
 )
-from regard.kernels._reference.normalizers import CONSTRAINED_SPARSEMAX, UPPER
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX, UPPER
 from regard.types import Tensor
 
 _INF = float("inf")

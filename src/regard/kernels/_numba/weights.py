@@ -20,7 +20,7 @@ from regard.kernels._numba.thresholds import (
     sparsemax_edge,
     sparsemax_threshold,
 )
-from regard.kernels._reference.normalizers import (
+from regard.kernels.normalizers import (
     CONSTRAINED_SOFTMAX,
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,

@@ -20,7 +20,6 @@ import triton
 import triton.language as tl
 
 from regard.errors import UsageError
-from regard.kernels._reference.normalizers import NORMALIZER_CODES
 from regard.kernels._triton.reductions import (
     CONSTRAINED_SOFTMAX,
     ENTMAX15,
@@ -33,6 +32,7 @@ from regard.kernels._triton.reductions import (
 )
 from regard.kernels._triton.thresholds import constrained_weights, unbounded_weights
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
 
 MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the registers
@@ -147,7 +147,7 @@ def forward_rows(
 
 @triton.jit
 def tile_gradient(g, p, free, KIND: tl.constexpr):
-    """Return the gradient of the scores, s (g - m), and g - m; see `_reference.normalizers`."""
+    """Return the gradient of the scores, s (g - m), and g - m; see `kernels.normalizers`."""
     if KIND == CONSTRAINED_SOFTMAX:
         slope = tl.where(free, p, 0.0)
     elif KIND == ENTMAX15:

@@ -13,7 +13,6 @@ import torch
 import triton
 import triton.language as tl
 
-from regard.kernels._reference.normalizers import NORMALIZER_CODES
 from regard.kernels._triton.normalizers import (
     ELEMENTS_PER_WARP,
     device_context,
@@ -25,6 +24,7 @@ from regard.kernels._triton.normalizers import (
 )
 from regard.kernels._triton.reductions import FREE, INF, UPPER
 from regard.kernels._triton.thresholds import constrained_weights
+from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
 
 

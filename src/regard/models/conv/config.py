@@ -8,7 +8,14 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.position_encoding import LearnedPositionConfig
-from regard.models.mechanisms import check_exclusive, check_mechanisms, expand_mechanisms
+from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
+from regard.models.mechanisms import (
+    ATTENTION_HELP,
+    LAYER_ATTENTION_HELP,
+    check_exclusive,
+    check_mechanisms,
+    expand_mechanisms,
+)
 
 __all__ = ["ConvConfig", "ConvSideConfig", "check_conv"]
 
@@ -42,13 +49,11 @@ class ConvConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
-        "only in the last layer, with soft attention in the layers below.",
+        help=ATTENTION_HELP,
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
         default=(),
-        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
-        "instead of [model.attention].",
+        help=LAYER_ATTENTION_HELP,
     )
     dropout: float = option(
         default=0.1,
@@ -59,8 +64,7 @@ class ConvConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
-        "(all).",
+        help=TIE_EMBEDDINGS_HELP,
     )
     scale_encoder_gradient: bool = option(
         default=True,
@@ -104,8 +108,4 @@ def check_conv(config: ConvConfig, source_size: int, target_size: int) -> None:
             f"got {config.encoder.kernel_size}"
         )
     check_mechanisms(config.source_attentions, config.decoder.num_layers)
-    if config.tie_embeddings == "all" and source_size != target_size:
-        raise ConfigError(
-            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
-            f"got vocabularies of {source_size} and {target_size} tokens"
-        )
+    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)

@@ -18,18 +18,19 @@ from torch import nn
 from regard.attention.base import Attention, Memory, Reference
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import BOS, PAD
-from regard.layers.batched_state import BatchedState, select_rows
+from regard.data.vocabulary import PAD
+from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear
 from regard.layers.dropout import dropout
+from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
-from regard.layers.precision import compute_dtype
 from regard.models.base import (
     ForwardOutput,
     Memories,
     OutputAttentions,
     Prediction,
     TranslationModel,
+    shift_right,
     target_step_mask,
 )
 from regard.models.conv.config import ConvConfig, check_conv
@@ -43,7 +44,7 @@ from regard.models.conv.layers import (
 )
 from regard.models.output import OutputLayer
 from regard.models.registry import register_model
-from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
+from regard.models.stack import DecoderStack, LayerQuery, PendingStack, Requested, StackState, continue_state
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvModel"]
@@ -83,10 +84,9 @@ class ConvState(StackState):
 
 
 @dataclass(frozen=True)
-class _PendingState(BatchedState):
+class _PendingState(PendingStack):
     """The state of the decoder before it is updated with the token of a step."""
 
-    caches: tuple[BatchedState, ...]
     length: int
     opened: OpenConvDecoder
 
@@ -209,15 +209,9 @@ class ConvModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, ConvState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        mechanisms = [layer.cross_attention for layer in self._layers()]
         unprepared = self._memories(source, upper, lower)
-        memories = tuple(
-            mechanism.prepare(memory) for mechanism, memory in zip(mechanisms, unprepared, strict=True)
-        )
-        started = tuple(
-            mechanism.start(memory) for mechanism, memory in zip(mechanisms, memories, strict=True)
-        )
         opened = self._open()
+        memories, started = self._stack(opened).begin(unprepared)
         caches = tuple(layer.begin(len(source), like=unprepared[0].states) for layer in opened.layers)
         return memories, ConvState(caches, started, 0, opened)
 
@@ -255,19 +249,19 @@ class ConvModel(TranslationModel):
             assert isinstance(past, ConvCache)
             return opened.layers[i].step(x, past, embedded)
 
-        stack = self._stack(opened)
+        def make_pending(new: tuple[BatchedState, ...]) -> _PendingState:
+            return _PendingState(new, state.length + 1, opened)
+
         x = opened.input_proj(embedded).to(embedded.dtype)
-        advanced = stack.advance(x, memories, state.attentions, half)
-        return stack.predict(advanced, _PendingState(advanced.caches, state.length + 1, opened))
+        return self._stack(opened).step(x, memories, state.attentions, half, make_pending)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> ConvState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
-        attentions = update_attention(
-            prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens
-        )
-        return ConvState(select_rows(pending.caches, rows), attentions, pending.length, pending.opened)
+        observes = self._layers()[-1].cross_attention.observes_tokens
+        state = continue_state(prediction, rows, tokens, observes)
+        return ConvState(state.caches, state.attentions, pending.length, pending.opened)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -280,30 +274,24 @@ class ConvModel(TranslationModel):
         memories = self._memories(
             batch.source, batch.upper_bounds, batch.lower_bounds, target_step_mask(batch)
         )
-        # The decoder's input: the target shifted right by one, with BOS in front.
-        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        shifted = shift_right(targets)
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
         if self.training and self._layers()[-1].cross_attention.uses_reference:
             words = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(words, batch.target.mask)
-        return self._stack(opened).outcome(
+        requested = Requested(mean_log_probs, output_attentions, self.training and self.reward is not None)
+        return self._stack(opened).forward(
             opened.input_proj(embedded).to(embedded.dtype),
             memories,
             lambda i, x: opened.layers[i].query(x, self._dropout(x), embedded),
             batch,
-            mean_log_probs=mean_log_probs,
-            output_attentions=output_attentions,
-            top_tokens=self.training and self.reward is not None,
-            reference=reference,
+            requested,
+            reference,
         )
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step on the non-padding tokens.
-
-        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
-        token is counted with one context. Weight normalization is not counted.
-        """
+        """Return the operations of one training step; see `TranslationModel.flops`."""
         assert batch.target is not None
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())

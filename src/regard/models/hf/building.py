@@ -1,15 +1,27 @@
-"""Construction of sequence-to-sequence models from one directory, or from an encoder and a language model."""
+"""Construction of models from Hugging Face directories.
+
+A model is a sequence-to-sequence model, an encoder combined with a language model, or a pre-trained encoder
+with a new Transformer decoder.
+"""
 
 from pathlib import Path
 from typing import Any
 
 from regard.data.hf import convert_errors
-from regard.data.text import TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import BOS, SINK
+from regard.data.vocabulary import BOS
 from regard.errors import ConfigError
-from regard.models.hf.config import HfConfig
-from regard.models.hf.folder import (
+from regard.models.base import TrainableSystem
+from regard.models.hf.config import HfConfig, PretrainedConfig
+from regard.models.hf.generation import (
+    GenerationSettings,
+    decoder_prefix,
+    read_generation_settings,
+    to_constraints,
+)
+from regard.models.hf.layers import HfEncoder
+from regard.models.hf.loading import (
     check_tokenizer_fit,
     config_dirs,
     copy_configs,
@@ -17,49 +29,11 @@ from regard.models.hf.folder import (
     load_encoder,
     load_seq2seq,
 )
-from regard.models.hf.generation import GenerationSettings, read_generation_settings, to_constraints
-from regard.models.hf.layout import pretrained_side
-from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.hf.model import HfSeq2Seq
 from regard.models.registry import register_model
-from regard.models.system import TrainableSystem
+from regard.models.transformer.model import TransformerModel
 
-__all__ = ["HfSystem", "build_hf", "decoder_prefix"]
-
-
-def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
-    """Return the ids of the prefix of every translation: the start symbol, and the language token if any.
-
-    Raises:
-        ConfigError: if the model is multilingual and the target language is not specified.
-    """
-    generation, config = model.generation_config, model.config
-    start = _first_of("decoder_start_token_id", generation, config)
-    start = target.library_ids[BOS] if start is None else start
-    starts_with_language = start not in target.library_ids[:SINK]
-    forced = _first_of("forced_bos_token_id", generation)
-    if target.language_id is not None and (target.config.language is not None or forced is None):
-        # The language that the config requests, or the tokenizer's if generation forces none. If the targets
-        # of transformers end with the language token (mBART), training moves it to the front instead of a
-        # start symbol, so there is no other prefix.
-        ends_with_language = target.language_id in target.suffix_ids
-        return (
-            (target.language_id,)
-            if starts_with_language or ends_with_language
-            else (start, target.language_id)
-        )
-    if forced is not None:
-        return (start, forced)
-    if target.multilingual and not starts_with_language:
-        raise ConfigError(
-            f"{target.where}: its model is multilingual, but the target language is not specified: set "
-            "src_lang and tgt_lang in its tokenizer_config.json, or set data.source_tokenizer.language "
-            "and data.target_tokenizer.language"
-        )
-    return (start,)
-
-
-def _first_of(name: str, *configs: Any) -> int | None:
-    return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)
+__all__ = ["HfSystem", "PretrainedEncoderSystem", "build_hf", "build_pretrained"]
 
 
 @register_model("hf", HfConfig)
@@ -92,7 +66,7 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
         CheckpointError: if a directory is missing or broken.
         ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
     """
-    source, target = pretrained_side(text.source, "source"), pretrained_side(text.target, "target")
+    source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
     directories = config_dirs(config.folders, model_dir)
     new: list[str] = []
     if config.path is not None:
@@ -111,6 +85,64 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
         target, _vocab_size(model.get_decoder()), model.get_decoder().config, paths.get("decoder_path", path)
     )
     return HfSeq2Seq(model, config, source, target, start, constraints, new)
+
+
+@register_model("pretrained", PretrainedConfig)
+class PretrainedEncoderSystem(TrainableSystem):
+    """A Transformer whose encoder is pre-trained."""
+
+    checks_own_weights = True
+
+    @classmethod
+    def build(
+        cls, config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
+    ) -> TransformerModel:
+        """Build the model; see `build_pretrained`."""
+        return build_pretrained(config, text, model_dir)
+
+    @classmethod
+    def copy_configs(cls, config: PretrainedConfig, model_dir: Path) -> None:
+        """Copy the configuration of the encoder."""
+        copy_configs(config.folders, model_dir)
+
+
+def build_pretrained(
+    config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
+) -> TransformerModel:
+    """Build the model that a config describes.
+
+    Args:
+        config: The encoder's directory, and the decoder.
+        text: The tokenizers; the source tokenizer is the encoder's.
+        model_dir: A model directory that contains the encoder's configuration. Default: None, which loads the
+            encoder's weights.
+
+    Raises:
+        CheckpointError: if the directory is missing or broken.
+        ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
+    """
+    source = _pretrained_side(text.source, "source")
+    model = load_encoder(config_dirs(config.folders, model_dir)["encoder_path"], weights=model_dir is None)
+    check_tokenizer_fit(
+        source, model.get_input_embeddings().weight.shape[0], model.config, config.encoder_path
+    )
+    encoder = HfEncoder(model, source, config.d_model)
+    sizes = (len(side.vocabulary) for side in (text.source, text.target))
+    return TransformerModel(config.transformer, *sizes, pretrained_encoder=encoder)
+
+
+def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
+    """Return the pre-trained tokenizer of a side.
+
+    Raises:
+        ConfigError: if the side has another kind of tokenizer.
+    """
+    if not isinstance(side.tokenizer, PretrainedTokenizer):
+        raise ConfigError(
+            f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
+            f"data.{name}_tokenizer = {{kind = 'pretrained', path = ...}}"
+        )
+    return side.tokenizer
 
 
 def _generation(directory: Path | None) -> GenerationSettings:

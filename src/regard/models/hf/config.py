@@ -7,8 +7,8 @@ from pydantic import Field
 from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.layers.feedforward import FeedForwardConfig
-from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.mechanisms import ATTENTION_HELP, LAYER_ATTENTION_HELP
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 
 __all__ = ["HfConfig", "PretrainedConfig"]
 
@@ -86,13 +86,11 @@ class PretrainedConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
-        "only in the last layer, with soft attention in the layers below.",
+        help=ATTENTION_HELP,
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
         default=(),
-        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
-        "instead of [model.attention].",
+        help=LAYER_ATTENTION_HELP,
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1

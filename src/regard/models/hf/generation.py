@@ -1,7 +1,7 @@
 """Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
 As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
-converted to `GenerationConstraints` with our ids. `regard.hf_directory` uses the settings of beam search.
+converted to `GenerationConstraints` with our ids. `regard.run_config` uses the settings of beam search.
 """
 
 import json
@@ -11,15 +11,20 @@ from typing import Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
-from regard.data.checksums import checked_file
-from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
+from regard.data.reading import checked_file, read_bytes
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
-from regard.errors import CheckpointError, DataError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.base import GenerationConstraints
 
-__all__ = ["GENERATION_CONFIG", "GenerationSettings", "read_generation_settings", "to_constraints"]
+__all__ = [
+    "GENERATION_CONFIG",
+    "GenerationSettings",
+    "decoder_prefix",
+    "read_generation_settings",
+    "to_constraints",
+]
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -153,3 +158,39 @@ def to_constraints(
         suppressed_first=tuple(sorted(set(first))),
         banned_sequences=tuple(tuple(word) for word in words if len(word) > 1),
     )
+
+
+def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
+    """Return the ids of the prefix of every translation: the start symbol, and the language token if any.
+
+    Raises:
+        ConfigError: if the model is multilingual and the target language is not specified.
+    """
+    generation, config = model.generation_config, model.config
+    start = _first_of("decoder_start_token_id", generation, config)
+    start = target.library_ids[BOS] if start is None else start
+    starts_with_language = start not in target.library_ids[:SINK]
+    forced = _first_of("forced_bos_token_id", generation)
+    if target.language_id is not None and (target.config.language is not None or forced is None):
+        # The language that the config requests, or the tokenizer's if generation forces none. If the targets
+        # of transformers end with the language token (mBART), training moves it to the front instead of a
+        # start symbol, so there is no other prefix.
+        ends_with_language = target.language_id in target.suffix_ids
+        return (
+            (target.language_id,)
+            if starts_with_language or ends_with_language
+            else (start, target.language_id)
+        )
+    if forced is not None:
+        return (start, forced)
+    if target.multilingual and not starts_with_language:
+        raise ConfigError(
+            f"{target.where}: its model is multilingual, but the target language is not specified: set "
+            "src_lang and tgt_lang in its tokenizer_config.json, or set data.source_tokenizer.language "
+            "and data.target_tokenizer.language"
+        )
+    return (start,)
+
+
+def _first_of(name: str, *configs: Any) -> int | None:
+    return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)

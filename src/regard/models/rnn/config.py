@@ -2,17 +2,61 @@
 
 from typing import Annotated, Literal
 
-from regard.attention.registry import AttentionConfig
+from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import TaggedUnion, configclass, option
 from regard.errors import ConfigError
-from regard.layers.cells import CellKind
-from regard.models.rnn.conv_encoder import ConvEncoderConfig
-from regard.models.rnn.layers import RnnEncoderConfig, StateInitKind
+from regard.layers.position_encoding import LearnedPositionConfig
+from regard.layers.recurrent import CellKind, Direction
+from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
 
-__all__ = ["LstmEncoderConfig", "RnnConfig", "RnnDecoderConfig", "check_lstm"]
+__all__ = [
+    "ConvEncoderConfig",
+    "RnnConfig",
+    "RnnDecoderConfig",
+    "RnnEncoderConfig",
+    "StateInitKind",
+    "check_rnn",
+    "state_init_kind",
+]
 
-LstmEncoderConfig = Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")]
+StateInitKind = Literal["copy", "dense", "learned", "zero"]
+
+
+@configclass
+class RnnEncoderConfig:
+    """The recurrent encoder."""
+
+    kind: Literal["rnn"] = option(default="rnn", help="A recurrent network.")
+    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(
+        default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
+    )
+    direction: Direction = option(
+        default="bidirectional",
+        help="Direction: forward, backward (from the last word to the first) or bidirectional.",
+    )
+    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
+
+
+@configclass
+class ConvEncoderConfig:
+    """A convolutional encoder with two stacks."""
+
+    kind: Literal["conv"] = option(
+        default="conv",
+        help="Two stacks of convolutions, which compute the attention keys and the values (Gehring et al., "
+        "2017a).",
+    )
+    num_layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
+    num_value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
+    hidden_size: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)
+    kernel_size: int = option(
+        default=3, help="Kernel size of the convolutions, in tokens; an odd number.", ge=1, le=255
+    )
+    position_encoding: LearnedPositionConfig = option(
+        default=LearnedPositionConfig, help="Position encoding."
+    )
 
 
 @configclass
@@ -39,11 +83,11 @@ class RnnDecoderConfig:
         help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
         "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    state_init: StateInitKind = option(
-        default="copy",
+    state_init: StateInitKind | None = option(
+        default=None,
         help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
-        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros. With encoder "
-        "`conv`, copy is not possible, and dense uses the mean of the values.",
+        "dense: a tanh layer of these states, or of the mean of the values with encoder `conv`. learned: a "
+        "learned vector. zero: zeros. Default: copy; dense with encoder `conv`, which has no final states.",
     )
 
 
@@ -53,7 +97,9 @@ class RnnConfig:
 
     kind: Literal["rnn"] = option(default="rnn", help="A recurrent encoder-decoder.")
     embedding_size: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
-    encoder: LstmEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
+    encoder: Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")] = option(
+        default=RnnEncoderConfig, help="The encoder."
+    )
     decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig, help="Attention mechanism of the decoder."
@@ -70,8 +116,7 @@ class RnnConfig:
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="none",
-        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
-        "(all).",
+        help=TIE_EMBEDDINGS_HELP,
     )
     init_range: float = option(
         default=0.1,
@@ -83,7 +128,14 @@ class RnnConfig:
     )
 
 
-def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
+def state_init_kind(config: RnnConfig) -> StateInitKind:
+    """Return the kind of the decoder's initial state, by default one that the encoder supports."""
+    if config.decoder.state_init is not None:
+        return config.decoder.state_init
+    return "dense" if isinstance(config.encoder, ConvEncoderConfig) else "copy"
+
+
+def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
     """Check that the parts of the configuration are compatible.
 
     Args:
@@ -106,12 +158,17 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
             "model.decoder.query = 'previous' predicts tokens from the state alone, so "
             f"model.decoder.output_layer = '{decoder.output_layer}' has no effect: set it to 'tanh'"
         )
+    if decoder.query == "previous" and attention_class(config.attention).observes_tokens:
+        raise ConfigError(
+            "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
+            f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
+        )
     # Copying states needs equal shapes.
     shapes = (
         (config.encoder.num_layers, config.encoder.hidden_size),
         (decoder.num_layers, decoder.hidden_size),
     )
-    if decoder.state_init == "copy" and shapes[0] != shapes[1]:
+    if state_init_kind(config) == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
             f"decoder; got {shapes[0]} and {shapes[1]}: use 'dense'"
@@ -122,11 +179,7 @@ def check_lstm(config: RnnConfig, source_size: int, target_size: int) -> None:
             f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = "
             f"model.decoder.hidden_size; got {config.embedding_size} and {decoder.hidden_size}"
         )
-    if config.tie_embeddings == "all" and source_size != target_size:
-        raise ConfigError(
-            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
-            f"got vocabularies of {source_size} and {target_size} tokens"
-        )
+    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)
 
 
 def _check_encoder(config: RnnConfig) -> None:
@@ -138,7 +191,7 @@ def _check_encoder(config: RnnConfig) -> None:
                 "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
                 f"got {encoder.kernel_size}"
             )
-        if config.decoder.state_init == "copy":
+        if state_init_kind(config) == "copy":
             raise ConfigError(
                 "model.decoder.state_init = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"

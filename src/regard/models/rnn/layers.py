@@ -1,49 +1,49 @@
-"""The recurrent encoder and decoder of `regard.models.rnn.model`.
+"""The encoders and the decoder of `regard.models.rnn.model`, and the decoder's states.
 
-The encoder has several layers, which run forward, backward (Sutskever et al., 2014) or in both directions
-(Bahdanau et al., 2015). The decoder has several layers; the attention result is fed back into the first one
-(input feeding; Luong et al., 2015, Section 3.3).
+The recurrent encoder has several layers, which run forward, backward (Sutskever et al., 2014) or in both
+directions (Bahdanau et al., 2015). The decoder has several layers; the attention result is fed back into the
+first one (input feeding; Luong et al., 2015, Section 3.3).
+
+The convolutional encoder (Gehring et al., 2017a) has two stacks of convolutions, which read the embeddings
+e_j = w_j + p_j of tokens and positions. The first stack computes the keys, the second, shallower one computes
+the values (Section 3 of the paper):
+
+    z = CNN-a(e),   c_t = sum_j a_tj CNN-c(e)_j.
+
+A layer is a convolution over a window X_k around each token, with a residual connection:
+
+    x' = tanh(W X_k + b + x)
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
-from regard.config import configclass, option
-from regard.layers.cells import CellKind, CellState
+from regard.attention.base import AttentionStep, State
+from regard.layers.batched_state import BatchedState
+from regard.layers.convolution import concatenate_windows
 from regard.layers.dropout import dropout
-from regard.layers.recurrent import Direction, RecurrentLayer, RecurrentWeights
+from regard.layers.linear import Linear, compute_dtype, matrix_entries
+from regard.layers.position_encoding import PositionEncoding
+from regard.layers.recurrent import CellKind, CellState, RecurrentLayer, RecurrentWeights
 from regard.layers.step_linear import StepLinear
-from regard.types import Float, Int, Tensor
+from regard.models.rnn.config import ConvEncoderConfig, RnnEncoderConfig, StateInitKind
+from regard.models.rnn.readout import SourceReadout
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
+    "ConvEncoder",
     "OpenDecoder",
+    "PendingRnnState",
+    "PreparedDecoder",
     "RecurrentDecoder",
     "RecurrentEncoder",
-    "RnnEncoderConfig",
+    "RnnState",
+    "RnnStep",
     "StateInit",
-    "StateInitKind",
+    "initialize_uniform",
 ]
-
-StateInitKind = Literal["copy", "dense", "learned", "zero"]
-
-
-@configclass
-class RnnEncoderConfig:
-    """The recurrent encoder."""
-
-    kind: Literal["rnn"] = option(default="rnn", help="A recurrent network.")
-    num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
-    hidden_size: int = option(
-        default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
-    )
-    direction: Direction = option(
-        default="bidirectional",
-        help="Direction: forward, backward (from the last word to the first) or bidirectional.",
-    )
-    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
 
 
 class RecurrentEncoder(nn.Module):
@@ -58,7 +58,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(self, config: RnnEncoderConfig, inputs: int, dropout: float) -> None:
         """Build the layers."""
         super().__init__()
-        self.dropout = dropout
+        self.positions, self.dropout = None, dropout
         self.layers = nn.ModuleList(
             RecurrentLayer(
                 config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction
@@ -68,15 +68,93 @@ class RecurrentEncoder(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
-    ) -> tuple[Float[Tensor, "B S D"], list[CellState]]:
-        """Return the top layer's states, and each layer's final state."""
+    ) -> tuple[Float[Tensor, "B S D"], None, list[CellState]]:
+        """Return the top layer's states, no separate keys, and each layer's final state."""
         finals: list[CellState] = []
         for i, layer in enumerate(self.layers):
             if i:
                 x = dropout(x, self.dropout, self.training)
             x, final = layer(x, lengths)
             finals.append(final)
-        return x, finals
+        return x, None, finals
+
+    def count_multiply_adds(self) -> int:
+        """Return the multiply-adds per token."""
+        return matrix_entries(self)
+
+
+class ConvStack(nn.Module):
+    """A stack of convolutional layers.
+
+    Args:
+        inputs: Embedding size.
+        config: Hidden size and kernel size.
+        layers: Number of layers.
+    """
+
+    def __init__(self, inputs: int, config: ConvEncoderConfig, layers: int) -> None:
+        """Build the layers, with an input projection if the sizes differ."""
+        super().__init__()
+        width = config.hidden_size
+        # Padding on each side that preserves the length.
+        self.padding = config.kernel_size // 2
+        self.input_proj = Linear(inputs, width) if inputs != width else None
+        self.layers = nn.ModuleList(Linear(config.kernel_size * width, width) for _ in range(layers))
+
+    def forward(self, x: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Return the states of the highest layer.
+
+        Args:
+            x: The embeddings.
+            mask: True at real tokens. The convolutions see zeros at padding.
+        """
+        padding = ~mask.unsqueeze(-1)
+        x = x if self.input_proj is None else self.input_proj(x)
+        x = x.to(compute_dtype(x))
+        for layer in self.layers:
+            # In every layer, since a convolution writes into neighboring padding.
+            x = x.masked_fill(padding, 0.0)
+            x = torch.tanh(layer(concatenate_windows(x, self.padding, self.padding)) + x)
+        return x
+
+
+class ConvEncoder(nn.Module):
+    """Two convolutional stacks (keys and values), and learned positions.
+
+    Args:
+        config: The configuration.
+        inputs: Embedding size.
+    """
+
+    def __init__(self, config: ConvEncoderConfig, inputs: int) -> None:
+        """Build the stacks."""
+        super().__init__()
+        self.positions = PositionEncoding(config.position_encoding, inputs)
+        self.keys = ConvStack(inputs, config, config.num_layers)
+        self.values = ConvStack(inputs, config, config.num_value_layers)
+
+    def forward(
+        self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
+    ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B S D"], list[CellState]]:
+        """Encode a batch of sentences.
+
+        Args:
+            x: The sums of token and position embeddings.
+            lengths: Number of tokens in each sentence.
+
+        Returns:
+            The values; the keys; and the mean of the values, from which the decoder's initial state is
+            computed instead of the final states of a recurrent encoder.
+        """
+        mask = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
+        keys, values = self.keys(x, mask), self.values(x, mask)
+        # Mean over real tokens only.
+        total = values.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
+        return values, keys, [(total / lengths.to(total).unsqueeze(1),)]
+
+    def count_multiply_adds(self) -> int:
+        """Return the multiply-adds per token; positions are looked up."""
+        return matrix_entries(self.keys) + matrix_entries(self.values)
 
 
 class StateInit(nn.Module):
@@ -222,3 +300,57 @@ class RecurrentDecoder(nn.Module):
                 gates = opened.inputs[i - 1](below) + layer.bias.to(below.dtype)
             new.append(layer.step(gates, opened.hidden[i](state[0]), state))
         return tuple(new), new[-1][0]
+
+
+@dataclass(frozen=True)
+class RnnState(BatchedState):
+    """The state of the decoder after a step: its layers, the attention state, and the next input feed."""
+
+    layers: tuple[CellState, ...]
+    attention: State
+    input_feed: Tensor
+
+
+@dataclass(frozen=True)
+class PreparedDecoder:
+    """The weights of the decoder, prepared for the steps of one forward pass."""
+
+    layers: OpenDecoder
+    combine: StepLinear | None
+    source_readout: SourceReadout | None = None  # for a linear output layer with source positions as contexts
+
+
+@dataclass(frozen=True)
+class RnnStep:
+    """The results of one step before its token is known."""
+
+    layers: tuple[CellState, ...]
+    top: Float[Tensor, "B D"]
+    attention_step: AttentionStep
+    outputs: Float[Tensor, "B C D"] | None  # the output layer's input for each context, where needed
+
+
+@dataclass(frozen=True)
+class PendingRnnState(BatchedState):
+    """The state of the decoder before it is updated with the token of a step."""
+
+    layers: tuple[CellState, ...]
+    top: Float[Tensor, "B D"]
+    output: Float[Tensor, "B D"] | None
+
+
+def initialize_uniform(model: nn.Module, limit: float) -> None:
+    """Initialize all parameters uniformly from (-limit, limit), including embeddings of padding.
+
+    Parameters that a plugin's class defines itself, such as a temperature, keep their values. These are the
+    direct parameters of modules whose class is neither regard's nor PyTorch's.
+    """
+    own = {
+        id(parameter)
+        for part in model.modules()
+        if type(part).__module__.partition(".")[0] not in ("regard", "torch")
+        for parameter in part.parameters(recurse=False)
+    }
+    for parameter in model.parameters():
+        if id(parameter) not in own:
+            nn.init.uniform_(parameter, -limit, limit)

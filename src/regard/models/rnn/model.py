@@ -14,14 +14,13 @@ from torch import nn
 from regard.attention.base import AttentionStep, Memory, Reference, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import BOS, PAD
-from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.data.vocabulary import PAD
+from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
-from regard.layers.cells import CELLS
 from regard.layers.dropout import dropout
-from regard.layers.parameters import initialize_uniform, matrix_entries
+from regard.layers.linear import compute_dtype, matrix_entries
 from regard.layers.position_encoding import PositionEncoding
-from regard.layers.precision import compute_dtype
+from regard.layers.recurrent import CELLS
 from regard.layers.step_linear import StepLinear
 from regard.models.base import (
     ForwardOutput,
@@ -30,29 +29,37 @@ from regard.models.base import (
     Prediction,
     TranslationModel,
     name_infeasible_sentence,
+    shift_right,
     target_step_mask,
 )
 from regard.models.output import (
     predict,
-    scatter_real_tokens,
+    score_real_tokens,
     score_tokens,
     scored_contexts,
-    select_real_tokens,
     top_tokens,
 )
 from regard.models.registry import register_model
-from regard.models.rnn.config import RnnConfig, check_lstm
-from regard.models.rnn.conv_encoder import ConvEncoder, ConvEncoderConfig
-from regard.models.rnn.layers import RecurrentDecoder, RecurrentEncoder, StateInit
+from regard.models.rnn.config import ConvEncoderConfig, RnnConfig, check_rnn, state_init_kind
+from regard.models.rnn.layers import (
+    ConvEncoder,
+    PendingRnnState,
+    PreparedDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    RnnState,
+    RnnStep,
+    StateInit,
+    initialize_uniform,
+)
 from regard.models.rnn.readout import ReadoutMemory, SourceReadout
-from regard.models.rnn.state import LstmState, LstmStep, PendingLstmState, PreparedDecoder
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["LstmModel"]
+__all__ = ["RnnModel"]
 
 
 @register_model("rnn", RnnConfig)
-class LstmModel(TranslationModel):
+class RnnModel(TranslationModel):
     """The model that an `RnnConfig` describes.
 
     Args:
@@ -67,7 +74,7 @@ class LstmModel(TranslationModel):
     def __init__(self, config: RnnConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        check_lstm(config, source_size, target_size)
+        check_rnn(config, source_size, target_size)
         decoder, width, memory_size = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
         self.config = config
         self.source_embedding = nn.Embedding(source_size, config.embedding_size, padding_idx=PAD)
@@ -82,7 +89,7 @@ class LstmModel(TranslationModel):
             else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
         )
         self.state_init = StateInit(
-            decoder.state_init,
+            state_init_kind(config),
             (config.encoder.num_layers, memory_size),
             (decoder.num_layers, width),
             CELLS[decoder.rnn_type].num_states,
@@ -91,11 +98,6 @@ class LstmModel(TranslationModel):
         self.objective, self.reward = self.attention.objective, self.attention.reward
         # A linear output layer permits the factorization of `regard.models.rnn.readout`.
         self.linear_readout = self.attention.attends_to_single_positions and decoder.output_layer == "linear"
-        if self.attention.observes_tokens and decoder.query == "previous":
-            raise ConfigError(
-                "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
-                f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
-            )
         # Size of the vector that is concatenated to the embedding in the recurrence.
         feed_size = (
             memory_size
@@ -105,22 +107,20 @@ class LstmModel(TranslationModel):
         self.decoder = RecurrentDecoder(
             decoder.rnn_type, decoder.num_layers, config.embedding_size, feed_size, width, config.dropout
         )
+        self.combine = None
         if decoder.query == "current":
             self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory_size + width, width)))
-        else:
-            self.register_parameter("combine", None)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
+        self.output = None
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
-        else:
-            self.register_parameter("output", None)
         if config.init_range:
             initialize_uniform(self, config.init_range)  # overrides the initializations above
 
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.max_length`."""
-        return self.encoder.positions.max_length if isinstance(self.encoder, ConvEncoder) else None
+        return None if self.encoder.positions is None else self.encoder.positions.max_length
 
     def _embed(
         self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: PositionEncoding | None = None
@@ -139,7 +139,7 @@ class LstmModel(TranslationModel):
         source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, LstmState]:
+    ) -> tuple[Memories, RnnState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
         (memory,), state = self._begin(source, upper, lower, None, None)
         if self.linear_readout and self.combine is not None:
@@ -154,18 +154,14 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None,
         target: Reference | None,
         steps: Bool[Tensor, "B T"] | None,
-    ) -> tuple[tuple[Memory], LstmState]:
-        if isinstance(self.encoder, ConvEncoder):
-            x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
-            states, key_states, finals = self.encoder(x, source.lengths)
-        else:
-            x = self._embed(self.source_embedding, source.tokens)
-            (states, finals), key_states = self.encoder(x, source.lengths), None
+    ) -> tuple[tuple[Memory], RnnState]:
+        x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
+        states, key_states, finals = self.encoder(x, source.lengths)
         unprepared = Memory(states, source.mask, upper, lower, key_states=key_states, target_mask=steps)
         memory = self.attention.prepare(unprepared)
         layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
-        return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
+        return (memory,), RnnState(tuple(layers), self.attention.start(memory, target), feed)
 
     # --- one step -------------------------------------------------------------------------------------
 
@@ -194,8 +190,8 @@ class LstmModel(TranslationModel):
         tokens: Int[Tensor, "B"],
         gates: Float[Tensor, "B G"],
         memory: Memory,
-        state: LstmState,
-    ) -> LstmStep:
+        state: RnnState,
+    ) -> RnnStep:
         """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
         # Some mechanisms depend on the previous token.
         attention_state = self.attention.advance(state.attention, tokens)
@@ -214,11 +210,11 @@ class LstmModel(TranslationModel):
                 contexts = contexts[:, attention_step.positions.shape[1] :]
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
-        return LstmStep(layers, top, attention_step, outputs)
+        return RnnStep(layers, top, attention_step, outputs)
 
     def _finish(
-        self, opened: PreparedDecoder, step: LstmStep, log_likelihood: Float[Tensor, "B K"] | None
-    ) -> LstmState:
+        self, opened: PreparedDecoder, step: RnnStep, log_likelihood: Float[Tensor, "B K"] | None
+    ) -> RnnState:
         """Return the state after the token is known."""
         attention = step.attention_step.state
         if log_likelihood is not None:
@@ -231,20 +227,18 @@ class LstmModel(TranslationModel):
         else:
             assert step.outputs is not None
             feed = step.outputs[:, 0]
-        return LstmState(step.layers, attention, feed)
+        return RnnState(step.layers, attention, feed)
 
     # --- search ---------------------------------------------------------------------------------------
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
-        assert isinstance(state, LstmState)
+        assert isinstance(state, RnnState)
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
         # With one context, `update` needs the output layer's input again for input feeding.
-        pending = PendingLstmState(
-            step.layers, step.top, None if step.outputs is None else step.outputs[:, 0]
-        )
+        pending = PendingRnnState(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
         eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
         source_mixture = None
         if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
@@ -264,13 +258,13 @@ class LstmModel(TranslationModel):
             source_mixture,
         )
 
-    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> RnnState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         pending = prediction.state.select(rows)
-        assert isinstance(pending, PendingLstmState)
+        assert isinstance(pending, PendingRnnState)
         attention_step = prediction.attention_steps[0].select(rows)
         output = None if pending.output is None else pending.output.unsqueeze(1)
-        step = LstmStep(pending.layers, pending.top, attention_step, output)
+        step = RnnStep(pending.layers, pending.top, attention_step, output)
         log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
         return self._finish(self._open(), step, log_likelihoods)
 
@@ -288,17 +282,11 @@ class LstmModel(TranslationModel):
         (memory,), state = self._begin(
             batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch)
         )
-        # The decoder's input: the target shifted right by one, with BOS in front.
-        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        shifted = shift_right(targets)
         embedded = self._embed(self.target_embedding, shifted)
         # All embeddings are known in training, so their part of the gates is one matrix multiplication.
         gates = self.decoder.project(embedded).unbind(1)
-        opened = self._open()
-        if self.linear_readout:
-            assert self.combine is not None
-            output = self._output(compute_dtype(self.combine))
-            source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
-            opened = dataclasses.replace(opened, source_readout=source_readout)
+        opened = self._open_for_target(memory, targets)
         attention_steps: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
@@ -321,34 +309,44 @@ class LstmModel(TranslationModel):
                 assert step.outputs is not None
                 outputs.append(step.outputs)
         attention_step = stack_steps(attention_steps, state.attention)
-        mask = batch.target.mask
-        top = None
         if self.attention.observes_tokens:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
-            hidden = ~mask.unsqueeze(-1)
-            found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
+            padding = ~batch.target.mask.unsqueeze(-1)
+            found, means, top = found.masked_fill(padding, 0.0), means.masked_fill(padding, 0.0), None
         else:
-            hidden = torch.stack(outputs, dim=1)
-            output = self._output(hidden.dtype)
-            real, picked = select_real_tokens(hidden, mask), select_real_tokens(targets, mask)
-            found, means = (
-                scatter_real_tokens(x, mask) for x in score_tokens(real, output, picked, mean_log_probs)
-            )
-            if self.training and self.reward is not None:
-                top = top_tokens(hidden[:, :, 0], output)
+            found, means, top = self._score_outputs(torch.stack(outputs, dim=1), batch.target, mean_log_probs)
         return ForwardOutput(
             log_likelihoods=found,
             mean_log_probs=means,
             log_weights=attention_step.log_weights,
             log_policy=attention_step.log_policy,
             penalty=attention_step.penalty,
-            mask=mask,
+            mask=batch.target.mask,
             cross_attentions=(attention_step.weights,),
             posteriors=(torch.stack(posteriors, dim=1),),
             top_tokens=top,
             baseline=attention_step.baseline,
         )
+
+    def _open_for_target(self, memory: Memory, targets: Int[Tensor, "B T"]) -> PreparedDecoder:
+        """Prepare the decoder for a target, with the part of a linear output layer that all steps share."""
+        opened = self._open()
+        if not self.linear_readout:
+            return opened
+        assert self.combine is not None
+        output = self._output(compute_dtype(self.combine))
+        source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
+        return dataclasses.replace(opened, source_readout=source_readout)
+
+    def _score_outputs(
+        self, hidden: Float[Tensor, "B T K D"], target: PaddedSequences, mean_log_probs: bool
+    ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"], Int[Tensor, "B T"] | None]:
+        """Return log p(y_t), its mean over the vocabulary, and the top tokens if the reward needs them."""
+        output = self._output(hidden.dtype)
+        found, means = score_real_tokens(hidden, output, target.tokens, target.mask, mean_log_probs)
+        wanted = self.training and self.reward is not None
+        return found, means, top_tokens(hidden[:, :, 0], output) if wanted else None
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the output layer's weights and biases."""
@@ -358,7 +356,7 @@ class LstmModel(TranslationModel):
     def _score(
         self,
         opened: PreparedDecoder,
-        step: LstmStep,
+        step: RnnStep,
         targets: Int[Tensor, "B T"],
         t: int,
         mean_log_probs: bool,
@@ -379,21 +377,15 @@ class LstmModel(TranslationModel):
         return found, means
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step on the non-padding tokens.
-
-        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
-        Embedding lookups and elementwise operations are not counted.
-        """
+        """Return the operations of one training step; see `TranslationModel.flops`."""
         assert batch.target is not None
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
-        whole = self.encoder
-        encoder = [whole.keys, whole.values] if isinstance(whole, ConvEncoder) else [whole]
         per_step = sum(matrix_entries(part) for part in steps)
         per_step += len(self.output_bias) * self.config.decoder.hidden_size
         multiply_adds = (
-            source * sum(matrix_entries(part) for part in encoder)
+            source * self.encoder.count_multiply_adds()
             + target * per_step
             + len(batch.source) * matrix_entries(self.state_init.dense)
         )

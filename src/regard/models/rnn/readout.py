@@ -35,10 +35,10 @@ import torch
 
 from regard.attention.base import AttentionStep, Memory
 from regard.functional import linear_exponentials
-from regard.functional.masking import accumulation_dtype
+from regard.functional.dispatch import accumulation_dtype
 from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import linear
-from regard.layers.precision import compute_dtype
+from regard.layers.linear import compute_dtype
 from regard.layers.step_linear import StepLinear
 from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor

@@ -6,11 +6,28 @@ from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
-from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position_encoding import PositionEncodingConfig, SinusoidalPositionConfig
-from regard.models.mechanisms import check_exclusive, check_mechanisms, expand_mechanisms
+from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
+from regard.models.mechanisms import (
+    ATTENTION_HELP,
+    LAYER_ATTENTION_HELP,
+    check_exclusive,
+    check_mechanisms,
+    expand_mechanisms,
+)
 
-__all__ = ["TransformerConfig", "TransformerSideConfig", "check_transformer"]
+__all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerSideConfig", "check_transformer"]
+
+
+@configclass
+class FeedForwardConfig:
+    """The feed-forward network of the Transformer layers."""
+
+    ffn_size: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
+    activation: Literal["relu", "gelu"] = option(
+        default="relu", help="Activation function of the hidden layer."
+    )
+    dropout: float = option(default=0.0, help="Dropout probability of the hidden layer.", ge=0, lt=1)
 
 
 @configclass
@@ -57,21 +74,18 @@ class TransformerConfig:
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used "
-        "only in the last layer, with soft attention in the layers below.",
+        help=ATTENTION_HELP,
     )
     layer_attention: tuple[AttentionConfig, ...] = option(
         default=(),
-        help="Attention mechanisms of the decoder layers, lowest first, with exactly one table per layer, "
-        "instead of [model.attention].",
+        help=LAYER_ATTENTION_HELP,
     )
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(
         default="decoder",
-        help="Tie the target embeddings with the output layer (decoder), or also with the source embeddings "
-        "(all).",
+        help=TIE_EMBEDDINGS_HELP,
     )
 
     def __post_init__(self) -> None:
@@ -102,8 +116,4 @@ def check_transformer(config: TransformerConfig, source_size: int, target_size: 
             f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}"
         )
     check_mechanisms(config.source_attentions, config.decoder.num_layers)
-    if config.tie_embeddings == "all" and source_size != target_size:
-        raise ConfigError(
-            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
-            f"got vocabularies of {source_size} and {target_size} tokens"
-        )
+    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)

@@ -12,13 +12,14 @@ from typing import Literal
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from regard.attention.base import Attention
-from regard.attention.kv_cache import KVCache
-from regard.attention.self_attention import SelfAttention
-from regard.layers.dropout import add_dropout
-from regard.layers.feedforward import FeedForward, FeedForwardConfig
+from regard.attention.self_attention import KVCache, SelfAttention
+from regard.layers.dropout import add_dropout, dropout, relu_dropout
+from regard.layers.linear import Linear
 from regard.models.stack import LayerQuery
+from regard.models.transformer.config import FeedForwardConfig
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "LayerSettings"]
@@ -90,6 +91,29 @@ class Residual(nn.Module):
         """Return the result, given the sublayer's output `output`."""
         summed = add_dropout(x, output, self.dropout, self.training)
         return summed if self.pre else self.norm(summed)
+
+
+class FeedForward(nn.Module):
+    """The feed-forward network, FFN(x) = relu(x W1 + b1) W2 + b2 (Vaswani et al. (2017), Eq. 2).
+
+    Args:
+        config: Settings of the hidden layer.
+        d_model: Width of the input and of the result.
+    """
+
+    def __init__(self, config: FeedForwardConfig, d_model: int) -> None:
+        """Create the parameters."""
+        super().__init__()
+        self.config = config
+        self.linear1 = Linear(d_model, config.ffn_size)
+        self.linear2 = Linear(config.ffn_size, d_model)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Apply the network to each position."""
+        hidden = self.linear1(x)
+        if self.config.activation == "relu":
+            return self.linear2(relu_dropout(hidden, self.config.dropout, self.training))
+        return self.linear2(dropout(F.gelu(hidden), self.config.dropout, self.training))
 
 
 class EncoderLayer(nn.Module):

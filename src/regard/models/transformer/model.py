@@ -7,31 +7,32 @@ token are then computed for each context.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from regard.attention.base import Attention, Memory, Reference
-from regard.attention.kv_cache import KVCache
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
+from regard.attention.self_attention import KVCache
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import BOS, PAD
-from regard.layers.batched_state import BatchedState, select_rows
+from regard.data.vocabulary import PAD
+from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
+from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
-from regard.layers.precision import compute_dtype
 from regard.models.base import (
     ForwardOutput,
     Memories,
     OutputAttentions,
     Prediction,
     TranslationModel,
+    shift_right,
     target_step_mask,
 )
 from regard.models.registry import register_model
-from regard.models.stack import DecoderStack, LayerQuery, StackState, update_attention
+from regard.models.stack import DecoderStack, LayerQuery, Requested, StackState, continue_state
 from regard.models.transformer.config import TransformerConfig, check_transformer
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
 from regard.types import Float, Int, Tensor
@@ -60,13 +61,6 @@ class SourceEncoder(nn.Module, ABC):
     @abstractmethod
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the pre-trained parameters by layer; see `TranslationModel.pretrained_layers`."""
-
-
-@dataclass(frozen=True)
-class _PendingState(BatchedState):
-    """The state of the decoder before it is updated with the token of a step."""
-
-    caches: tuple[BatchedState, ...]
 
 
 @register_model("transformer", TransformerConfig)
@@ -121,11 +115,10 @@ class TransformerModel(TranslationModel):
         self.encoder_norm = LayerNorm(config.d_model) if pre and pretrained_encoder is None else nn.Identity()
         self.decoder_norm = LayerNorm(config.d_model) if pre else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(target_size))
+        self.output = None
         if config.tie_embeddings == "none":
-            self.output = nn.Parameter(torch.empty(target_size, config.d_model))
-            nn.init.normal_(self.output, 0, config.d_model**-0.5)
-        else:
-            self.register_parameter("output", None)
+            weight = torch.empty(target_size, config.d_model)
+            self.output = nn.Parameter(nn.init.normal_(weight, 0, config.d_model**-0.5))
         last = self._layers()[-1].cross_attention
         self.objective, self.reward = last.objective, last.reward
 
@@ -195,12 +188,8 @@ class TransformerModel(TranslationModel):
     ) -> tuple[Memories, StackState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
         states, _ = self._encode(source)
-        unprepared = Memory(states, source.mask, upper, lower)
         layers = self._layers()
-        memories = tuple(layer.cross_attention.prepare(unprepared) for layer in layers)
-        started = tuple(
-            layer.cross_attention.start(memory) for layer, memory in zip(layers, memories, strict=True)
-        )
+        memories, started = self._stack().begin((Memory(states, source.mask, upper, lower),) * len(layers))
         # The caches have the compute dtype, which may be bfloat16.
         like = states.to(compute_dtype(layers[0].self_attention.in_proj.weight))
         caches = tuple(layer.self_attention.empty_cache(len(source), like) for layer in layers)
@@ -216,7 +205,7 @@ class TransformerModel(TranslationModel):
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, StackState)
-        layers, caches, stack = self._layers(), state.caches, self._stack()
+        layers, caches = self._layers(), state.caches
 
         # `Tensor` without a shape, because an annotated shape would be parsed at each step.
         def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
@@ -227,17 +216,12 @@ class TransformerModel(TranslationModel):
         first = caches[0]
         assert isinstance(first, KVCache)
         x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
-        advanced = stack.advance(x[:, 0], memories, state.attentions, half)
-        return stack.predict(advanced, _PendingState(advanced.caches))
+        return self._stack().step(x[:, 0], memories, state.attentions, half)
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
-        pending = prediction.state
-        assert isinstance(pending, _PendingState)
-        attentions = update_attention(
-            prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens
-        )
-        return StackState(select_rows(pending.caches, rows), attentions)
+        observes = self._layers()[-1].cross_attention.observes_tokens
+        return continue_state(prediction, rows, tokens, observes)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -255,23 +239,22 @@ class TransformerModel(TranslationModel):
             batch.lower_bounds,
             target_mask=target_step_mask(batch),
         )
-        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        shifted = shift_right(targets)
         x = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
         if self.training and layers[-1].cross_attention.uses_reference:
             embedded = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(embedded, batch.target.mask)
-        return self._stack().outcome(
+        requested = Requested(mean_log_probs, output_attentions, self.training and self.reward is not None)
+        return self._stack().forward(
             x,
             # All layers attend to the same encoder states.
             (memory,) * len(layers),
             lambda i, x: layers[i].query(x, output_attentions == "all"),
             batch,
-            mean_log_probs=mean_log_probs,
-            output_attentions=output_attentions,
-            top_tokens=self.training and self.reward is not None,
-            reference=reference,
-            encoder=tuple(encoder_attentions),
+            requested,
+            reference,
+            tuple(encoder_attentions),
         )
 
     def _output(self) -> tuple[Tensor, Tensor]:
@@ -281,11 +264,7 @@ class TransformerModel(TranslationModel):
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step on the non-padding tokens.
-
-        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
-        token is counted with one context.
-        """
+        """Return the operations of one training step; see `TranslationModel.flops`."""
         assert batch.target is not None
         config = self.config
         source, target = batch.source.lengths.double(), batch.target.lengths.double()

@@ -81,9 +81,9 @@ const reportData = (() => {
     const kinds = data.systems[system][view];
     const bytes = await chunk(own.at[0]);
     const size = rows * columns;
-    const source = words(sentence, system, "source");
+    const source = words(sentence, system, "source_words");
     return {
-      rows: own.rows || (view === "own" ? sentence.systems[system].output : words(sentence, system, "reference")),
+      rows: own.rows || (view === "own" ? sentence.systems[system].target_words : words(sentence, system, "reference_words")),
       columns: own.columns || source,
       sink: columns > source.length,
       kinds,

@@ -27,7 +27,7 @@ const reportSentence = (() => {
     const by = new Map();
     sentence.systems.forEach((own, system) => {
       // Indices refer to the common words; systems with other source words list dropped words in `remarks`.
-      if (!own.source) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
+      if (!own.source_words) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
     });
     return new Map([...by].map(([i, names]) => [i, ["dropped", `dropped by ${names.join(", ")}`]]));
   }
@@ -63,11 +63,11 @@ const reportSentence = (() => {
   function card(index) {
     const sentence = data.sentences[index];
     const texts = element("dl", {},
-      row("source", line(sentence.source, sourceMarks(sentence)), [], { class: "row source" }),
-      row("reference", line(sentence.reference), [], { class: "row reference" }));
+      row("source", line(sentence.source_words, sourceMarks(sentence)), [], { class: "row source" }),
+      row("reference", line(sentence.reference_words), [], { class: "row reference" }));
     sentence.systems.forEach((own, system) => {
-      const output = own.refused ? element("em", { class: "soft" }, `not translated: ${own.refused}`)
-        : own.output.length ? line(own.output, outputMarks(own)) : element("em", { class: "soft" }, "(empty)");
+      const output = own.error ? element("em", { class: "soft" }, `not translated: ${own.error}`)
+        : own.target_words.length ? line(own.target_words, outputMarks(own)) : element("em", { class: "soft" }, "(empty)");
       texts.append(row(data.systems[system].name, output, [element("span", { class: "tags" }, ...tags(index, system))],
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
@@ -187,11 +187,11 @@ const reportSentence = (() => {
 
   /** Return a list of remarks on a system's translation: its errors and its unusual attention. */
   function remarks(sentence, system) {
-    const own = sentence.systems[system], source = words(sentence, system, "source");
-    const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received[i], 2)}`
+    const own = sentence.systems[system], source = words(sentence, system, "source_words");
+    const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received_attention[i], 2)}`
       + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
     const found = [];
-    if (own.source) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
+    if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
     if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
     if (own.neglected && own.neglected.length) found.push(["little attention (below 0.3)", listed(own.neglected), SENTENCE_TIPS.neglected]);
@@ -214,11 +214,11 @@ const reportSentence = (() => {
       const name = data.systems[system].name, translation = sentence.systems[system];
       const block = element("div", { class: `of-system system-${system % 6}` });
       if (own) {
-        look.same = !translation.source;
+        look.same = !translation.source_words;
         const settings = { links: linksOf(sentence, system) };
         if (look.view === "own" && translation.fertility) {
           settings.bounds = own.columns.map((_, i) => translation.fertility[i] ?? null);
-          settings.received = [...translation.received, translation.sink ?? 0].slice(0, own.columns.length);
+          settings.received = [...translation.received_attention, translation.sink ?? 0].slice(0, own.columns.length);
         }
         block.append(figure(card, name, own, settings, system));
       } else block.append(element("p", { class: "soft" }, element("bdi", {}, name), " has no attention map for this sentence."));

@@ -22,8 +22,8 @@
   }
 
   function text(index) {
-    if (!texts) texts = data.sentences.map((sentence) => [sentence.source, sentence.reference,
-      ...sentence.systems.map((own) => own.output)].map((side) => side.join(" ")).join("\n").normalize("NFC").toLowerCase());
+    if (!texts) texts = data.sentences.map((sentence) => [sentence.source_words, sentence.reference_words,
+      ...sentence.systems.map((own) => own.target_words)].map((side) => side.join(" ")).join("\n").normalize("NFC").toLowerCase());
     return texts[index];
   }
 

@@ -1,4 +1,4 @@
-"""The contract of loss terms, which a run minimizes in addition to the model's own objective.
+"""The contract and the registry of loss terms, which a run adds to the model's own objective.
 
 A run has a list of terms (`training.losses`). Before training, each term prepares its part of the data
 (`LossTerm.prepare`) and checks the model (`check_model`). In each step, every term may add rows to the batch
@@ -8,17 +8,29 @@ list (`add`).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.registry import PartConfig, Registry, subclass_of
 from regard.types import Float, Int, Tensor
 
-__all__ = ["LossTerm", "TermBatch", "join_rows", "split_outcome"]
+__all__ = [
+    "LOSSES",
+    "LossConfig",
+    "LossTerm",
+    "TermBatch",
+    "build_loss",
+    "join_rows",
+    "register_loss",
+    "resumable_loss_options",
+    "split_outcome",
+]
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,7 @@ class TermBatch:
     outcome: ForwardOutput | None = None
 
 
-class LossTerm:
+class LossTerm(ABC):
     """Base class of all loss terms. A term is built once per run from its config.
 
     Attributes:
@@ -61,7 +73,7 @@ class LossTerm:
         """
         return None
 
-    def prepare(self, prepared: PreparedData, config: DataConfig) -> None:
+    def prepare(self, prepared: PreparedData, config: DataConfig) -> None:  # noqa: B027  optional
         """Prepare the term's part of the data, such as word links, or open the part that exists.
 
         Each process calls this method once. The first process calls it alone, before the model directory is
@@ -79,7 +91,7 @@ class LossTerm:
         """Return values that must not change when the run is resumed, by name, such as a checksum."""
         return {}
 
-    def check_model(self, model: TranslationModel) -> None:
+    def check_model(self, model: TranslationModel) -> None:  # noqa: B027  optional
         """Check that the term can train a model.
 
         Raises:
@@ -99,6 +111,7 @@ class LossTerm:
         """
         return TermBatch()
 
+    @abstractmethod
     def add(
         self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
     ) -> Float[Tensor, ""]:
@@ -113,7 +126,6 @@ class LossTerm:
         Raises:
             ConfigError: if the model does not support the term.
         """
-        raise NotImplementedError
 
 
 def join_rows(batch: Batch, parts: Sequence[TermBatch]) -> Batch:
@@ -165,3 +177,39 @@ def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = 
         else:
             found[field.name] = value[rows, :num_steps]
     return dataclasses.replace(outcome, **found)
+
+
+LOSSES: Registry[type[LossTerm]] = Registry(
+    "loss term", default="", packages=["regard.training.losses"], contract=subclass_of(LossTerm)
+)
+register_loss = LOSSES.register
+
+LossConfig = Annotated[PartConfig, LOSSES]
+
+
+def build_loss(config: LossConfig) -> LossTerm:
+    """Build the term that a config describes.
+
+    Raises:
+        PluginError: if the kind is not registered.
+    """
+    return LOSSES.part_of(config)(config)
+
+
+def resumable_loss_options(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the options of a run's loss terms that may change when it is resumed.
+
+    Args:
+        config: The config of the run as plain dictionaries.
+
+    Returns:
+        Keys of the form `training.losses[0].links`.
+    """
+    losses = config.get("training", {}).get("losses", ())
+    parts = ((number, LOSSES.get(loss.get("kind", ""))) for number, loss in enumerate(losses))
+    return frozenset(
+        f"training.losses[{number}].{name}"
+        for number, part in parts
+        if part is not None
+        for name in part.resumable_options
+    )

@@ -10,18 +10,21 @@ give weights of or near zero, where the logarithm and its gradient are unbounded
 replaced by its tangent at 0.01 for weights below 0.01. A source token whose weight is exactly zero under a
 sparse transformation receives no gradient, because the transformation has none there.
 
-The links are read from a file, or an aligner is trained once on the prepared text. Its links are cached in
-two files:
+The links are read from a file, or an aligner is trained once on the prepared text. Links that an aligner made
+or that count words are cached in two files:
 
-    PREPARED/ALIGNER-TEXT.links     int32 [links, 2]: the source and target token of each link, row by row
-    PREPARED/ALIGNER-TEXT.edges     int64 [rows + 1]: the offset of the first link of each row
+    PREPARED/NAME-TEXT.links     int32 [links, 2]: the source and target token of each link, row by row
+    PREPARED/NAME-TEXT.edges     int64 [rows + 1]: the offset of the first link of each row
 
-PREPARED is the directory of the prepared text, and TEXT the fingerprint of the text, so that different texts
-use different files. Both files carry checksums; see `regard.training.serialization`.
+PREPARED is the directory of the prepared text, NAME the aligner or `words` with the checksum of the file of
+links, and TEXT the fingerprint of the text, so that different texts use different files. Both files carry
+checksums; see `regard.training.serialization`.
 """
 
 import logging
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,15 +34,13 @@ from pydantic import Field
 
 from regard.config import configclass, option
 from regard.data.batch import Batch
-from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
-from regard.data.files import file_digest
 from regard.data.guided_alignment import LinkUnit, SplitLinks
+from regard.data.reading import check_offsets, file_digest
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, TermBatch
-from regard.training.losses.registry import register_loss
+from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.training.serialization import read_array, write_array
 from regard.types import Float, Int, Tensor
 
@@ -66,9 +67,8 @@ class GuidedAlignmentConfig:
     )
     units: LinkUnit = option(
         default="words",
-        help="Unit of the indices in the file: words of the tokenizer, whose links apply to each of their "
-        "tokens (Moses tokens for moses and bpe, words between spaces for sentencepiece), or tokens of "
-        "the model.",
+        help="Unit of the indices in the file: words of the text files, separated by spaces or tabs, whose "
+        "links apply to each of their tokens; or tokens of the model.",
     )
     weight: float = option(
         default=1.0,
@@ -153,16 +153,27 @@ class GuidedAlignment(LossTerm):
                 a sentence pair to align is empty.
         """
         split = prepared.split("train")
-        has_prefix = [corpus.source_prefix is not None for corpus in config.train]
         if self.config.links is not None:
-            self.links = SplitLinks.read(self.config.links, split, has_prefix, self.config.units)
+            self.links = self._read_links(prepared, config)
             return
         links = _align_training_split(prepared)
+        has_prefix = [corpus.source_prefix is not None for corpus in config.train]
         # A source prefix is the first token of its row. It has no translation, so its links are removed.
         prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
         kept = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
         ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
         self.links = SplitLinks(links.pairs[kept], ends)
+
+    def _read_links(self, prepared: PreparedData, config: DataConfig) -> SplitLinks:
+        """Read the file of links. Links of words are cached, as their text must be tokenized again."""
+        assert self.config.links is not None
+        read = partial(
+            SplitLinks.read, self.config.links, prepared.split("train"), config.train, self.config.units
+        )
+        if self.config.units == "tokens":
+            return read()
+        digest = file_digest(Path(self.config.links))
+        return _cached_links(prepared, f"words-{digest[:16]}-{prepared.fingerprint[:16]}", read)
 
     def identity(self) -> dict[str, Any]:
         """Return the checksum of the file of links."""
@@ -186,17 +197,27 @@ class GuidedAlignment(LossTerm):
 
 def _align_training_split(prepared: PreparedData) -> SplitLinks:
     """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
-    from regard.alignment import Corpus, TrainingSetup, train_both
-    from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+    from regard.alignment.word_aligner import DEFAULT_ALIGNER
 
-    name = f"{DEFAULT_ALIGNER}-{prepared.fingerprint[:16]}"
-    paths = [prepared.directory / f"{name}.{kind}" for kind in ("links", "edges")]
-    if not all(path.exists() for path in paths):
+    def align() -> SplitLinks:
+        from regard.alignment import Corpus, TrainingSetup, train_both
+        from regard.alignment.word_aligner import default_config
+
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
         found = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
-        write_array(paths[0], np.stack([found.source, found.target], axis=1).astype(np.int32))
-        write_array(paths[1], found.offsets.astype(np.int64))
+        return SplitLinks(np.stack([found.source, found.target], axis=1), found.offsets)
+
+    return _cached_links(prepared, f"{DEFAULT_ALIGNER}-{prepared.fingerprint[:16]}", align)
+
+
+def _cached_links(prepared: PreparedData, name: str, make: Callable[[], SplitLinks]) -> SplitLinks:
+    """Return the links in the two files of a name next to the prepared text; make them if they are absent."""
+    paths = [prepared.directory / f"{name}.{kind}" for kind in ("links", "edges")]
+    if not all(path.exists() for path in paths):
+        made = make()
+        write_array(paths[0], made.pairs.astype(np.int32))
+        write_array(paths[1], made.offsets.astype(np.int64))
     split = prepared.split("train")
     # Reading the files even when they were just written means that cached links are always checked.
     pairs, offsets = read_array(paths[0], "int32", None, 2), read_array(paths[1], "int64", len(split) + 1)

@@ -31,8 +31,7 @@ from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.sampling import sample
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.training.losses.base import LossTerm, TermBatch
-from regard.training.losses.registry import register_loss
+from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Candidate", "SequenceLoss", "SequenceLossConfig", "generate_candidates", "sequence_loss"]
@@ -122,10 +121,7 @@ def generate_candidates(
     if config.candidates == "beam":
         found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
-        sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
-        found = sample(
-            model, batch.source, search, sampling, lines, None, batch.upper_bounds, batch.lower_bounds
-        )
+        found = sample(model, batch, search, SamplingConfig(seed=seed))
     made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
     return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
 

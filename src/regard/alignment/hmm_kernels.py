@@ -1,0 +1,268 @@
+"""The compiled loops of the HMM aligner: the forward-backward algorithm and Viterbi paths.
+
+The arrays of a pair have one row per target word. In those of states, column m stands for no position yet.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.em_kernels import longest_lengths, translation_probability
+
+__all__ = [
+    "MAX_HMM_JUMP",
+    "NUM_JUMPS",
+    "HMMParameters",
+    "emissions",
+    "expect_paths",
+    "pick_links",
+    "transitions",
+    "viterbi_paths",
+]
+
+MAX_HMM_JUMP = 100
+"""Maximum jump distance; longer jumps are clipped to it."""
+NUM_JUMPS = 2 * MAX_HMM_JUMP + 1
+
+
+class HMMParameters(NamedTuple):
+    """The parameters of an HMM.
+
+    Attributes:
+        values: float32, the probability of each entry of the translation table.
+        nulls: float32, its row of the null word.
+        jumps: float64 [2, NUM_JUMPS]; see `HMMAligner`.
+        null: Probability of a null state.
+        smoothing: Interpolation weight of the uniform jump distribution.
+    """
+
+    values: np.ndarray
+    nulls: np.ndarray
+    jumps: np.ndarray
+    null: float
+    smoothing: float
+
+
+@njit(nogil=True, cache=True)
+def transitions(m, jumps, null, smoothing, moves, first):
+    """Write p(i | i', m), times 1 - null, to `moves[i', i]`, and that of the first word to `first`."""
+    for origin in range(-1, m):
+        total = 0.0
+        row = jumps[1 if origin < 0 else 0]
+        for i in range(m):
+            total += row[MAX_HMM_JUMP + max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))]
+        for i in range(m):
+            jump = row[MAX_HMM_JUMP + max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))]
+            # Without counts for any possible jump the distribution is uniform.
+            share = (1 - smoothing) * jump / total + smoothing / m if total > 0 else 1 / m
+            if origin < 0:
+                first[i] = (1 - null) * share
+            else:
+                moves[origin, i] = (1 - null) * share
+
+
+@njit(nogil=True, cache=True)
+def emissions(row, layout, values, nulls, emitted, null_emitted):
+    """Write p(t_j | s_i) of a pair to `emitted[j, i]`, and that of the null word to `null_emitted`."""
+    m, n, start = layout.source_lengths[row], layout.target_lengths[row], layout.target_starts[row]
+    slots = layout.slots
+    for j in range(n):
+        null_emitted[j] = translation_probability(nulls, layout.target[start + j])
+    for i in range(m):
+        cell = layout.cells[row] + i * n
+        for j in range(n):
+            emitted[j, i] = translation_probability(values, slots[cell + j])
+
+
+@njit(nogil=True, cache=True)
+def viterbi_paths(first_row, last_row, layout, learned, links):
+    """Write each pair's Viterbi path to `links`: the source position of each target word, -1 for null."""
+    longest, widest = longest_lengths(first_row, last_row, layout)
+    null = learned.null
+    all_moves, first = np.empty((longest, longest), np.float32), np.empty(longest, np.float32)
+    emitted, null_emitted = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
+    # `best` and `last`: log-probability of the best path by position (column m: none yet), after this word
+    # and after the previous one. `came`: the previous position of that path.
+    best, last = np.empty(longest + 1), np.empty(longest + 1)
+    came = np.empty((widest, longest + 1), np.int32)
+    for row in range(first_row, last_row):
+        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        out = links[layout.offsets[row] : layout.offsets[row] + n]
+        out[:] = -1
+        if m == 0:
+            continue
+        moves = all_moves[:m, :m]
+        transitions(m, learned.jumps, null, learned.smoothing, moves, first)
+        for origin in range(m):
+            first[origin] = math.log(first[origin])
+            for i in range(m):
+                moves[origin, i] = math.log(moves[origin, i])
+        emissions(row, layout, learned.values, learned.nulls, emitted, null_emitted)
+        last[:m] = -np.inf
+        last[m] = 0
+        for j in range(n):
+            # -1: the word is null and the position is kept; otherwise the previous position.
+            for i in range(m + 1):
+                best[i] = last[i] + math.log(null * null_emitted[j])
+                came[j, i] = -1
+            for i in range(m):
+                most, origin = last[m] + first[i], m
+                for before in range(m):
+                    if last[before] + moves[before, i] > most:
+                        most, origin = last[before] + moves[before, i], before
+                most += math.log(emitted[j, i])
+                if most > best[i]:
+                    best[i], came[j, i] = most, origin
+            for i in range(m + 1):
+                last[i] = best[i]
+        # Backtrace from the best final position.
+        at = np.argmax(last[: m + 1])
+        for j in range(n - 1, -1, -1):
+            if came[j, at] >= 0:
+                out[j] = at
+                at = came[j, at]
+    return np.zeros(0)
+
+
+@njit(nogil=True, cache=True)
+def _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales):
+    """Compute forward probabilities, normalized at each word; return the log-likelihood.
+
+    `linked[j, i]` is the probability that word j is linked to i. `after[j, i]` is that of position i after
+    word j, whether j is linked or null; column m stands for no position yet.
+    """
+    log_likelihood = 0.0
+    for j in range(n):
+        now, then = linked[j, :m], after[j, : m + 1]
+        if j == 0:
+            for i in range(m):
+                now[i] = first[i]
+                then[i] = 0
+            then[m] = null * null_emitted[0]
+        else:
+            before = after[j - 1, : m + 1]
+            for i in range(m):
+                now[i] = before[m] * first[i]
+            for origin in range(m):
+                weight = before[origin]
+                for i in range(m):
+                    now[i] += weight * moves[origin, i]
+            for i in range(m + 1):
+                # A null word keeps the position.
+                then[i] = before[i] * null * null_emitted[j]
+        total = np.float32(0)
+        for i in range(m):
+            now[i] *= emitted[j, i]
+            then[i] += now[i]
+        for i in range(m + 1):
+            total += then[i]
+        for i in range(m):
+            now[i] /= total
+        for i in range(m + 1):
+            then[i] /= total
+        scales[j] = total
+        log_likelihood += math.log(total)
+    return log_likelihood
+
+
+@njit(nogil=True, cache=True)
+def expect_paths(first_row, last_row, layout, learned, posteriors, null_posteriors):
+    """Compute the posteriors of links of pairs `first_row` to `last_row` with the forward-backward algorithm.
+
+    Args:
+        first_row: The first pair.
+        last_row: The end of the range (exclusive).
+        layout: The text, with the table entry of each cell, in rows of source tokens.
+        learned: The parameters.
+        posteriors: float32, one value per cell; filled in place.
+        null_posteriors: float32, one value per target token; filled in place.
+
+    Returns:
+        The log-likelihood, the number of null words, and the expected counts of the jumps.
+    """
+    longest, widest = longest_lengths(first_row, last_row, layout)
+    # float32 throughout: a vector register holds twice the number of values.
+    null = np.float32(learned.null)
+    all_moves, all_back = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
+    all_pairs = np.empty((longest, longest), np.float32)
+    first, wanted = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    emitted, linked = np.empty((widest, longest), np.float32), np.empty((widest, longest), np.float32)
+    after = np.empty((widest, longest + 1), np.float32)
+    null_emitted, scales = np.empty(widest, np.float32), np.empty(widest, np.float32)
+    ahead, store = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.float32)
+    sums = np.zeros(2 + 2 * NUM_JUMPS)
+    size = -1
+    # The transitions depend only on the source length, and are computed again only if it changes.
+    for row in range(first_row, last_row):
+        m, n, cell = layout.source_lengths[row], layout.target_lengths[row], layout.cells[row]
+        out = null_posteriors[layout.offsets[row] : layout.offsets[row] + n]
+        if m == 0:
+            out[:] = 1
+            continue
+        moves, back, pairs = all_moves[:m, :m], all_back[:m, :m], all_pairs[:m, :m]
+        if m != size:
+            transitions(m, learned.jumps, null, learned.smoothing, moves, first)
+            for i in range(m):
+                for origin in range(m):
+                    back[i, origin] = moves[origin, i]
+            size = m
+        emissions(row, layout, learned.values, learned.nulls, emitted, null_emitted)
+        sums[0] += _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales)
+        # `pairs` sums over j; the factor `moves` is common to all j and applied once per sentence.
+        pairs[:] = 0
+        ahead[: m + 1] = 1
+        for j in range(n - 1, -1, -1):
+            none = np.float32(0)
+            for i in range(m):
+                posteriors[cell + i * n + j] = linked[j, i] * ahead[i]
+                none += (after[j, i] - linked[j, i]) * ahead[i]
+                wanted[i] = emitted[j, i] * ahead[i] / scales[j]
+            none += after[j, m] * ahead[m]
+            # The difference of two forward values may be slightly negative due to rounding.
+            out[j] = max(np.float32(0), none)
+            sums[1] += out[j]
+            # Backward values and jumps of the position before the sentence, column m.
+            stay = null * null_emitted[j] / scales[j]
+            from_none = np.float32(1) if j == 0 else after[j - 1, m]
+            expected = np.float32(0)
+            for i in range(m):
+                share = first[i] * wanted[i]
+                expected += share
+                sums[2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)] += from_none * share
+            store[m] = expected + stay * ahead[m]
+            for origin in range(m):
+                store[origin] = stay * ahead[origin]
+            # `back` is `moves` transposed, so that the inner loop reads contiguous memory.
+            for i in range(m):
+                weight = wanted[i]
+                for origin in range(m):
+                    store[origin] += weight * back[i, origin]
+            if j > 0:
+                for origin in range(m):
+                    weight = after[j - 1, origin]
+                    for i in range(m):
+                        pairs[origin, i] += weight * wanted[i]
+            for i in range(m + 1):
+                ahead[i] = store[i]
+        for origin in range(m):
+            for i in range(m):
+                jump = max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))
+                sums[2 + MAX_HMM_JUMP + jump] += pairs[origin, i] * moves[origin, i]
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def pick_links(first, last, layout, posteriors, null, threshold, links):
+    """Write the source position with the highest posterior to `links`; -1 if no link is more probable."""
+    for row in range(first, last):
+        m, n, cell = layout.source_lengths[row], layout.target_lengths[row], layout.cells[row]
+        for j in range(n):
+            at = layout.offsets[row] + j
+            most, links[at] = null[at], -1
+            for i in range(m):
+                value = posteriors[cell + i * n + j]
+                if value > most and value >= threshold:
+                    most, links[at] = value, i
+    return np.zeros(0)

@@ -1,1 +1,0 @@
-"""Functions that plot the figures of `regard figures`, one per figure, from the options of the command."""

@@ -1,1 +1,0 @@
-"""The operations in plain PyTorch: they define the results of the compiled kernels."""

@@ -1,0 +1,318 @@
+"""Tests of required terms: translations contain them, and sentences without terms do not change."""
+
+import itertools
+import logging
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.data.tokenizers.words import (
+    SPACE_MARK,
+    CharactersConfig,
+    CharactersTokenizer,
+    WordsConfig,
+    WordsTokenizer,
+)
+from regard.data.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.errors import DataError, RegardError, UsageError
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
+from regard.generation.forced import force_decode
+from regard.generation.lines import enumerate_lines
+from regard.generation.penalties import HypothesisScorer
+from regard.generation.translator import Translator
+
+VOCAB_SIZE = 12
+
+
+def search_with_terms(model, source, search, prefixes=None, *, terms):
+    """Return the results of beam search with required terms."""
+    return beam_search(model, source, search, RequiredOutput(prefixes, terms))
+
+
+def config(**options) -> GenerationConfig:
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
+
+
+def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
+    """Return the boundaries of a vocabulary in which every token is a word."""
+    none = torch.zeros(vocab_size, dtype=torch.bool)
+    return WordBoundaries(none, none, ~none)
+
+
+def contains(tokens, term) -> bool:
+    return any(tuple(tokens[i : i + len(term)]) == tuple(term) for i in range(len(tokens)))
+
+
+def token_lists(results):
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+
+
+REQUIRED = [
+    [[9]],
+    [],
+    [[5, 6], [10]],
+    [[11, 11]],
+    [[7], [8, 9, 10]],
+    [[5], [5, 6]],
+    [],
+    [[6, 7], [7, 8]],
+    [[9], [9]],
+]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_translations_contain_all_terms(model, batch, sentences, beam):
+    search = config(beam_size=beam, num_return=min(beam, 3))
+    found = search_with_terms(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
+    for hypotheses, terms in zip(found, REQUIRED, strict=True):
+        assert hypotheses
+        assert all(contains(h.tokens, term) for h in hypotheses for term in terms)
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 1000),
+    beam=st.integers(1, 4),
+    terms=st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=3), min_size=1, max_size=4),
+)
+def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, terms):
+    search = config(beam_size=beam, max_length_ratio=0.0, max_length_offset=1)
+    model, required = build(seed, uniform=1.0), TermConstraints([terms], whole_words())
+    found = search_with_terms(model, batch([[5, 6]]), search, terms=required)
+    assert all(contains(found[0][0].tokens, term) for term in terms)
+
+
+@pytest.mark.parametrize("terms", [[[6]], [[5, 7]], [[6], [7]], [[5, 5], [5, 6]], [[UNK, 5]]])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch, terms, alpha):
+    vocab_size, longest = 8, 4
+    model = build(seed=1, vocab_size=vocab_size)
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    scored = force_decode(
+        model,
+        collate([[5, 7, 6]] * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
+        HypothesisScorer(alpha),
+    )
+    with_terms = [h for h in scored if all(contains(h.tokens, term) for term in terms)]
+    best = sorted(with_terms, key=lambda h: -h.score)[:10]
+    search = config(
+        beam_size=len(allowed) ** longest,
+        num_return=min(10, len(best)),
+        length_penalty=alpha,
+        max_length_ratio=0.0,
+        max_length_offset=longest,
+        scheme={"stopping": "exact"},
+    )
+    (found,) = search_with_terms(
+        model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size))
+    )
+    assert [h.tokens for h in found] == [h.tokens for h in best]
+    assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
+    model, search = build(seed=3), config(beam_size=beam, num_return=min(beam, 2))
+    together = search_with_terms(
+        model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words())
+    )
+    reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
+    reversed_order = search_with_terms(model, batch(sentences[::-1]), search, terms=reversed_terms)
+    assert token_lists(together) == token_lists(reversed_order[::-1])
+    for sentence, terms, expected in zip(sentences, REQUIRED, together, strict=True):
+        alone = TermConstraints([terms], whole_words()) if terms else None
+        found = search_with_terms(model, batch([sentence]), search, terms=alone)
+        assert token_lists(found) == token_lists([expected])
+
+
+def test_sentences_without_terms_do_not_change(model, batch, sentences):
+    search = config(beam_size=4, num_return=4, length_penalty=0.7)
+    free = beam_search(model, batch(sentences), search)
+    with_others = search_with_terms(
+        model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words())
+    )
+    for one, other, terms in zip(free, with_others, REQUIRED, strict=True):
+        if not terms:
+            assert [h.tokens for h in one] == [h.tokens for h in other]
+            assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-6)
+
+
+def test_terms_of_the_best_translation_do_not_lower_its_score(model, batch, sentences):
+    search = config(
+        beam_size=200, scheme={"stopping": "exact"}, max_length_offset=1, max_length_ratio=0.5, min_length=1
+    )
+    free = beam_search(model, batch(sentences), search)
+    terms = TermConstraints([[[h.tokens[-1]]] for (h,) in free], whole_words())
+    again = search_with_terms(model, batch(sentences), search, terms=terms)
+    for (one,), (other,) in zip(free, again, strict=True):
+        assert other.score >= one.score - 1e-5
+
+
+def test_other_constraints_hold_together_with_terms(build, batch):
+    search = config(beam_size=3, num_return=3, no_repeat_ngram_size=1, suppress_unk=True, min_length=4)
+    terms = [[[6, 7]], [[8], [9, 10]]]
+    required = TermConstraints(terms, whole_words())
+    found = search_with_terms(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
+    for hypotheses, own, prefix in zip(found, terms, [(11,), ()], strict=True):
+        for h in hypotheses:
+            assert all(contains(h.tokens, term) for term in own)
+            assert len(set(h.tokens)) == len(h.tokens) >= 4
+            assert h.tokens[: len(prefix)] == prefix and UNK not in h.tokens
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_impossible_terms_are_skipped_and_the_others_are_generated(build, batch, beam):
+    search = config(beam_size=beam, no_repeat_ngram_size=1)
+    required = TermConstraints([[[6, 6], [9]], [[8]]], whole_words())
+    found = search_with_terms(build(), batch([[5, 6], [7]]), search, terms=required)
+    assert 9 in found[0][0].tokens and not contains(found[0][0].tokens, (6, 6))
+    assert 8 in found[1][0].tokens
+
+
+def test_nan_weights_raise_an_error_with_terms(build, batch):
+    model = build()
+    with torch.no_grad():
+        model.output_bias.fill_(torch.nan)
+    with pytest.raises(RegardError, match="log-probabilities are NaN"):
+        search_with_terms(
+            model, batch([[5], [6]]), config(beam_size=3), terms=TermConstraints([[[6]], []], whole_words())
+        )
+
+
+def characters() -> TextSide:
+    return TextSide(CharactersTokenizer(CharactersConfig()), Vocabulary((*SPECIAL_TOKENS, *"abc.\u2581")))
+
+
+def pairs() -> TextSide:
+    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), learn_merges({}, 0))
+    return TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c@@", "a", "b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("side", "text", "term", "contained"),
+    [
+        (characters, "ab", "ab", True),
+        (characters, "c ab.", "ab", True),
+        (characters, "c ab a", "ab a", True),
+        (characters, "abc", "ab", False),
+        (characters, "cab ac", "ab", False),
+        (pairs, "cab", "ab", False),
+        (pairs, "c ab", "ab", True),
+        (pairs, "abc ab c", "ab c", True),
+    ],
+)
+def test_terms_match_whole_words_only(side, text, term, contained):
+    side = side()
+    boundaries = WordBoundaries.from_side(side)
+    tokens, required = side.encode(text), side.encode(term)
+    assert UNK not in tokens
+    assert contains_term(tokens, required, boundaries) == contained
+    # The incremental progress in search agrees with `holds` on the finished translation.
+    progress, last = TermConstraints([[required]], boundaries).initial_state(), torch.tensor([2])
+    for token in [*tokens, EOS]:
+        progress = progress.extend(last, torch.tensor([[token]]), torch.tensor([0]))
+        last = torch.tensor([token])
+    assert bool(progress.completed.all()) == contained
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "contained"),
+    [
+        ("Bankett", "Bank", False),
+        ("Cafe\u0301s", "Cafe", False),  # a combining accent
+        ("ספרים", "ספר", False),
+        ("כל ספר", "ספר", True),
+        ("كتابها", "كتاب", False),
+        ("हिन्दी", "हिन्द", False),  # a vowel sign
+        ("학교에서", "학교", False),
+        ("3000", "300", False),
+        ("我们喜欢银行", "喜欢", True),
+        ("カタカナ語です", "語", True),
+        ("ธนาคารไทย", "ธนาคาร", True),
+        ("(Bank)", "Bank", True),
+    ],
+)
+def test_word_boundaries_follow_the_script(text, term, contained):
+    tokenizer = CharactersTokenizer(CharactersConfig())
+    target = TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys(text.replace(" ", SPACE_MARK)))))
+    assert (
+        contains_term(target.encode(text), target.encode(term), WordBoundaries.from_side(target)) == contained
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    tokens=st.lists(st.integers(5, 10), max_size=9),
+    terms=st.lists(st.lists(st.integers(5, 10), min_size=1, max_size=4), min_size=1, max_size=3),
+    side=st.sampled_from([characters, pairs]),
+)
+def test_incremental_progress_agrees_with_whole_translations(tokens, terms, side):
+    tokens, boundaries = (
+        [min(t, len(side().vocabulary) - 1) for t in tokens],
+        WordBoundaries.from_side(side()),
+    )
+    terms = [[min(t, len(side().vocabulary) - 1) for t in term] for term in terms]
+    progress, last = TermConstraints([terms], boundaries).initial_state(), torch.tensor([2])
+    for token in [*tokens, EOS]:
+        progress = progress.extend(last, torch.tensor([[token]]), torch.tensor([0]))
+        last = torch.tensor([token])
+    # Excluded: translations that end with a subword token which needs a continuation.
+    glued_end = bool(tokens) and bool(boundaries.joins_next[tokens[-1]])
+    if not glued_end:
+        assert progress.completed[0].tolist() == [contains_term(tokens, term, boundaries) for term in terms]
+
+
+def words(text: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
+
+
+@pytest.mark.parametrize(
+    "make", [characters, pairs, lambda: words("a b c ab cab")], ids=["characters", "bpe", "words"]
+)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, beam, caplog):
+    target = make()
+    text = TextProcessor(words("a b c d e f g"), target)
+    model = build(seed=2, vocab_size=len(target.vocabulary))
+    required = ["ab\tcab", "", "c\ta b", " a \t\t"]
+    lines = enumerate_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
+    with caplog.at_level(logging.WARNING):
+        found = list(Translator(model, text, config(beam_size=beam, suppress_unk=True)).translate(lines))
+    for result, terms in zip(found, required, strict=True):
+        for term in filter(None, map(str.strip, terms.split("\t"))):
+            assert f" {term} " in f" {result.text} ".replace(".", " "), (result.text, term)
+    assert not caplog.messages
+
+
+def test_impossible_terms_are_logged(build, caplog):
+    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
+    lines = enumerate_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
+    with caplog.at_level(logging.WARNING):
+        found = list(Translator(build(), text, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines))
+    assert "A" in found[0].text.split() and "C" in found[3].text.split()
+    assert [message.split(":")[0] for message in caplog.messages] == ["line 1", "line 2"]
+    assert "New York" in caplog.messages[0] and "B B" in caplog.messages[1]
+
+
+def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
+    with pytest.raises(DataError, match=r"terms\.txt ends after line 1"):
+        list(enumerate_lines(["a", "b"], terms=["A"], terms_name="terms.txt"))
+    with pytest.raises(DataError, match=r"terms\.txt has more lines"):
+        list(enumerate_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
+    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
+    with pytest.raises(UsageError, match="terms"):
+        list(
+            Translator(build(), text, config(), SamplingConfig()).translate(
+                enumerate_lines(["a"], terms=["A"])
+            )
+        )

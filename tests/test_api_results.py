@@ -1,0 +1,215 @@
+"""Results of the Python API: their JSON, tables and locks, and reports, tuning and links from Python."""
+
+import json
+import math
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import regard
+from regard.data.links import parse_gold_links
+from regard.errors import DataError, UsageError
+from regard.metrics.alignment import alignment_score
+from test_api import TEXT, save_model
+
+SOURCES = ["a b c d", "c c", "g f e", "b"]
+REFERENCES = ["A B C D", "C C", "G F", "B"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("models") / "soft")
+
+
+@pytest.fixture(scope="module")
+def model(directory):
+    return regard.load(directory, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory):
+    return regard.load(save_model(tmp_path_factory.mktemp("models") / "bounded", fertility=2.0), device="cpu")
+
+
+def test_json_of_a_translation_has_the_values_of_its_attributes(bounded):
+    best = bounded.translate(TEXT, num_return=2)
+    data = json.loads(json.dumps(best.to_dict("layers"), allow_nan=False))
+    assert (data["schema"], data["schema_version"]) == ("translation", 1)
+    for name in ("source", "text", "score", "log_probability", "error", "retokenized"):
+        assert data[name] == getattr(best, name)
+    for name in ("source_tokens", "tokens", "source_words", "target_words", "source_word_ids"):
+        assert data[name] == list(getattr(best, name))
+    for name in ("attention", "posterior_attention"):
+        (written,), (layer,) = data[name], getattr(best, name)
+        np.testing.assert_array_equal(np.array(written, dtype=np.float32), layer)
+    np.testing.assert_allclose(data["attention_map"], best.attention_map, rtol=1e-4)
+    np.testing.assert_allclose(data["word_attention_map"], best.word_attention_map.weights, rtol=1e-4)
+    np.testing.assert_allclose(data["received_attention"], best.attention[0].mean(1).sum(0), rtol=1e-4)
+    assert data["alignment"] == best.alignment.tolist()
+    assert data["fertility_bounds"] == [{"lower": 0.0, "upper": 2.0}] * 4 and data["sink"]
+
+
+def test_nbest_list_is_nested_once_in_json(model):
+    best = model.translate(TEXT, num_return=3)
+    assert best.nbest[0] is best and best.nbest[1:] == best.alternatives and len(best.nbest) == 3
+    assert not any(one.alternatives for one in best.alternatives)
+    data = best.to_dict()
+    assert [one["text"] for one in data["alternatives"]] == [one.text for one in best.alternatives]
+    assert not {"alternatives", "source"} & data["alternatives"][0].keys()
+
+
+def test_amount_of_attention_in_json_is_chosen(model):
+    fields = ("word_attention_map", "attention_map", "attention")
+    found = {
+        detail: [model.translate(TEXT).to_dict(detail)[name] is not None for name in fields]
+        for detail in ("none", "words", "tokens", "layers")
+    }
+    assert list(found.values()) == [
+        [False, False, False],
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+def test_unknown_words_are_marked(model):
+    assert model.translate("a x y b").unknown_words == (1, 2)
+    assert model.score("a x", "A").unknown_words == (1,)
+
+
+def test_translations_are_a_sequence_with_a_table_and_json(model, tmp_path):
+    found = model.translate([TEXT, "", "a " * 2000])
+    assert len(found) == 3 and found[-1].error and [one.text for one in found[:2]] == [found[0].text, ""]
+    assert isinstance(found[:2], regard.Translations) and next(iter(found)) is found[0]
+    table = found.to_pandas()
+    assert list(table["source"]) == [TEXT, "", "a " * 2000] and table.loc[0, "score"] == found[0].score
+    found.save(tmp_path / "found.json")
+    data = json.loads((tmp_path / "found.json").read_text())
+    assert data["schema"] == "translations" and data["sentences"][0] == found[0].to_data()
+    assert data["sentences"][1]["score"] is None and "2000 tokens" in data["sentences"][2]["error"]
+    assert repr(found) == f"Translations(3 sentences, first {found[0].text!r})"
+
+
+def test_notebooks_show_text_and_attention_without_markup_of_the_text(model):
+    page = model.translate("<b> a")._repr_html_()
+    assert "&lt;b&gt;" in page and "<b>" not in page and "<svg" in page
+    assert "<svg" not in model.translate("")._repr_html_()
+
+
+def test_scores_sum_the_log_probabilities(model):
+    scores = model.score([TEXT, "", "a"], ["A B", "A", "B"])
+    totals = scores.totals
+    assert isinstance(scores, regard.Scores) and (totals.num_skipped, totals.num_tokens) == (1, 5)
+    assert totals.log_probability == pytest.approx(scores[0].log_probability + scores[2].log_probability)
+    assert scores.perplexity == pytest.approx(math.exp(-totals.log_probability / 5))
+    assert scores.to_dict()["num_skipped"] == 1
+    assert model.score([""], ["A"]).to_dict()["perplexity"] is None
+
+
+def test_sink_of_another_model_is_no_word_of_the_source(model, bounded):
+    result = bounded.translate("a b")
+    assert result.source_tokens == ("a", "b", "<sink>")
+    assert model.score("a b", result).source_tokens == ("a", "b")
+    assert model.score("a b", result).log_probability == pytest.approx(
+        model.score("a b", result.text).log_probability, abs=1e-6
+    )
+    assert bounded.score("a b", model.translate("a b")).source_tokens == ("a", "b", "<sink>")
+
+
+def test_empty_sampling_options_sample(model):
+    sampled = model.translate(TEXT, sample={}, num_return=4)
+    again = model.translate(TEXT, sample=True, num_return=4)
+    assert [one.text for one in sampled.nbest] == [one.text for one in again.nbest]
+    assert sampled.text != model.translate(TEXT).text or len({one.text for one in sampled.nbest}) > 1
+
+
+def test_files_are_translated_line_by_line(model, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SOURCES))
+    found = model.translate(tmp_path / "in.txt")
+    assert [one.text for one in found] == [one.text for one in model.translate(SOURCES)]
+
+
+def test_links_are_evaluated_from_arrays_and_files(model, tmp_path):
+    scored = model.score(SOURCES, REFERENCES)
+    links = [one.alignment for one in scored]
+    gold = ["0-0 1p1", "0-0", "", "0-0"]
+    result = regard.evaluate_links(links, gold, sources=SOURCES, targets=REFERENCES)
+    parsed = [frozenset(map(tuple, one.tolist())) for one in links]
+    truth = [parse_gold_links(line) for line in gold]
+    expected = alignment_score(parsed, truth)
+    assert (result.precision, result.recall, result.aer) == (
+        expected.precision,
+        expected.recall,
+        expected.aer,
+    )
+    assert result.aer_low <= result.aer <= result.aer_high and result.num_pairs == 4
+    (tmp_path / "gold.talp").write_text("".join(f"{line}\n" for line in gold))
+    lines = [" ".join(f"{i}-{j}" for i, j in one.tolist()) for one in links]
+    (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
+    assert regard.evaluate_links(tmp_path / "links", tmp_path / "gold.talp") == result
+    with pytest.raises(DataError, match="links has 3 lines but gold has 4"):
+        regard.evaluate_links(links[:3], gold)
+    with pytest.raises(DataError, match="gold:1: link 9-0 points beyond the source sentence"):
+        regard.evaluate_links(links, ["9-0", *gold[1:]], sources=SOURCES)
+
+
+def test_penalties_are_tuned_from_python(directory, model):
+    options = regard.PenaltyTuningOptions((0.0, 1.5), (0.0, 2.0), "none")
+    result = regard.tune(model, SOURCES, REFERENCES, options=options)
+    assert result.trials == regard.tune(directory, SOURCES, REFERENCES, options=options, device="cpu").trials
+    best = max(trial.bleu for trial in result.trials)
+    assert result.best.bleu == best and len(result.to_pandas()) == 4
+    assert result.to_dict()["best"]["bleu"] == best and result.models == (str(directory),)
+    with pytest.raises(UsageError, match="length_penalties"):
+        regard.PenaltyTuningOptions(length_penalties=())
+
+
+def test_report_of_loaded_models_equals_that_of_their_directories(directory, model, tmp_path):
+    options = regard.ReportOptions(names=["soft"], meteor=False, title="t")
+    pages = [
+        regard.report(one, test=(SOURCES, REFERENCES), output=tmp_path / f"{number}.html", options=options)
+        for number, one in enumerate((model, directory, [directory]))
+    ]
+    assert len({page.read_text() for page in pages}) == 1
+    with pytest.raises(UsageError, match="attention_maps"):
+        regard.ReportOptions(attention_maps="some")
+    with pytest.raises(DataError, match="sources has 4 lines but references has 3"):
+        regard.report(model, test=(SOURCES, REFERENCES[:3]), output=tmp_path / "none.html")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, path: model.translate(TEXT),
+        lambda model, path: model.score(TEXT, "A"),
+        lambda model, path: regard.tune(model, SOURCES, REFERENCES),
+        lambda model, path: regard.report(model, test=(SOURCES, REFERENCES), output=path / "page.html"),
+        lambda model, path: regard.analyze.errors(model, SOURCES, REFERENCES),
+        lambda model, path: regard.analyze.attention(model, SOURCES, REFERENCES),
+        lambda model, path: regard.analyze.length(model, SOURCES, REFERENCES),
+    ],
+)
+def test_every_use_of_a_model_waits_for_its_lock(model, tmp_path, use):
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (use(model, tmp_path), done.set()))
+    with model.lock:
+        thread.start()
+        assert not done.wait(0.3)
+    thread.join(60)
+    assert done.is_set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import regard; regard.analyze.errors", "import regard.analyze; regard.analyze.errors; regard.evaluate"],
+)
+def test_analyze_is_an_attribute_and_a_module(code):
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_public_name_can_be_imported():
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None

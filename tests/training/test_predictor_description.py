@@ -1,0 +1,39 @@
+"""A fertility predictor stays readable when a later version adds an option with a default."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.errors import CheckpointError
+from regard.models.rnn.tagger import TaggerConfig
+from regard.training.fertility_predictor import (
+    PREDICTOR_FILE,
+    VOCABULARY_FILE,
+    FertilityPredictor,
+    TaggedSentences,
+    _file_checksums,
+    train_predictor,
+)
+from regard.training.resume import CHECKSUMS_KEY
+from regard.training.serialization import read_tensors, write_tensors
+
+
+def test_options_that_the_description_does_not_state_have_their_defaults(tmp_path: Path) -> None:
+    tagged = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
+    sizes = TaggerConfig(embedding_size=4, hidden_size=4)
+    train_predictor(tmp_path / "p", tagged, tagged, sizes)
+    known = FertilityPredictor.load(tmp_path / "p")
+    # The description of a version without the option `dropout`, and its weights.
+    file, weights = tmp_path / "p" / PREDICTOR_FILE, tmp_path / "p" / "model.safetensors"
+    stated = json.loads(file.read_text())
+    del stated["tagger"]["dropout"]
+    tensors, about = read_tensors(weights)
+    checksums = _file_checksums(stated, tmp_path / "p" / VOCABULARY_FILE)
+    write_tensors(weights, tensors, {**about, CHECKSUMS_KEY: checksums})
+    file.write_text(json.dumps(stated))
+    assert FertilityPredictor.load(tmp_path / "p") == known
+    stated["tagger"]["dropout"] = 0.5
+    file.write_text(json.dumps(stated))
+    with pytest.raises(CheckpointError, match=r"predictor\.json: the checksum differs"):
+        FertilityPredictor.load(tmp_path / "p")
