@@ -1,1 +1,1 @@
-"""Coverage errors without a reference: omissions, additions and repetitions in the translations of any system."""
+"""Coverage errors without a reference: omissions, additions and repetitions in translations of any system."""

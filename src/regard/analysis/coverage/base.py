@@ -1,7 +1,8 @@
 """The contract of detectors of coverage errors, and their registry.
 
 A detector gives a score to each source word (omitted), to each target word (added, repeated) and to the
-sentence. A plugin registers another one with `regard.register_detector`.
+sentence. A plugin registers another one with
+`register_detector`.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +53,7 @@ class PairScores:
 
 @dataclass(frozen=True)
 class DetectionInput:
-    """What detectors may use; each requires what it needs.
+    """The inputs of detectors; each names those that it needs.
 
     Attributes:
         model: The trained model of good translations, with its word aligner.

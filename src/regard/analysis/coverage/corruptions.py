@@ -38,7 +38,7 @@ class CorruptedPair:
         kind: The error, or None if the pair is unchanged.
         omitted: Source words whose translation was removed.
         added: Target words that translate nothing in the source.
-        repeated: Target words that repeat what stands before them.
+        repeated: Target words that repeat the words before them.
     """
 
     pair: WordPair
@@ -81,7 +81,7 @@ def corrupt_pairs(
     generator = np.random.default_rng(seed)
     result = []
     for number, (pair, own) in enumerate(zip(pairs, links, strict=True)):
-        # The draws do not depend on whether an error fits, so that pairs are independent of each other.
+        # The random numbers of a pair do not depend on the pairs before it.
         hit, which = generator.random() < rate, int(generator.integers(len(chosen)))
         child = np.random.default_rng(generator.integers(2**63))
         corrupted = None

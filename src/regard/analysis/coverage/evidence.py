@@ -93,8 +93,8 @@ class UnlinkedRates:
 
         Args:
             words: The words of the aligner.
-            training: Words of the text that the aligner was trained on. An aligner links rare words of its own
-                training text too confidently, so the classes are estimated from the other text.
+            training: Words of the text that the aligner was trained on. An aligner links rare words of this
+                text too confidently, so the rates of classes are estimated from the other text.
             held_out: Words of other text.
         """
         numbers, unlinked = training
@@ -133,9 +133,9 @@ class SideEvidence:
         own: Probability of no link if the words of this side choose their links.
         mutual: 1 minus the geometric mean of both directions for the best link of the word.
         rate: Rate at which the word is unlinked in good translations.
-        known: Whether the aligner knows the word.
+        known: Whether the word is in the vocabulary of the aligner.
         copied: Similarity of the word to a word of the other side: 1 for the same word, such as a name or a
-            number, and the share of a common beginning for a word that the aligner does not know.
+            number, and the share of a common beginning for a word that is not in the vocabulary.
     """
 
     offsets: Int[np.ndarray, "P+1"]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 
 __all__ = [
+    "NUM_REPETITION_FEATURES",
     "LengthModel",
     "repetition_features",
     "repetition_sentence_features",
@@ -51,7 +53,7 @@ class LengthModel:
         return cls(slope, intercept, max(float((target - slope * source - intercept).std()), 0.05))
 
     def excess(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
-        """Return how many standard deviations each translation is longer than expected."""
+        """Return the excess length of each translation over the expected one, in standard deviations."""
         source, target = _log_lengths(pairs)
         return (target - self.slope * source - self.intercept) / self.deviation
 
@@ -134,10 +136,8 @@ def sentence_features(
         words,
         evidence.mutual,
     )
-    rows = [
-        _sentence(*(values[first:last] for values in (*columns, evidence.known, evidence.copied)))
-        for first, last in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    values = np.stack([*columns, evidence.known, evidence.copied])
+    rows = [_sentence(values[:, first:last]) for first, last in pairwise(offsets.tolist())]
     table = np.array(rows, dtype=np.float64).reshape(len(rows), _NUM_SENTENCE_FEATURES)
     z = length_excess[:, None]
     return np.concatenate([table, z, np.maximum(z, 0), np.maximum(-z, 0)], axis=1)
@@ -146,17 +146,9 @@ def sentence_features(
 _NUM_SENTENCE_FEATURES = 20
 
 
-def _sentence(
-    unlinked: np.ndarray,
-    excess: np.ndarray,
-    ratio: np.ndarray,
-    surprisal: np.ndarray,
-    words: np.ndarray,
-    mutual: np.ndarray,
-    known: np.ndarray,
-    copied: np.ndarray,
-) -> list[float]:
+def _sentence(values: Float[np.ndarray, "8 n"]) -> list[float]:
     """Return the features of one sentence: means, maxima and the best runs of neighboring words."""
+    unlinked, excess, ratio, surprisal, words, mutual, known, copied = values
     if not len(unlinked):
         return [0.0] * _NUM_SENTENCE_FEATURES
     probability = 1 / (1 + np.exp(-words))
@@ -266,9 +258,9 @@ def repetition_sentence_features(
 
 
 def _doubles(words: Sequence[str]) -> int:
-    return sum(a == b and a.isalnum() for a, b in zip(words, words[1:], strict=False))
+    return sum(a == b and a.isalnum() for a, b in pairwise(words))
 
 
 def _repeats(words: Sequence[str]) -> int:
-    counts = Counter(zip(words, words[1:], strict=False))
+    counts = Counter(pairwise(words))
     return sum(count - 1 for count in counts.values())

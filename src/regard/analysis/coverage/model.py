@@ -1,22 +1,18 @@
-"""A model of good translations, from which the errors of others are told: the combined detector.
+"""A model of good translations, which gives the probabilities of errors in others: the combined detector.
 
 It consists of a word aligner, the rates at which words of good translations are unlinked, a model of the
 length, and logistic regressions that are fitted to synthetic errors in text that the aligner was not trained
 on. Their probabilities are calibrated for that text.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.registry import DEFAULT_ALIGNER, default_config
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.analysis.coverage.base import (
     ERRORS,
     CoverageError,
@@ -42,17 +38,11 @@ from regard.analysis.coverage.features import (
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
-from regard.data.checksums import Checksums, checked_file, compute_checksums, verify_checksums
-from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.links import Links
-from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
 
 __all__ = ["CombinedDetector", "CoverageModel", "CoverageModelConfig", "Evidence"]
 
-_MODEL_FILE = "checker.json"
-_RATES_FILE = "rates.safetensors"
-_FORMAT = 1
 _MIN_PAIRS = 100
 _LINK_THRESHOLD = 0.3
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
@@ -62,6 +52,7 @@ _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
 }
 """The synthetic errors of each kind of coverage error."""
 _SINGLE: tuple[Corruption, ...] = tuple(kind for kind in CORRUPTIONS if kind != "unrelated")
+_UNRELATED_ERRORS: tuple[CoverageError, ...] = ("omission", "addition")
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
@@ -245,9 +236,9 @@ class CoverageModel:
             if pair.source and not pair.target:
                 found.append(_empty_translation(len(pair.source)))
                 continue
-            own = {error: float(sentence[error][number]) for error in ERRORS}
-            each = {error: words[error][number] for error in ERRORS}
-            for error in ("omission", "addition"):
+            own: dict[CoverageError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
+            for error in _UNRELATED_ERRORS:
                 own[error] = max(own[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
             found.append(PairScores(own, each))
@@ -282,113 +273,6 @@ class CoverageModel:
             ]
         ).reshape(len(evidence.pairs), -1)
 
-    def save(self, directory: Path | str) -> None:
-        """Save the model to a directory, atomically. An existing model is replaced.
-
-        Raises:
-            DataError: if the directory cannot be written, or contains something else.
-        """
-        directory = Path(directory)
-        check_replaceable(directory, _MODEL_FILE, "a coverage model")
-        try:
-            with atomic_directory(directory) as temp_dir:
-                self.aligner.save(temp_dir / "aligner")
-                arrays = {}
-                for name, side in zip(("source", "target"), self.rates, strict=True):
-                    arrays |= {f"{name}.rates": side.rates, f"{name}.class_rates": side.class_rates}
-                save_file(arrays, temp_dir / _RATES_FILE)
-                description = {
-                    "format": _FORMAT,
-                    "config": vars(self.config),
-                    "length": vars(self.length),
-                    "words": {error: one.to_data() for error, one in self.words.items()},
-                    "sentences": {error: one.to_data() for error, one in self.sentences.items()},
-                    "unrelated": self.unrelated.to_data(),
-                    "sha256": compute_checksums(temp_dir, [_RATES_FILE]),
-                }
-                text = json.dumps(description, indent=2) + "\n"
-                (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
-        except (OSError, SafetensorError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{directory}: cannot be written: {reason}") from None
-
-    @classmethod
-    def load(cls, directory: Path | str) -> Self:
-        """Load a model that was saved with `save`.
-
-        Raises:
-            DataError: if a file is missing or damaged; names it.
-        """
-        directory = Path(directory)
-        path = directory / _MODEL_FILE
-        try:
-            found = read_json(checked_file(directory, _MODEL_FILE), _Description)
-        except InvalidJsonError as error:
-            raise DataError(f"{path}: not the description of a coverage model: {error}") from None
-        if found.format != _FORMAT:
-            raise DataError(f"{path}: format {found.format!r} is not supported, expected {_FORMAT}")
-        verify_checksums(directory, found.sha256, [_RATES_FILE], _MODEL_FILE)
-        aligner = WordAligner.load(directory / "aligner")
-        arrays = load_file(directory / _RATES_FILE)
-        rates = []
-        for name, words in zip(("source", "target"), aligner.words, strict=True):
-            own, classes = arrays.get(f"{name}.rates"), arrays.get(f"{name}.class_rates")
-            if own is None or classes is None or own.shape != (len(words),) or not len(classes):
-                raise DataError(f"{directory / _RATES_FILE}: not the rates of this aligner")
-            rates.append(UnlinkedRates(words, own, classes))
-        regressions = [
-            {error: LogisticRegression.from_data(**vars(getattr(table, error))) for error in ERRORS}
-            for table in (found.words, found.sentences)
-        ]
-        length = LengthModel(**vars(found.length))
-        unrelated = LogisticRegression.from_data(**vars(found.unrelated))
-        model = cls(found.config, aligner, (rates[0], rates[1]), length, *regressions, unrelated)
-        # Regressions of the wrong size would fail only when a text is checked.
-        try:
-            model.scores(model.collect([WordPair(("a",), ("a",))], 1))
-        except ValueError:
-            raise DataError(f"{path}: the regressions have the wrong number of weights") from None
-        return model
-
-
-@configclass
-class _Regression:
-    """A logistic regression in `checker.json`."""
-
-    weights: list[float] = option(help="Weights.")
-    bias: float = option(help="Intercept.")
-
-
-@configclass
-class _Regressions:
-    """The regressions of all errors in `checker.json`."""
-
-    omission: _Regression = option(help="Omissions.")
-    addition: _Regression = option(help="Additions.")
-    repetition: _Regression = option(help="Repetitions.")
-
-
-@configclass
-class _Length:
-    """The length model in `checker.json`."""
-
-    slope: float = option(help="Slope.")
-    intercept: float = option(help="Intercept.")
-    deviation: float = option(help="Standard deviation.", gt=0)
-
-
-@configclass
-class _Description:
-    """The content of `checker.json`."""
-
-    format: int = option(help="Version of the file format.")
-    config: CoverageModelConfig = option(help="Settings of the training.")
-    length: _Length = option(help="Length model.")
-    words: _Regressions = option(help="Regressions of words.")
-    sentences: _Regressions = option(help="Regressions of sentences.")
-    unrelated: _Regression = option(help="Regression of unrelated translations.")
-    sha256: Checksums = option(help="Checksums of the other files.")
-
 
 def best_links(links: PairLinks) -> Links:
     """Return the links that both directions find probable (geometric mean at least 0.3)."""
@@ -415,7 +299,7 @@ def _examples(
     """Return good pairs, pairs with one kind of error, and fewer pairs with errors of other kinds."""
     own = _KINDS[error]
     examples = corrupt_pairs(pairs, links, own, rate=0.5, seed=seed)
-    others = tuple(kind for kind in CORRUPTIONS if kind not in own and kind != "unrelated")
+    others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
     half = len(pairs) // 2
     return examples + corrupt_pairs(pairs[:half], links[:half], others, rate=0.5, seed=seed + 1)
 
@@ -433,7 +317,8 @@ def _word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.
 def _empty_translation(num_words: int) -> PairScores:
     """Return the scores of an empty translation, which omits everything."""
     nothing = np.empty(0)
-    words = {"omission": np.ones(num_words), "addition": nothing, "repetition": nothing}
+    words: dict[CoverageError, np.ndarray] = dict.fromkeys(ERRORS, nothing)
+    words["omission"] = np.ones(num_words)
     return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0}, words)
 
 

@@ -7,7 +7,8 @@ from functools import cached_property
 
 __all__ = ["WordPair", "split_line", "split_pairs"]
 
-# Scripts without spaces between words: each character is a word, because a word aligner needs units that recur.
+# Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
+# that recur.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
 
