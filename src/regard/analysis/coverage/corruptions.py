@@ -1,0 +1,185 @@
+"""Synthetic coverage errors: good translations in which a span is omitted, added or repeated.
+
+The labels are exact: which source words lost their translation, and which target words were added or
+repeated. A detector learns from such pairs and is evaluated on them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+
+from regard.analysis.coverage.text import WordPair
+from regard.data.links import Links
+from regard.errors import DataError, UsageError
+
+__all__ = ["CORRUPTIONS", "CorruptedPair", "Corruption", "corrupt_pairs"]
+
+Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
+CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
+"""The kinds of synthetic errors.
+
+`deletion` removes a span of the translation, `truncation` the end of the translation, `insertion` adds
+a span of another translation, `repetition` repeats a span once to three times, and `unrelated` replaces the
+whole translation by that of another sentence.
+"""
+
+_ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
+_MAX_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class CorruptedPair:
+    """A sentence pair with its exact coverage errors; positions count words from 0.
+
+    Attributes:
+        pair: The words.
+        kind: The error, or None if the pair is unchanged.
+        omitted: Source words whose translation was removed.
+        added: Target words that translate nothing in the source.
+        repeated: Target words that repeat the words before them.
+    """
+
+    pair: WordPair
+    kind: Corruption | None = None
+    omitted: frozenset[int] = field(default_factory=frozenset)
+    added: frozenset[int] = field(default_factory=frozenset)
+    repeated: frozenset[int] = field(default_factory=frozenset)
+
+
+def corrupt_pairs(
+    pairs: Sequence[WordPair],
+    links: Sequence[Links],
+    kinds: Iterable[Corruption] = CORRUPTIONS,
+    rate: float = 0.5,
+    max_span: int = 5,
+    seed: int = 1,
+) -> list[CorruptedPair]:
+    """Return the pairs, some of them with one synthetic error.
+
+    Args:
+        pairs: Good translations.
+        links: Word links of each pair (source word, target word), gold or those of an aligner.
+        kinds: The kinds of errors, which are chosen with equal probability.
+        rate: Share of the pairs that get an error. A pair in which no error fits stays unchanged.
+        max_span: Maximum number of words in a span.
+        seed: Random seed. The same pairs and seed give the same errors.
+
+    Raises:
+        UsageError: if a kind is unknown, there is none, or `rate` or `max_span` is out of range.
+        DataError: if the numbers of pairs and links differ.
+    """
+    chosen = tuple(kinds)
+    for kind in chosen:
+        if kind not in CORRUPTIONS:
+            raise UsageError(f"kinds: {kind!r} is unknown, expected {', '.join(CORRUPTIONS)}")
+    if not chosen or not 0 <= rate <= 1 or max_span < 1:
+        raise UsageError("expected at least one kind, a rate from 0 to 1, and a span of at least one word")
+    if len(pairs) != len(links):
+        raise DataError(f"{len(pairs)} pairs but the links of {len(links)}: expected one set of links each")
+    generator = np.random.default_rng(seed)
+    result = []
+    for number, (pair, own) in enumerate(zip(pairs, links, strict=True)):
+        # The random numbers of a pair do not depend on the pairs before it.
+        hit, which = generator.random() < rate, int(generator.integers(len(chosen)))
+        child = np.random.default_rng(generator.integers(2**63))
+        corrupted = None
+        if hit and pair.source and pair.target:
+            corrupted = _corrupt(chosen[which], pair, own, pairs, number, max_span, child)
+        result.append(CorruptedPair(pair) if corrupted is None else corrupted)
+    return result
+
+
+def _corrupt(
+    kind: Corruption,
+    pair: WordPair,
+    links: Links,
+    pairs: Sequence[WordPair],
+    number: int,
+    max_span: int,
+    generator: np.random.Generator,
+) -> CorruptedPair | None:
+    """Return the pair with an error of one kind, or None if it does not fit."""
+    if kind == "deletion":
+        return _delete(pair, links, max_span, generator)
+    if kind == "truncation":
+        return _truncate(pair, links, generator)
+    if kind == "repetition":
+        return _repeat(pair, max_span, generator)
+    other = pairs[_other(len(pairs), number, generator)].target
+    if kind == "insertion":
+        return _insert(pair, other, max_span, generator)
+    if not other or other == pair.target:
+        return None
+    everything = frozenset(range(len(pair.source)))
+    return CorruptedPair(WordPair(pair.source, other), "unrelated", everything, frozenset(range(len(other))))
+
+
+def _other(count: int, number: int, generator: np.random.Generator) -> int:
+    """Return the number of another pair."""
+    return (number + 1 + int(generator.integers(max(count - 1, 1)))) % count
+
+
+def _delete(
+    pair: WordPair, links: Links, max_span: int, generator: np.random.Generator
+) -> CorruptedPair | None:
+    """Remove a span of the translation that some source words are linked to exclusively."""
+    for _ in range(_ATTEMPTS):
+        size = int(generator.integers(1, max_span + 1))
+        start = int(generator.integers(len(pair.target)))
+        gone = set(range(start, min(start + size, len(pair.target))))
+        corrupted = _without(pair, links, gone, "deletion") if len(gone) < len(pair.target) else None
+        if corrupted is not None:
+            return corrupted
+    return None
+
+
+def _truncate(pair: WordPair, links: Links, generator: np.random.Generator) -> CorruptedPair | None:
+    """Remove the last fifth to half of the translation, its final punctuation mark apart."""
+    end = len(pair.target) - (1 if not pair.target[-1].isalnum() else 0)
+    size = round(end * generator.uniform(0.2, 0.5))
+    if not 0 < size < end:
+        return None
+    return _without(pair, links, set(range(end - size, end)), "truncation")
+
+
+def _without(pair: WordPair, links: Links, gone: set[int], kind: Corruption) -> CorruptedPair | None:
+    """Return the pair without some target words; the source words that lost all their links are omitted."""
+    kept = {i for i, j in links if j not in gone}
+    omitted = frozenset(i for i, j in links if j in gone) - kept
+    if not omitted:
+        return None
+    target = tuple(word for j, word in enumerate(pair.target) if j not in gone)
+    return CorruptedPair(WordPair(pair.source, target), kind, omitted=omitted)
+
+
+def _insert(
+    pair: WordPair, other: Sequence[str], max_span: int, generator: np.random.Generator
+) -> CorruptedPair | None:
+    """Add a span of another translation."""
+    if not other:
+        return None
+    first = int(generator.integers(len(other)))
+    words = tuple(other[first : first + int(generator.integers(1, max_span + 1))])
+    # A span of words that the translation already has would be a repetition rather than an addition.
+    if set(map(str.casefold, words)) <= set(pair.folded[1]):
+        return None
+    place = int(generator.integers(len(pair.target) + 1))
+    target = pair.target[:place] + words + pair.target[place:]
+    return CorruptedPair(
+        WordPair(pair.source, target), "insertion", added=frozenset(range(place, place + len(words)))
+    )
+
+
+def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> CorruptedPair | None:
+    """Repeat a span directly after itself."""
+    first = int(generator.integers(len(pair.target)))
+    words = pair.target[first : first + int(generator.integers(1, max_span + 1))]
+    if not any(word.isalnum() for word in words):
+        return None
+    times = int(generator.integers(1, _MAX_REPEATS + 1))
+    end = first + len(words)
+    target = pair.target[:end] + words * times + pair.target[end:]
+    repeated = frozenset(range(end, end + len(words) * times))
+    return CorruptedPair(WordPair(pair.source, target), "repetition", repeated=repeated)

@@ -1,0 +1,167 @@
+"""Detection of coverage errors: exact synthetic labels, edge cases, and known errors in the phrasebook."""
+
+import json
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+from regard.analysis.coverage.corruptions import CORRUPTIONS, corrupt_pairs
+from regard.analysis.coverage.features import best_run
+from regard.analysis.coverage.logistic import LogisticRegression
+from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
+from regard.analysis.coverage.text import WordPair, split_line, split_pairs
+from regard.errors import DataError, UsageError
+from regard.phrasebook import generate
+
+
+def phrases(count: int, seed: int) -> tuple[list[WordPair], list[frozenset[tuple[int, int]]]]:
+    """Return pairs of the phrasebook and their gold links."""
+    made = list(islice(generate(seed), count))
+    return [WordPair(tuple(one.source), tuple(one.target)) for one in made], [one.links for one in made]
+
+
+def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Return the probability that a positive example scores higher than a negative one, by enumeration."""
+    positive, negative = scores[labels], scores[~labels]
+    wins = (positive[:, None] > negative).mean() + 0.5 * (positive[:, None] == negative).mean()
+    return float(wins)
+
+
+@pytest.fixture(scope="module")
+def model() -> CoverageModel:
+    return CoverageModel.train(phrases(1_500, 1)[0], num_threads=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("deletion", "omission"), ("truncation", "omission"), ("unrelated", "omission"),
+     ("insertion", "addition"), ("unrelated", "addition"), ("repetition", "repetition")],
+)  # fmt: skip
+def test_errors_in_the_phrasebook_are_found(model, kind, error) -> None:
+    examples = corrupt_pairs(*phrases(400, 2), kinds=[kind], seed=3)
+    scores = model.scores(model.collect([one.pair for one in examples], 1))
+    hit = np.array([one.kind == kind for one in examples])
+    assert 0.3 < hit.mean() < 0.6
+    assert area_under_curve(hit, np.array([one.sentence[error] for one in scores])) > 0.95
+    # The sides of the words are those of the error.
+    side = "source" if error == "omission" else "target"
+    for found, one in zip(scores, examples, strict=True):
+        assert len(found.words[error]) == len(getattr(one.pair, side))
+
+
+def test_a_pair_scores_alone_as_in_a_text(model) -> None:
+    pairs = phrases(20, 4)[0]
+    together = model.scores(model.collect(pairs, 1))
+    for pair, expected in zip(pairs, together, strict=True):
+        (alone,) = model.scores(model.collect([pair], 1))
+        assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
+
+
+def test_empty_sides_have_a_defined_result(model) -> None:
+    empty, nothing, both = model.scores(
+        model.collect([WordPair(("ein", "Hund"), ()), WordPair((), ("a", "dog")), WordPair((), ())], 1)
+    )
+    assert empty.sentence == {"omission": 1.0, "addition": 0.0, "repetition": 0.0}
+    assert empty.words["omission"].tolist() == [1.0, 1.0]
+    assert nothing.words["omission"].shape == (0,) and nothing.words["addition"].shape == (2,)
+    assert all(0 <= value <= 1 for one in (nothing, both) for value in one.sentence.values())
+    assert model.scores(model.collect([], 1)) == []
+
+
+def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> None:
+    pairs = phrases(10, 5)[0]
+    save_coverage_model(model, tmp_path / "checker")
+    loaded = load_coverage_model(tmp_path / "checker")
+    ours, theirs = (one.scores(one.collect(pairs, 1)) for one in (model, loaded))
+    assert [one.sentence for one in ours] == [one.sentence for one in theirs]
+    path = tmp_path / "checker" / "checker.json"
+    description = json.loads(path.read_text(encoding="utf-8"))
+    description["words"]["omission"]["weights"].pop()
+    path.write_text(json.dumps(description), encoding="utf-8")
+    with pytest.raises(DataError, match="wrong number of weights"):
+        load_coverage_model(tmp_path / "checker")
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
+        load_coverage_model(tmp_path / "checker")
+
+
+def test_too_little_training_text_is_refused() -> None:
+    with pytest.raises(DataError, match="has 20 sentence pairs; at least 100 are needed"):
+        CoverageModel.train(phrases(20, 1)[0])
+
+
+def test_detectors_name_the_input_that_they_need(model) -> None:
+    assert "combined" in DETECTORS.names()
+    with pytest.raises(UsageError, match="the detector 'combined' needs parallel text to learn from"):
+        build_detector("combined", DetectionInput())
+    with pytest.raises(UsageError, match="detector 'magic': expected one of"):
+        build_detector("magic", DetectionInput())
+    (found,) = build_detector("combined", DetectionInput(model)).detect(phrases(1, 6)[0])
+    assert set(found.sentence) == {"omission", "addition", "repetition"}
+
+
+@pytest.mark.parametrize("kind", CORRUPTIONS)
+def test_labels_of_synthetic_errors_are_exact(kind) -> None:
+    pairs, links = phrases(200, 7)
+    for pair, own, made in zip(pairs, links, corrupt_pairs(pairs, links, [kind], rate=1.0), strict=True):
+        assert made.pair.source == pair.source
+        if made.kind is None:
+            assert made.pair == pair and not made.omitted | made.added | made.repeated
+        elif kind in ("deletion", "truncation"):
+            lost = Counter(pair.target) - Counter(made.pair.target)
+            assert sum(lost.values()) == len(pair.target) - len(made.pair.target) > 0
+            linked = {word for i in made.omitted for word in (pair.target[j] for k, j in own if k == i)}
+            assert made.omitted and linked <= set(lost)
+        elif kind in ("insertion", "repetition"):
+            extra = made.added | made.repeated
+            kept = tuple(word for j, word in enumerate(made.pair.target) if j not in extra)
+            assert extra and kept == pair.target
+        else:
+            assert made.pair.target != pair.target and made.added == frozenset(range(len(made.pair.target)))
+
+
+def test_synthetic_errors_depend_on_the_seed_only() -> None:
+    pairs, links = phrases(60, 8)
+    assert corrupt_pairs(pairs, links, seed=1) == corrupt_pairs(pairs, links, seed=1)
+    assert corrupt_pairs(pairs, links, seed=1) != corrupt_pairs(pairs, links, seed=2)
+    assert all(one.kind is None for one in corrupt_pairs(pairs, links, rate=0.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"kinds": ["typo"]}, "'typo' is unknown"), ({"kinds": []}, "at least one kind"),
+     ({"rate": 1.5}, "a rate from 0 to 1"), ({"max_span": 0}, "at least one word")],
+)  # fmt: skip
+def test_wrong_arguments_of_synthetic_errors_are_refused(arguments, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        corrupt_pairs(*phrases(2, 1), **arguments)
+
+
+def test_logistic_regression_solves_its_optimality_condition() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(500, 3)) * [1, 10, 0.1]
+    labels = generator.random(500) < 1 / (1 + np.exp(-(features @ [1.0, -0.2, 5.0] + 0.3)))
+    fitted = LogisticRegression.fit(features, labels)
+    # The gradient of the penalized likelihood vanishes in each standardized direction.
+    scaled = (features - features.mean(0)) / features.std(0)
+    residual = fitted.probabilities(features) - labels
+    assert scaled.T @ residual + fitted.weights * features.std(0) == pytest.approx(np.zeros(3), abs=1e-5)
+    assert residual.sum() == pytest.approx(0, abs=0.01)
+
+
+@given(st.lists(st.floats(-10, 10), max_size=12))
+def test_best_run_equals_enumeration(values) -> None:
+    sums = [sum(values[i:j]) for i in range(len(values)) for j in range(i + 1, len(values) + 1)]
+    assert best_run(np.array(values)) == pytest.approx(max([0.0, *sums]), abs=1e-9)
+
+
+def test_lines_are_split_into_words_of_every_script() -> None:
+    assert split_line("Don't stop, Anna-Lena!") == ("Don", "'", "t", "stop", ",", "Anna", "-", "Lena", "!")
+    assert split_line("京都は3月") == ("京", "都", "は", "3", "月")
+    assert split_pairs(["A b"], [""]) == [WordPair(("A", "b"), ())]
