@@ -223,7 +223,7 @@ def test_sentence_that_is_replaced_while_it_is_pressed_is_selected(page, served)
     box = second.bounding_box()
     page.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
     page.mouse.down()
-    # An answer draws all sentences again.
+    # An answer replaces all sentences.
     page.evaluate(
         "const output = document.getElementById('output-0');"
         "output.replaceChildren(...[...output.childNodes].map((node) => node.cloneNode(true)))"
