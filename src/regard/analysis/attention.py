@@ -246,6 +246,7 @@ def analyze_attention(
     """
     gold = None if options.gold_links is None else read_gold(options.gold_links, text)
     gold_path = str(options.gold_links) if isinstance(options.gold_links, str | Path) else None
+    # The systems may load while they are iterated over, so errors in the options come first.
     _check_lines(options.lines, text)
     # All models stay loaded, because the maps of the selected lines need each of them a second time.
     loaded = list(systems)
@@ -367,6 +368,7 @@ def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[i
     differences: dict[int, float] = {}
     for number, (one, other) in enumerate(zip(models[0], models[-1], strict=True), 1):
         if one is not None and other is not None:
+            # -1 is below every difference, so a long line is chosen only without an alternative.
             long = len(one.entropies) > _MAX_FIGURE_TOKENS
             differences[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
     return [max(differences, key=differences.__getitem__)] if differences else []

@@ -113,9 +113,11 @@ class SentenceErrors:
         found: set[int] = set()
         for ngram, excess in repeated_ngrams(output, reference).items():
             starts = [i for i in range(len(output)) if output[i : i + len(ngram)] == ngram]
+            # The reference justifies the first occurrences, so the excess is counted from the end.
             for start in starts[1:][-excess:]:
                 found.update(range(start, start + len(ngram)))
         for word, excess in immediate_repetitions(output, reference).items():
+            # Of two equal words in a row, the second one is the excess.
             seconds = [i for i in range(1, len(output)) if output[i - 1] == output[i] == word]
             found.update(seconds[-excess:])
         return frozenset(found)
@@ -306,6 +308,7 @@ def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCount
     outputs, references = ([one.normalized_words[side] for one in sentences] for side in (0, 1))
     counts = {"rep": count_repetitions(outputs, references)}
     links = [one.links for one in sentences if one.links is not None]
+    # DROP over only some of the sentences would not describe the corpus.
     if len(links) == len(sentences):
         counts["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1)))
     return counts
@@ -345,6 +348,7 @@ def sentence_from_result(
 
 def _output_tokens(best: TextHypothesis, translator: BaseTranslator) -> Sequence[str]:
     """Return the tokens of the translated text, after the replacement of unknown words."""
+    # The replacement changes only the text, so the tokens of the text differ from those of the model.
     if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
     return best.tokens

@@ -146,6 +146,7 @@ def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str 
             f"--names has {len(chosen)} names but there are {len(defaults)} {kind}: "
             f"give one name per {kind.removesuffix('s')}"
         )
+    # Names are the keys of results, so a second system of the same name would replace the first.
     if len(set(chosen)) < len(chosen) or not all(chosen):
         raise UsageError(
             f"the names of the {kind} must be different and not empty, not {', '.join(chosen)}: "

@@ -269,6 +269,7 @@ def _translate(
     results = list(
         progress(system.translator.translate(enumerate_lines(text.sources)), system.name, len(text))
     )
+    # A model may also produce an empty translation, so the error and not the text marks these lines.
     too_long = tuple(number for number, one in enumerate(results, 1) if one.error is not None)
     if len(too_long) == len(results):
         raise DataError(f"all lines are too long for {system.name}: nothing was translated")

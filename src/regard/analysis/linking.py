@@ -59,6 +59,7 @@ class Linker:
         """
         path = None if isinstance(aligner, WordAligner) else str(aligner)
         loaded = aligner if isinstance(aligner, WordAligner) else WordAligner.load(aligner)
+        # The vocabulary of an aligner without case has no capitals, so capitalized words would be unknown.
         return cls(loaded, lowercase or loaded.lowercase, num_threads or 0, path)
 
     def align(self, pairs: WordPairs) -> list[Links]:
@@ -81,6 +82,7 @@ class Linker:
     def _corpus(self, pairs: WordPairs) -> Corpus:
         if self.lowercase:
             pairs = [([word.lower() for word in s], [word.lower() for word in t]) for s, t in pairs]
+        # Empty sides are allowed, because a translation may have no words.
         return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
 
 
@@ -149,6 +151,7 @@ class TextLinks:
         links = self.references[line - 1]
         words = {"source": len(source), "reference": len(reference)}
         where = f"{self.references_path or 'reference_links'}:{line}"
+        # The links count words as the model splits them, which is clear only after tokenization.
         check_links(links, words, where, " with the tokenization of the model")
         return links
 

@@ -218,7 +218,9 @@ class ExportedTranslator(BaseTranslator):
         found = self.engine.translate_batch(
             sources,
             beam_size=search.beam_size,
+            # All hypotheses are needed, because `_rank` may reorder them by another length penalty.
             num_hypotheses=search.beam_size,
+            # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
             length_penalty=0,
             min_decoding_length=search.min_length,
             max_decoding_length=limit + 1,  # the engine counts the end symbol
@@ -256,6 +258,7 @@ class ExportedTranslator(BaseTranslator):
             hypotheses = []
             for one in several:
                 known = one.log_probability
+                # The missing scores come in the order in which these loops visit the candidates.
                 log_probability = sum(next(scores).log_probs) if known is None else known
                 # The end symbol counts as a token of the translation, as in `Translator`.
                 penalty = length_penalty(len(one.tokens) + 1, self.search.length_penalty)

@@ -193,6 +193,7 @@ def score_by_length(
 
     def score(rows: Int[np.ndarray, "n"]) -> BucketScore:
         own = counts.rows[rows]
+        # Every resample of one sentence is the same, so an interval would have no width.
         if len(rows) == 1:
             return BucketScore(float(counts.aggregate(own)[0]))
         if baseline is None:

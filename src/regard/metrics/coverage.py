@@ -122,6 +122,7 @@ def count_repetitions(
     if n < 1:
         raise UsageError(f"n is {n}, but must be at least 1")
     for name, weight in (("lambda1", lambda1), ("lambda2", lambda2)):
+        # The negated comparison also rejects NaN.
         if not weight >= 0:
             raise UsageError(f"{name} is {weight}, but must be at least 0")
     check_references(outputs, [references])
@@ -273,6 +274,7 @@ def received_attention(
     """
     totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
     own = np.asarray(source_words, dtype=np.int64)
+    # The sink is no word, and `bincount` refuses negative indices.
     words = own[own >= 0]
     attention = np.bincount(words, totals[own >= 0])
     fertility = None if fertilities is None else np.bincount(words, fertilities.astype(np.float64))

@@ -276,6 +276,7 @@ def count_transduction(
         raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
     check_references(outputs, references)
     distance: Callable[[str, str], int] = Levenshtein.distance if name == "edits" else _same
+    # The best reference counts: the nearest one for edits, an equal one for accuracy.
     choose = min if name == "edits" else max
     plain_outputs = _plain(outputs, lowercase)
     plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)

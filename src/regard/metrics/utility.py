@@ -48,6 +48,7 @@ def utilities(name: Utility, texts: Sequence[str]) -> Float[np.ndarray, "n n"]:
     Returns:
         [n, n]; row i and column j hold the utility of text i with text j as the reference.
     """
+    # Samples from a model contain many duplicates, and the cost is quadratic in the number of texts.
     distinct = list(dict.fromkeys(texts))
     if name == "chrf":
         utility = _chrf(["".join(text.split()) for text in distinct])
@@ -78,6 +79,7 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
         precisions = np.where(matches > 0, matches, 0.5**smooth) / np.maximum(totals, 1)
         logs += np.where(totals > 0, np.log(precisions), 0.0)
         orders += totals > 0
+    # Row i is the text and column j its reference: the penalty is 1 - r / c if the text is shorter.
     brevity = np.minimum(0.0, 1 - lengths / np.maximum(lengths, 1)[:, np.newaxis])
     return np.where(any_match, 100 * np.exp(logs / np.maximum(orders, 1) + brevity), 0.0)
 
@@ -91,6 +93,7 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
         both = (totals[:, np.newaxis] > 0) & (totals > 0)
         precision += np.where(both, matches / np.maximum(totals, 1)[:, np.newaxis], 0.0)
         recall += np.where(both, matches / np.maximum(totals, 1), 0.0)
+        # As in sacreBLEU, orders without n-grams in a short sentence do not lower the mean.
         orders += both
     precision, recall = (part / np.maximum(orders, 1) for part in (precision, recall))
     below = _RECALL * precision + recall
@@ -129,6 +132,7 @@ def _clipped_matches(
     matches = np.zeros((len(first), len(second)))
     maximum = np.minimum(first.max(axis=0, initial=0), second.max(axis=0, initial=0))
     for times in range(1, int(maximum.max(initial=0)) + 1):
+        # min(a, b) counts the thresholds that both a and b reach, so products of 0/1 matrices suffice.
         frequent = maximum >= times
         # The counts are small integers, which float32 represents exactly.
         ones, others = ((counts[:, frequent] >= times).astype(np.float32) for counts in (first, second))

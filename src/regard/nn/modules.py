@@ -100,6 +100,7 @@ class Entmax(_Normalizer):
         # Checked here and not at the first call, so that the traceback shows where the value was given.
         if not 1 < alpha <= MAX_ALPHA:
             raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {MAX_ALPHA:g}]")
+        # At the ends, the clamp would give no gradient or the logit would be infinite.
         if learnable and not MIN_LEARNED_ALPHA <= alpha < MAX_ALPHA:
             raise ValueError(
                 f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, "
@@ -116,6 +117,7 @@ class Entmax(_Normalizer):
         """The current alpha; differentiable if it is learned."""
         if self.logit is None:
             return self.initial_alpha
+        # The sigmoid of a very negative logit underflows, and alpha = 1 would divide by zero.
         return (1 + (MAX_ALPHA - 1) * torch.sigmoid(self.logit)).clamp_min(MIN_LEARNED_ALPHA)
 
     def forward(
@@ -144,6 +146,7 @@ class Fusedmax(_Normalizer):
     def __init__(self, strength: float = 0.1, dim: int = -1) -> None:
         """Check the strength."""
         super().__init__(dim)
+        # A wrong strength fails here, at its origin, and not at the first call.
         check_strength(strength)
         self.strength = strength
 

@@ -133,6 +133,7 @@ def plot_surface(ax: "Axes3D", surface: Surface) -> None:
     corners = np.stack([weights[:-1, :-1], weights[1:, :-1], weights[:-1, 1:], weights[1:, 1:]])
     colors = np.full(weights.shape, "#ffffff", dtype=object)
     for cell in np.ndindex(*corners.shape[1:]):
+        # A facet with any positive corner has a color, so that white means exactly 0.
         if corners[(slice(None), *cell)].any():
             colors[cell] = _RAMP.color(float(corners[(slice(None), *cell)].mean()))
     style: dict[str, Any] = {"edgecolor": "#1f3b57", "linewidth": 0.3, "shade": False, "clip_on": False}
@@ -283,6 +284,8 @@ def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
 
 def _margin(point: Point, position: int, support: tuple[int, ...]) -> Length:
     """Return the signed distance of a score from tau; positive if it agrees with the support."""
+    # The third score can be fixed, as a constant added to all scores does not change the weights.
     scores = (*point, 0.0)
+    # Martins & Astudillo (2016), Proposition 1: the weights of the support, z_i - tau, sum to 1.
     tau = (sum(scores[i] for i in support) - 1) / len(support)
     return (scores[position] - tau) * (1 if position in support else -1)

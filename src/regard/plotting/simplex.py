@@ -98,6 +98,7 @@ def plot_triangle(
     limits = np.ones(3) if bounds is None else bounds
     allowed = corners
     for i in range(3):
+        # The default argument binds the current i; a closure would use the last one.
         allowed = clip_polygon(allowed, lambda p, i=i: float(limits[i]) - _share(p, i))
     ax.fill(*np.array(corners).T, facecolor="#f4f4f5", edgecolor=_FRAME, linewidth=0.8)
     if allowed:
@@ -240,6 +241,7 @@ def clip_polygon(points: Sequence[Point], inside: Callable[[Point], Length]) -> 
         a, b = inside(here), inside(after)
         if a >= 0:
             kept.append(here)
+        # The edge crosses the line only if its ends lie strictly on different sides.
         if a * b < 0:
             share = a / (a - b)
             kept.append((here[0] + share * (after[0] - here[0]), here[1] + share * (after[1] - here[1])))
@@ -253,6 +255,7 @@ def _place(weights: np.ndarray) -> Point:
 
 def _share(point: Point, word: int) -> Length:
     """Return the attention of a word at a point of the triangle."""
+    # This inverts `_place`: the height depends on the third word alone.
     third = point[1] / _HEIGHT
     second = point[0] - third / 2
     return (1 - second - third, second, third)[word]
@@ -261,6 +264,7 @@ def _share(point: Point, word: int) -> Length:
 def _level(word: int, value: Length) -> list[Point]:
     """Return the line across the triangle on which a word has a given attention."""
     ends = []
+    # The rest of the attention goes to one other word at each end of the line.
     for other in sorted({0, 1, 2} - {word}):
         weights = np.zeros(3)
         weights[word], weights[other] = value, 1 - value

@@ -167,6 +167,7 @@ def _self_attention_picture(
         shapes.append(Label((left - 8, y + 4.5), name, "end", color, bold=place == word))
         shapes.append(Label((after, y + 4.5), name))
     for h, row in enumerate(weights.tolist()):
+        # The lines of the heads lie side by side, so that equal links of two heads stay visible.
         aside = (h - (heads - 1) / 2) * min(_HEAD_GAP, _SPREAD / heads)
         for y, weight in zip(middles, row, strict=True):
             if weight >= _MIN_WEIGHT:

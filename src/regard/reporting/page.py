@@ -74,6 +74,7 @@ def render(report: Report) -> str:
         "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
     styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
+    # `StrictUndefined` makes a misspelled name in the template an error instead of empty text.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -111,6 +112,7 @@ def _asset(name: str) -> str:
 
 
 def _finite(value: Any) -> Any:
+    # JSON has no NaN and no infinity, and `JSON.parse` rejects them.
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -255,6 +257,7 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
     """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
     sentence = shown.sentence
     found: dict[str, Any] = {"target_words": list(sentence.output)}
+    # Systems with different tokenizers may split the same line into different words.
     if sentence.source != first.source:
         found["source_words"] = list(sentence.source)
     if sentence.reference != first.reference:

@@ -141,6 +141,7 @@ def _count(
     try:
         counts["meteor"] = _meteor(systems, references) if meteor else []
     except UsageError as error:
+        # A missing program removes only this metric; all other scores remain.
         missing.append(f"METEOR is omitted. {error}.")
     return {metric: own for metric, own in counts.items() if own}, missing
 
@@ -149,6 +150,7 @@ def _sentence_bleu(
     system: SystemResults, references: Sequence[str], tokenize: str, lowercase: bool
 ) -> Float[np.ndarray, "n"]:
     """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
+    # `force` only silences the warning of sacreBLEU about text that appears to be tokenized.
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
     return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
@@ -191,6 +193,7 @@ def score_word_links(
         gold: Gold links of the same lines.
         num_resamples: Number of bootstrap samples.
     """
+    # AER is a fraction, but the table has percent like the other scores.
     error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
     return SystemScore(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
 

@@ -118,6 +118,7 @@ def collect_system(
             block = []
     results += _sentence_results(block, pairs, translator, all_layers, lowercase)
     forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
+    # The whole text decides, so that all sentences of a system have the same kinds of maps.
     own = drop_equal_priors([one.own_maps for one in results])
     sentences = tuple(
         replace(one, own_maps=own_maps, forced_maps=forced_maps)
@@ -230,6 +231,7 @@ def _force_decode(
     all_layers: bool,
 ) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
+    # One None per line keeps the lists parallel to the sentences.
     if "score" not in translator.capabilities:
         return [None] * len(pairs), [None] * len(pairs), 0.0, 0
     maps: list[WordMaps | None] = []
@@ -241,6 +243,7 @@ def _force_decode(
             maps.append(None)
             statistics.append(None)
             continue
+        # The perplexity needs no attention, so a model without attention has one as well.
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
         if not line.attends:

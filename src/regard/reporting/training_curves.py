@@ -57,6 +57,7 @@ def read_curves(directory: Path) -> Curves | None:
         try:
             entries.append(parse_json(line, dict[str, Any]))
         except InvalidJsonError:
+            # An interrupted run may leave an incomplete line; the other lines remain useful.
             num_malformed += 1
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
     named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
@@ -77,6 +78,7 @@ def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
 
 
 def _number(value: Any) -> float | None:
+    # `bool` is a subclass of `int`. The negated comparison also rejects NaN.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_VALUE:
         return None
     return float(value)
@@ -85,4 +87,5 @@ def _number(value: Any) -> float | None:
 def _subsample(points: Points) -> Points:
     """Return at most `_MAX_POINTS` evenly spaced points, including the last."""
     step = math.ceil(len(points) / _MAX_POINTS)
+    # The start is shifted so that the steps end exactly at the last point.
     return points if step <= 1 else points[(len(points) - 1) % step :: step]

@@ -158,6 +158,7 @@ class MapPacker:
             The index of their chunk, and their offset in the decompressed chunk in bytes.
         """
         content = maps.weights.tobytes()
+        # A map that is larger than a chunk gets a chunk of its own.
         if self._open and self._filled + len(content) > _CHUNK:
             self._close()
         place = len(self._done), self._filled

@@ -90,6 +90,7 @@ def _score(
     elif row.penalties:
         search, trials = _tune_penalties(row, loaded, search, text)
     system = ScoredSystem(loaded, text, job.split, search)
+    # The translations are timed before any metric uses them, as `outputs` keeps them.
     begun = time.monotonic()
     outputs = system.outputs()
     seconds = time.monotonic() - begun
@@ -141,6 +142,7 @@ def _with_penalties(search: GenerationConfig, length: float, coverage: float) ->
 
 def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any]:
     """Return the training statistics; for an ensemble: the time of all, the rest of the first member."""
+    # Each improvement is marked as best, so the last mark belongs to the kept checkpoint.
     best = [entry for entry in read_metrics(job.member_dirs[0]) if entry.get("best")]
     return {
         "steps": results[0].progress.step,

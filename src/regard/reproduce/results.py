@@ -197,6 +197,7 @@ def _cell(
     aggregate = METRIC_FUNCTIONS[metric.name].aggregate()
     rows = np.stack(list(counts.values()))
     estimate = bootstrap(rows, aggregate, resamples)
+    # Corpus scores are functions of summed counts, not means of the scores of sentences.
     scores = {seed: float(aggregate(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
     difference = None
     # A paired test needs the same sentences and seeds in both rows.
@@ -269,6 +270,7 @@ def _differences(table: Table, result: RowResult) -> list[str]:
 def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
     """Return the number of sentences of each metric; an empty list if all metrics have the same number."""
     found = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
+    # Metrics of length bins use only a part of the sentences, which the table must state.
     if len(set(found.values())) < 2:
         return []
     return [f"{found.get(metric.name, 0):,}" for metric in table.metrics]
@@ -283,6 +285,7 @@ def _details(table: Table, result: RowResult) -> list[str]:
     if _has_tuned_rows(table):
         cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
+    # Seeds may stop after the same number of steps, which then appears only once.
     cells.append(" / ".join(dict.fromkeys(f"{run['steps']:,}" for run in runs)))
     cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
     cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")

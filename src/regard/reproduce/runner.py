@@ -68,6 +68,7 @@ def run_jobs(
     failed: dict[str, str] = {}
     with _interrupt_on_signals():
         try:
+            # Parallel jobs would otherwise each create the same files at the same time.
             _create_shared_files(waiting, text, report)
             while waiting or running:
                 for job in [job for job in waiting if job.required_dirs & failed.keys()]:
@@ -157,6 +158,7 @@ def _start(job: TableJob) -> "subprocess.Popen[bytes]":
     job.write(description)
     environment = dict(os.environ)
     threads = job.config["num_threads"]
+    # OpenMP and Numba read their number of threads at the start of the process only.
     if threads:
         environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
     with open(log, "ab") as file:

@@ -91,12 +91,14 @@ def _bleu(system: ScoredSystem, beam: int | None = None) -> SentenceCounts:
 
 
 def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
+    # The default tokenizer `13a` makes the scores comparable with published sacreBLEU scores.
     return count_statistics("bleu", system.outputs(), [system.references])
 
 
 def _sacrebleu_in_bin(system: ScoredSystem, place: int) -> SentenceCounts:
     """Return the BLEU statistics of the sentences in one bin of source lengths."""
     found = _sacrebleu(system)
+    # The bins depend on the source alone, so that all systems have the same sentences in a bin.
     bucket = bucket_by_length(count_lengths(system.sources))[place]
     return dataclasses.replace(found, rows=found.rows[bucket.sentence_ids])
 
@@ -167,6 +169,7 @@ def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
 
 
 def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
+    # The likelihoods are summed before the division: perplexity is per token, not a mean of sentences.
     return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
 

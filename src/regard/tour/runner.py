@@ -251,6 +251,7 @@ class Tour:
 def _measure(
     directory: Path, weights: Path, result: TrainingResult, translator: BaseTranslator, lines: Sequence[str]
 ) -> Costs:
+    # The first sentences include compilation and allocation, which would distort the speed.
     for _ in translator.translate(enumerate_lines(lines[:WARMUP_SENTENCES])):
         pass
     start = time.monotonic()
@@ -261,6 +262,7 @@ def _measure(
     files = weights.iterdir() if weights.is_dir() else [weights]
     trained = [entry for entry in read_metrics(directory) if entry.get("kind") == "train"]
     return Costs(
+        # Zero means that the time was not recorded.
         training_seconds=result.progress.seconds or None,
         flops=trained[-1]["flops"] if trained else None,
         num_parameters=translator.describe().num_parameters or 0,

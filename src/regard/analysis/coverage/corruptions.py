@@ -118,6 +118,7 @@ def _corrupt(
 
 def _other(count: int, number: int, generator: np.random.Generator) -> int:
     """Return the number of another pair."""
+    # An offset from 1 to count - 1 never leads back to the pair itself, unless there is no other.
     return (number + 1 + int(generator.integers(max(count - 1, 1)))) % count
 
 
@@ -129,6 +130,7 @@ def _delete(
         size = int(generator.integers(1, max_span + 1))
         start = int(generator.integers(len(pair.target)))
         gone = set(range(start, min(start + size, len(pair.target))))
+        # An empty translation is trivial to detect, so a deletion always leaves a word.
         corrupted = _without(pair, links, gone, "deletion") if len(gone) < len(pair.target) else None
         if corrupted is not None:
             return corrupted
@@ -137,6 +139,7 @@ def _delete(
 
 def _truncate(pair: WordPair, links: Links, generator: np.random.Generator) -> CorruptedPair | None:
     """Remove the last fifth to half of the translation, its final punctuation mark apart."""
+    # A missing final mark alone would reveal the error, so it stays at the end.
     end = len(pair.target) - (1 if not pair.target[-1].isalnum() else 0)
     size = round(end * generator.uniform(0.2, 0.5))
     if not 0 < size < end:
@@ -176,6 +179,7 @@ def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> Co
     """Repeat a span directly after itself."""
     first = int(generator.integers(len(pair.target)))
     words = pair.target[first : first + int(generator.integers(1, max_span + 1))]
+    # Repeated punctuation marks may be correct, so they are no reliable examples.
     if not any(word.isalnum() for word in words):
         return None
     times = int(generator.integers(1, _MAX_REPEATS + 1))

@@ -59,6 +59,7 @@ def link_probabilities(
     aligner: WordAligner, pairs: Sequence[WordPair], num_threads: int = 0
 ) -> list[PairLinks]:
     """Return the link probabilities of pairs, whose words are compared without case."""
+    # Empty sides are allowed here, because an empty translation is an error to detect.
     corpus = Corpus.from_tokens((pair.folded for pair in pairs), aligner.words, allow_empty=True)
     forward = aligner.posteriors(corpus, "forward", num_threads)
     backward = aligner.posteriors(corpus, "backward", num_threads)
@@ -101,6 +102,7 @@ class UnlinkedRates:
         counts = np.bincount(numbers, minlength=len(words)).astype(np.float64)
         sums = np.bincount(numbers, weights=unlinked, minlength=len(words))
         others, other_unlinked = held_out
+        # Classes depend on the frequency in the text of the aligner, where words got their links.
         classes = np.where(others == UNKNOWN, 0, _frequency_class(counts)[others])
         overall = other_unlinked.mean() if len(other_unlinked) else 0.1
         class_counts = np.bincount(classes, minlength=_CLASSES)
@@ -109,11 +111,13 @@ class UnlinkedRates:
         known = others != UNKNOWN
         counts_all = counts + np.bincount(others[known], minlength=len(words))
         sums_all = sums + np.bincount(others[known], weights=other_unlinked[known], minlength=len(words))
+        # A rare word keeps nearly the rate of its class, because its own counts are unreliable.
         prior = class_rates[_frequency_class(counts)]
         return cls(words, (sums_all + _SMOOTHING * prior) / (counts_all + _SMOOTHING), class_rates)
 
     def of(self, numbers: Int[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
         """Return the rate of each word, by its number."""
+        # `np.where` evaluates both branches, and an empty vocabulary cannot be indexed.
         if not len(self.rates):
             return np.full(len(numbers), self.class_rates[0])
         return np.where(numbers == UNKNOWN, self.class_rates[0], self.rates[numbers])
@@ -163,6 +167,7 @@ class SideEvidence:
         numbers = [rates.words.numbers(pair.folded[0]) for pair in pairs]
         lengths = np.array([len(own) for own in numbers], dtype=np.int64)
         flat = np.fromiter((number for own in numbers for number in own), np.int64, int(lengths.sum()))
+        # The empty array lets the concatenation succeed on a text without sentences.
         columns = [np.empty((3, 0)), *unlinked]
         other, own, mutual = np.concatenate(columns, axis=1).astype(np.float64)
         copied = [_copied(*pair.folded, own) for pair, own in zip(pairs, numbers, strict=True)]
@@ -199,6 +204,7 @@ class SideEvidence:
 
 def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int]) -> list[float]:
     """Return for each word its similarity to a word of the other side, from 0 to 1."""
+    # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
     there = set(others)
     return [
         (1.0 if word in there else _similarity(word, there) if number == UNKNOWN else 0.0)

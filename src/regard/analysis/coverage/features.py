@@ -100,6 +100,7 @@ def word_features(evidence: SideEvidence, length_excess: Float[np.ndarray, "P"])
 
 def _shifted(values: np.ndarray, offsets: Int[np.ndarray, "P+1"], step: int) -> np.ndarray:
     """Return the value of the word `step` positions to the right, 0 beyond the sentence."""
+    # A neighbor in the flat array may belong to another sentence, and counts as absent.
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     index = np.arange(len(values)) + step
     inside = (index >= 0) & (index < len(values))
@@ -138,6 +139,7 @@ def sentence_features(
     )
     values = np.stack([*columns, evidence.known, evidence.copied])
     rows = [_sentence(values[:, first:last]) for first, last in pairwise(offsets.tolist())]
+    # An empty list would give one dimension, so the shape is explicit.
     table = np.array(rows, dtype=np.float64).reshape(len(rows), _NUM_SENTENCE_FEATURES)
     z = length_excess[:, None]
     return np.concatenate([table, z, np.maximum(z, 0), np.maximum(-z, 0)], axis=1)
@@ -199,6 +201,7 @@ def repetition_features(pair: WordPair, links: PairLinks) -> Float[np.ndarray, "
         earlier = places.setdefault(word, [])
         table[t, 0] = repeated[t] / _MAX_NGRAM
         if earlier and word.isalnum():
+            # The overlap is large if both occurrences are linked to the same source word.
             overlap = (links.forward[earlier] @ links.forward[t]).max()
             table[t, 1:7] = (
                 1.0,
@@ -220,6 +223,7 @@ def _repeated_ngrams(words: Sequence[str]) -> list[int]:
         for start in range(len(words) - size + 1):
             ngram = tuple(words[start : start + size])
             seen = first.setdefault(ngram, start)
+            # Overlap is excluded, because "a a a" does not repeat the bigram "a a".
             if seen + size <= start and any(word.isalnum() for word in ngram):
                 for t in range(start, start + size):
                     longest[t] = size
@@ -241,6 +245,7 @@ def repetition_sentence_features(
         return [0.0] * 10
     source, target = pair.folded
     probability = 1 / (1 + np.exp(-words))
+    # A repetition that the source has as well is no error, so its count is subtracted.
     doubles = _doubles(target) - _doubles(source)
     bigrams = _repeats(target) - _repeats(source)
     return [

@@ -42,6 +42,7 @@ class LogisticRegression:
         target = labels.astype(np.float64)
         beta = np.zeros(design.shape[1])
         penalty = np.full(design.shape[1], _PENALTY)
+        # The bias stays almost free; its small penalty keeps the Hessian regular if all labels are equal.
         penalty[-1] = 1e-3
         for _ in range(_ITERATIONS):
             p = _sigmoid(design @ beta)
@@ -53,6 +54,7 @@ class LogisticRegression:
             beta -= step
             if np.abs(step).max() < 1e-6:
                 break
+        # The weights apply to features as they are, so scale and center move into weights and bias.
         weights = beta[:-1] / scale
         return cls(weights, float(beta[-1] - weights @ center))
 

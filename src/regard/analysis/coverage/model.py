@@ -145,9 +145,11 @@ class CoverageModel:
                 f"the training text has {len(usable)} sentence pairs; at least {_MIN_PAIRS} are needed, and "
                 "several thousand for useful results"
             )
+        # A small text still needs enough held-out pairs for examples of each error.
         count = min(max(round(len(usable) * config.held_out), _MIN_PAIRS // 2), config.max_held_out)
         order = np.random.default_rng(config.seed).permutation(len(usable))
         held_out = [usable[i] for i in order[:count]]
+        # Sorting restores the order of the text, from which `sample` takes evenly spaced pairs.
         training = [usable[i] for i in np.sort(order[count:])]
         setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
         corpus = Corpus.from_tokens(pair.folded for pair in training)
@@ -179,6 +181,7 @@ class CoverageModel:
             words[error] = LogisticRegression.fit(table, _word_labels(examples, error))
             rows = self._sentence_table(evidence, error, table, words[error].logits(table))
             sentences[error] = self._fit_sentences(rows, examples, _KINDS[error])
+        # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(self, words=words, sentences=sentences)
         examples = corrupt_pairs(pairs, found, ("unrelated",), rate=0.5, seed=self.config.seed + len(ERRORS))
         examples += corrupt_pairs(pairs, found, _SINGLE, rate=0.5, seed=self.config.seed + len(ERRORS) + 1)
@@ -216,6 +219,7 @@ class CoverageModel:
         """Return the evidence about a text."""
         links = link_probabilities(self.aligner, pairs, num_threads)
         source = SideEvidence.collect(pairs, (one.unlinked_source() for one in links), self.rates[0])
+        # `SideEvidence.collect` reads the source side, so the pairs are swapped for the other side.
         swapped = [pair.swapped() for pair in pairs]
         target = SideEvidence.collect(swapped, (one.unlinked_target() for one in links), self.rates[1])
         return Evidence(pairs, links, source, target, self.length.excess(pairs) if pairs else np.empty(0))
@@ -230,15 +234,18 @@ class CoverageModel:
         words = {}
         for error in ERRORS:
             side = evidence.source if error == "omission" else evidence.target
+            # `np.split` expects the inner boundaries only.
             words[error] = np.split(1 / (1 + np.exp(-logits[error])), side.offsets[1:-1])
         found = []
         for number, pair in enumerate(evidence.pairs):
+            # The regressions are fitted to translations with words, so this case needs a rule.
             if pair.source and not pair.target:
                 found.append(_empty_translation(len(pair.source)))
                 continue
             own: dict[CoverageError, float] = {error: float(sentence[error][number]) for error in ERRORS}
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
             for error in _UNRELATED_ERRORS:
+                # Both probabilities may describe the same error, so the larger one counts, not the sum.
                 own[error] = max(own[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
             found.append(PairScores(own, each))
@@ -299,6 +306,7 @@ def _examples(
     """Return good pairs, pairs with one kind of error, and fewer pairs with errors of other kinds."""
     own = _KINDS[error]
     examples = corrupt_pairs(pairs, links, own, rate=0.5, seed=seed)
+    # Errors of other kinds are negative examples, so that the regression separates the kinds.
     others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
     half = len(pairs) // 2
     return examples + corrupt_pairs(pairs[:half], links[:half], others, rate=0.5, seed=seed + 1)

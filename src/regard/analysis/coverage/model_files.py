@@ -81,6 +81,7 @@ def load_coverage_model(directory: Path | str) -> CoverageModel:
         raise DataError(f"{path}: not the description of a coverage model: {error}") from None
     if found.format != _FORMAT:
         raise DataError(f"{path}: format {found.format!r} is not supported, expected {_FORMAT}")
+    # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, found.sha256, [_RATES_FILE], _MODEL_FILE)
     aligner = WordAligner.load(directory / "aligner")
     arrays = load_file(directory / _RATES_FILE)
