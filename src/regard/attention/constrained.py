@@ -168,7 +168,9 @@ class ConstrainedAttention(ScorerAttention):
             remaining = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
             if state.remaining_target_mask is not None and state.remaining_target_mask.shape[1] > 1:
                 self._check_budget(remaining, state.remaining_target_mask[:, 1])
+            # The quotient of an infinite bound and an infinite sum would be NaN.
             finite = torch.where(torch.isfinite(bound), bound, 0)
+            # If almost nothing remains, each bound is at least 1, so that the step has a valid result.
             rescaled = finite / remaining.clamp_min(1e-6) + (remaining <= 1e-6)
             bound = torch.where(remaining < MIN_ATTENTION_LEFT, rescaled, bound)
         weights = self.normalizer(add_exhaustion(scores, bound, self.config.exhaustion), bound, mask=mask)

@@ -58,6 +58,7 @@ class CoverageAttention(ScorerAttention):
         """Create the parameters W and v."""
         super().__init__(query_size, memory_size, config.score_function)
         self.normalizer = get_normalizer(config.normalizer)
+        # The scorer divides z_tj by sqrt(D), so the coverage term needs the same factor.
         self.scale = query_size**-0.5 if isinstance(self.scorer, ScaledBilinearScorer) else 1.0
         self.coverage_weight = nn.Parameter(
             nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5)

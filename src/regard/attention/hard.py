@@ -177,6 +177,7 @@ class HardAttention(Attention):
         mask = memory.mask.unsqueeze(1)
         if self.training:
             selected = sample_bernoulli(scores) & mask
+            # log(1 - sigmoid(z)) = logsigmoid(-z), which does not cancel for large z.
             log_policy = torch.where(selected, F.logsigmoid(scores), F.logsigmoid(-scores))
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
             # Entropy of Bernoulli(sigmoid(z)): softplus(z) - z sigmoid(z).
@@ -207,7 +208,9 @@ class HardAttention(Attention):
 
 def _select_greedily(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"]) -> Bool[Tensor, "B T S"]:
     """Select the tokens with probability at least 0.5, or the top-scoring token if there are none."""
+    # sigmoid(z) >= 0.5 is equivalent to z >= 0.
     selected = (scores >= 0) & mask
     best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+    # If all positions are masked, `argmax` returns 0, which the mask removes again.
     best_only = torch.zeros_like(selected).scatter(-1, best, True) & mask
     return torch.where(selected.any(-1, keepdim=True), selected, best_only)

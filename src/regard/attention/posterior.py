@@ -256,6 +256,7 @@ class PosteriorAttention(ScorerAttention):
         tail = log_prior.exp().scatter(1, positions, 0.0)
         mass = tail.sum(-1, keepdim=True)
         present = mass > MIN_TAIL_MASS
+        # The gradient of log 0 is not finite, even if its value is masked afterward.
         log_mass = torch.where(present, mass, torch.ones_like(mass)).log().masked_fill(~present, -torch.inf)
         return (
             torch.cat([log_weights, log_mass], dim=-1),

@@ -130,6 +130,7 @@ class ScaledDotScorer(DotScorer):
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the scaled states."""
+        # Keys are scaled once per sentence, which is cheaper than scaling the scores of every step.
         return super().compute_keys(states * self.width**-0.5)
 
 

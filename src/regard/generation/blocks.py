@@ -179,6 +179,7 @@ def pair_batches(
         block: The pairs.
         config: Batch limits.
     """
+    # Length 0 omits a pair. The end symbol adds 1 to the target.
     lengths = [0 if pair.error else max(len(pair.source), len(pair.target) + 1) for pair in block]
     for rows in length_sorted_batches(lengths, config):
         sources = [text.source.vocabulary.to_ids(block[row].source) for row in rows]
@@ -220,6 +221,7 @@ def _tokenize_pair(
     kept = pair if isinstance(pair, PretokenizedPair) else None
     source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
     sides = (text.source, source), (text.target, target)
+    # Lines with far too many characters are rejected before the costly tokenization.
     error = length_error(source, None, limits.source) or length_error(target, None, limits.target)
     error = error or next(filter(None, (side.format_error(line) for side, line in sides)), None)
     if error is None:

@@ -109,6 +109,7 @@ class Ensemble(TranslationModel):
         log_probs = _log_mean([prediction.log_probs for prediction in predictions])
         attention_steps = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
         eos_constraint = EosConstraint.combine([prediction.eos_constraint for prediction in predictions])
+        # Each model applies the token to its own contexts in `update`, so the ensemble has none.
         return Prediction(
             log_probs,
             None,
@@ -142,6 +143,7 @@ class Ensemble(TranslationModel):
         found = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)
         weights = _combine_layers([outcome.cross_attentions for outcome in outcomes])
+        # Subtracting log n from the sum of n ones may leave rounding errors at padding.
         found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
         posteriors = _combine_layers([outcome.posteriors for outcome in outcomes])
         return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, posteriors)
@@ -173,5 +175,6 @@ def _combine_attention_steps(
     weights = _combine_layers([tuple(step.weights for step in own) for own in attention_steps])
     return tuple(
         dataclasses.replace(step, weights=layer)
+        # Only the weights are used, so the other fields can come from any step.
         for step, layer in zip(every[: len(weights)], weights, strict=True)
     )

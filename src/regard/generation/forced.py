@@ -46,9 +46,11 @@ def force_decode(
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     for row, (steps, positions) in enumerate(lengths):
+        # The last step is that of the end symbol, which is no token of a hypothesis.
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
         attention, posteriors = (
+            # A view would keep the padded array of the whole batch in memory.
             tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, token_posteriors)
         )
@@ -117,6 +119,7 @@ def _has_posterior(model: TranslationModel) -> bool:
 
 def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOutput) -> list[float]:
     """Return the coverage penalty of each hypothesis."""
+    # The coverage must not include the weights of padded steps.
     real = outcome.mask[:, :, None, None]
     attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
     added = scorer.attention_score(attended, batch.source.word_mask)

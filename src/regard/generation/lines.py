@@ -130,6 +130,7 @@ class LineResult:
             return []
         received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
         minimum = [low for low, _ in self.fertilities]
+        # The sink, if there is one, follows the source tokens and has no minimum.
         pairs = zip(received, minimum, strict=False)
         return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - LOWER_BOUND_TOLERANCE]
 
@@ -163,6 +164,7 @@ def enumerate_lines(
         "terms": (terms, terms_name),
     }
     parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
+    # An empty text, too, is compared with its parallel files below.
     number = 0
     for number, text in enumerate(lines, 1):
         given = {key: _next_line(*one, number) for key, one in parallel.items()}

@@ -52,6 +52,7 @@ class CoveragePenalty:
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"]:
         """Return the penalty of each hypothesis."""
+        # The floor keeps the logarithm finite; the ceiling is the min(1, .) of Eq. 14.
         received = attention[-1].mean(dim=1).clamp(self.epsilon, 1.0)
         return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
@@ -89,6 +90,7 @@ class HypothesisScorer:
             config.length_penalty,
             additions,
             transformers_length_penalty=True,
+            # The start symbol is not a forced token.
             num_forced_tokens=num_prefix_tokens - 1,
         )
 
@@ -129,4 +131,5 @@ class HypothesisScorer:
         Args:
             token_log_probs: Log-probability of each token and of the end symbol, in nats.
         """
+        # `fsum` rounds only once, so the score of a long translation loses no precision.
         return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))

@@ -49,6 +49,7 @@ def fused_attention(
         queries, keys, values = queries.float(), keys.float(), values.float()
         if mask is not None and mask.is_floating_point():
             mask = mask.float()
+    # Autocast would convert the operands to half precision again.
     with torch.autocast(queries.device.type, enabled=False):
         found = F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal, scale=scale
@@ -124,6 +125,7 @@ def slot_attention(
             num_heads,
             num_positions,
             keys=keys,
+            # In each row of the store the values follow the keys.
             values=keys + width * store.element_size(),
             slots=slots.data_ptr(),
             key_stride=2 * width,
@@ -163,6 +165,7 @@ def source_attention(
     """
     num_sentences, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
+    # The kernel receives addresses only. The rebound names keep contiguous copies alive until it returns.
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
     sentence_index = _checked_indices(
         torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, num_sentences

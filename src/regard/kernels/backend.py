@@ -38,6 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 BackendName = Literal["auto", "reference", "numba", "triton"]
 
 _NATIVE: dict[str, BackendName] = {"cpu": "numba", "cuda": "triton"}
+# `find_spec` finds a package without the cost of importing it.
 _NATIVE = {device: name for device, name in _NATIVE.items() if find_spec(name) is not None}
 
 

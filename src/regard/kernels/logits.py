@@ -61,6 +61,7 @@ def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
 
 def supports_topk(values: Tensor) -> bool:
     """Return whether the kernel supports these values; they must not require gradients."""
+    # The kernel bypasses autograd, so a recorded operation would lose its gradient.
     recorded = torch.is_grad_enabled() and values.requires_grad
     return use_numba(values) and values.dtype == torch.float32 and values.is_contiguous() and not recorded
 

@@ -28,6 +28,7 @@ def reference_forward(
     # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
     gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
     width = cell_state.shape[-1]
+    # The three sigmoid gates are adjacent, so that a single call computes them all.
     sigmoids = torch.sigmoid(gates[..., : 3 * width])
     candidate = fast_tanh(gates[..., 3 * width :])
     input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
@@ -48,6 +49,7 @@ def reference_backward(
     input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
     width, dtype = cell_state.shape[-1], grad_hidden.dtype
     grad_hidden = grad_hidden.to(cell_state.dtype)
+    # The cell state affects the loss through the next cell state and through the hidden state.
     total = grad_cell + grad_hidden * output_gate * (1 - cell_tanh * cell_tanh)
     gates = torch.empty((*cell_state.shape[:-1], 4 * width), dtype=cell_state.dtype, device=cell_state.device)
     torch.mul(total, candidate, out=gates[..., :width])

@@ -72,6 +72,7 @@ def _has_slow_bfloat16(processor: str) -> bool:
     return "amx_bf16" not in flags and ("avx512_bf16" not in flags or "GenuineIntel" in processor)
 
 
+# On Intel processors MKL is at least as fast, so PyTorch's default is kept there.
 _LINEAR = None if "GenuineIntel" in _cpu_info() else _onednn_linear()
 _SLOW_BFLOAT16 = _has_slow_bfloat16(_cpu_info())
 
@@ -148,6 +149,7 @@ class Int8Weight(nn.Parameter):
         version = 0 if self.is_inference() else self._version
         kept = self._quantized.get(view)
         if kept is None or kept[0] != version:
+            # Each output has its own scale, so the columns are quantized as the rows of the transpose.
             values, scales = quantize_rows(super().t().contiguous())
             self._quantized[view] = kept = version, Int8Matrix(values.t().contiguous(), scales)
         return kept[1]
@@ -158,6 +160,7 @@ def quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Te
     if use_numba(x):
         return backend_module("numba", "matmul").quantize_rows(x)
     tops = x.abs().amax(1, keepdim=True)
+    # A row of zeros would give 0 * inf = NaN.
     values = torch.where(tops > 0, x * (INT8_MAX / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
     scales = torch.where(tops < torch.inf, tops / INT8_MAX, torch.nan)
     return values.to(torch.int8), scales.squeeze(1)
@@ -203,6 +206,7 @@ def check_int8(device: torch.device) -> None:
     """
     if device.type != "cpu":
         raise DeviceError(f"int8: not supported on {device}, only on a CPU; use bfloat16 on a GPU")
+    # Only large products overflow 16 bits, so every factor is 127 or -127.
     signs = 1 - 2 * (torch.arange(256 * 64).view(256, 64) * 7919 % 31 % 2)
     left, right = INT8_MAX * signs[:64], INT8_MAX * torch.ones_like(signs[:64])
     try:

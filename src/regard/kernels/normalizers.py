@@ -70,6 +70,7 @@ def normalizer_backward(
     kept = torch.where(free, weights, 1)
     slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
     total = slope.sum(-1, keepdim=True)
+    # A row without free positions has the total 0; division by 1 gives the mean 0 instead of NaN.
     mean = (slope * gradient).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
     change = gradient - mean
     where = free.new_zeros(()) if status is None else status
@@ -175,6 +176,7 @@ def _normalizer_gradient_op(
     found = backend_module(version, "normalizers").backward(
         name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2)
     )
+    # The result type of the operator has no None. `_gradients` reads the list in the same order.
     return [each for each in found if each is not None]
 
 

@@ -60,6 +60,7 @@ def scan_backward(
     loosened = torch.zeros_like(weights[:, 0])
     found: list[Tensor] = []
     for t in reversed(range(weights.shape[1])):
+        # Attention at this step lowers the bounds of all later steps, so their gradients are subtracted.
         received = gradient[:, t] - mean_over_heads(loosened, heads_per_budget)
         scores, change, upper, _ = normalizer_backward(name, received, weights[:, t], status[:, t])
         loosened = loosened + change * upper

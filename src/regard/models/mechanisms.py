@@ -52,6 +52,7 @@ def check_exclusive(attention: AttentionConfig, layer_attention: tuple[Attention
     Raises:
         ValueError: if both are set.
     """
+    # An explicit default cannot be distinguished from an absent table, so it is accepted.
     if layer_attention and attention != SoftAttentionConfig():
         raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 

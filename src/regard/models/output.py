@@ -65,6 +65,7 @@ def mix_contexts(
     def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
         return clamped_log(exponentials[rows, :, tokens]) - sums[rows].log()
 
+    # Autocast would round the probabilities to half precision.
     with torch.autocast(exponentials.device.type, enabled=False):
         return Mixture(torch.bmm(shares, exponentials)[:, 0], likelihood)
 
@@ -170,6 +171,7 @@ def score_logits(
     mean_log_probs: bool,
 ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
     """Return log p(y) at the real tokens, and its mean over the vocabulary if requested, given the logits."""
+    # log p(y) = logit - logsumexp, which does not store the log-softmax of the whole vocabulary.
     total = torch.logsumexp(logits, dim=-1, keepdim=True)
     found = _scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
     if not mean_log_probs:
@@ -212,4 +214,5 @@ def _scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]
 def top_tokens(hidden: Float[Tensor, "B T D"], output: OutputLayer) -> Int[Tensor, "B T"]:
     """Return the top-scoring token of each step."""
     weight, bias = output
+    # The softmax does not change the order of the logits, so it is omitted.
     return linear(hidden.to(weight.dtype), weight.t(), bias).argmax(-1)

@@ -62,6 +62,7 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
 
 def _own_modules(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the module and all modules inside it, except Hugging Face modules."""
+    # These modules do not multiply with `regard.kernels.matmul`, so int8 does not apply to them.
     if type(module).__module__.startswith("transformers."):
         return
     yield module

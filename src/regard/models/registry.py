@@ -43,6 +43,7 @@ def build_for_text(
         ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
     tokens = [side.vocabulary.tokens for side in (text.source, text.target)]
+    # A stored model passed this check before its training.
     if model_dir is None and getattr(config, "tie_embeddings", "none") == "all" and tokens[0] != tokens[1]:
         raise ConfigError(
             "model.tie_embeddings = 'all' needs one vocabulary for both sides, but the source vocabulary "

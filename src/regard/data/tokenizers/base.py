@@ -213,6 +213,7 @@ def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> 
         ValueError: if the settings differ.
     """
     if getattr(source, "joint", False) or getattr(target, "joint", False):
+        # The subword model is shared, but each side keeps the punctuation rules of its language.
         settings = [{**vars(side), "language": None} for side in (source, target)]
         if settings[0] != settings[1]:
             raise ValueError(

@@ -140,6 +140,7 @@ class BytePairTokenizer(Tokenizer):
     def segment(self, unit: str) -> Sequence[str]:
         """Return the subword tokens of a word; all except the last are marked with `@@`."""
         if self._bpe is None:
+            # Without merges each character is a token.
             return [*(f"{character}{CONTINUATION_MARK}" for character in unit[:-1]), unit[-1]]
         if len(self._bpe.cache) > MAX_CACHE_SIZE:
             self._bpe.cache.clear()
@@ -160,6 +161,7 @@ class BytePairTokenizer(Tokenizer):
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word ends at every token without the mark."""
         ends = (not token.endswith(CONTINUATION_MARK) for token in tokens)
+        # The initial 0 shifts the sums by one, so that an end starts a new word at the next token.
         return list(accumulate(ends, initial=0))[: len(tokens)]
 
     @property

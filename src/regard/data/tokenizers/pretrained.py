@@ -85,6 +85,7 @@ class PretrainedTokenizer(Tokenizer):
         if end is None:
             raise DataError(f"{where}: the tokenizer has neither an end symbol (eos) nor a separator (sep)")
         pad = end if hf.pad_token_id is None else hf.pad_token_id
+        # A tokenizer without an unknown symbol never returns one, so any id can take its place.
         unknown = pad if hf.unk_token_id is None else hf.unk_token_id
         start = next(one for one in (hf.bos_token_id, hf.cls_token_id, end) if one is not None)
         # These symbols are represented by PAD, UNK and EOS of this package.
@@ -198,6 +199,7 @@ class PretrainedTokenizer(Tokenizer):
         if self._word_mark == CONTINUATION_PREFIX:
             new = [not token.startswith(CONTINUATION_PREFIX) for token in tokens]
         elif self._word_mark == WORD_END_SUFFIX:
+            # The mark is on the last token of a word, so the token after it starts a new word.
             new = [True, *(token.endswith(WORD_END_SUFFIX) for token in tokens)][: len(tokens)]
         else:
             new = [token.startswith(self._word_mark) or token in self._specials for token in tokens]

@@ -108,6 +108,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
             num_threads=1,
             input_sentence_size=0,
             shuffle_input_sentence=False,
+            # The vocabulary of this package has the other special symbols.
             unk_id=0,
             bos_id=-1,
             eos_id=-1,
@@ -185,6 +186,7 @@ class SentencePieceTokenizer(Tokenizer):
         U+2581 is replaced by an unused private-use character, whose byte tokens are then replaced by those of
         U+2581.
         """
+        # A character of a subword would not be encoded as bytes, so it cannot be the substitute.
         used = set(line).union(*self._subwords)
         substitute = next(chr(code) for code in _PRIVATE if chr(code) not in used)
         subwords = self._processor.encode(line.replace(SPACE_MARK, substitute), out_type=str)
@@ -216,6 +218,7 @@ class SentencePieceTokenizer(Tokenizer):
                 text.append(bytes(BYTE_VALUES[token] for token in run).decode(errors="replace"))
             else:
                 text.append("".join(run).replace(SPACE_MARK, " "))
+        # The mark of the first word becomes a space at the start of the text.
         return "".join(text).strip(" ")
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:

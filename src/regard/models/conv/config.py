@@ -87,6 +87,7 @@ class ConvConfig:
 def _with_dot_scorer(config: Any) -> AttentionConfig:
     """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
     return (
+        # The fallback "none" keeps mechanisms without a score function unchanged.
         replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
     )
 

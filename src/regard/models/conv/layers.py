@@ -135,6 +135,7 @@ class OpenDecoderLayer:
     ) -> tuple[LayerQuery, ConvCache]:
         """Compute the first half of the layer for one more token, and the updated cache."""
         inputs = torch.cat([past.inputs, x.to(past.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
+        # The oldest input is outside the window of the next token, so it leaves the cache.
         return self._query(x, inputs.flatten(1), embedded), ConvCache(inputs[:, 1:])
 
     def begin(self, batch: int, like: Tensor) -> ConvCache:
@@ -146,6 +147,7 @@ class OpenDecoderLayer:
         """
         weight = self.convolve.weight
         width = weight.shape[0] // self.kernel
+        # These zeros equal the padding at the start of a whole target in `query`.
         return ConvCache(torch.zeros(batch, self.kernel - 1, width, dtype=weight.dtype, device=like.device))
 
     def _query(

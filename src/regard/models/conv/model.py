@@ -150,6 +150,7 @@ class ConvModel(TranslationModel):
         embedding = nn.Embedding(size, self.config.embedding_size, padding_idx=PAD)
         nn.init.normal_(embedding.weight, 0, EMBEDDING_STD)
         with torch.no_grad():
+            # `normal_` also overwrites the zero vector of the padding symbol.
             embedding.weight[PAD] = 0
         return embedding
 
@@ -278,6 +279,7 @@ class ConvModel(TranslationModel):
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
         if self.training and self._layers()[-1].cross_attention.uses_reference:
+            # The inference network reads the targets themselves, not the shifted input of the decoder.
             words = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(words, batch.target.mask)
         requested = Requested(mean_log_probs, output_attentions, self.training and self.reward is not None)
@@ -297,6 +299,7 @@ class ConvModel(TranslationModel):
         pairs = int((batch.source.lengths * batch.target.lengths).sum())
         config, layers = self.config, self._layers()
         side = config.encoder
+        # A convolution has 2 * hidden_size outputs, because the gated linear unit halves them.
         multiply_adds = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
         multiply_adds += 2 * words * side.hidden_size * config.embedding_size
         multiply_adds += tokens * sum(layer.count_multiply_adds() for layer in layers)

@@ -111,6 +111,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Apply the network to each position."""
         hidden = self.linear1(x)
+        # ReLU and its dropout are a single operation, which needs one pass over memory on a CPU.
         if self.config.activation == "relu":
             return self.linear2(relu_dropout(hidden, self.config.dropout, self.training))
         return self.linear2(dropout(F.gelu(hidden), self.config.dropout, self.training))

@@ -127,6 +127,7 @@ class TransformerModel(TranslationModel):
         embedding = nn.Embedding(size, self.config.d_model, padding_idx=PAD)
         nn.init.normal_(embedding.weight, 0, self.config.d_model**-0.5)
         with torch.no_grad():
+            # `normal_` also overwrites the zero vector of the padding symbol.
             embedding.weight[PAD] = 0
         return embedding
 
@@ -213,6 +214,7 @@ class TransformerModel(TranslationModel):
             assert isinstance(cache, KVCache)
             return layers[i].query_step(x, cache)
 
+        # The caches of all layers have the same length, which is the position of the new token.
         first = caches[0]
         assert isinstance(first, KVCache)
         x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
@@ -243,6 +245,7 @@ class TransformerModel(TranslationModel):
         x = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
         if self.training and layers[-1].cross_attention.uses_reference:
+            # The inference network reads the targets themselves, not the shifted input of the decoder.
             embedded = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(embedded, batch.target.mask)
         requested = Requested(mean_log_probs, output_attentions, self.training and self.reward is not None)
@@ -272,6 +275,7 @@ class TransformerModel(TranslationModel):
         feed = 2 * config.d_model * config.feed_forward.ffn_size
         # Query, key, value and output projections.
         projections = 4 * config.d_model**2
+        # The scores and the weighted sums need D multiply-adds each for every pair of positions.
         multiply_adds = len(self.encoder) * (
             words * (projections + feed) + 2 * config.d_model * int((source**2).sum())
         )

@@ -196,6 +196,7 @@ def _noun(row: LexiconRow) -> Noun:
         row.require("genitive")
     weak, mass = row.words("declension", ("weak",)) == ("weak",), plural == "-"
     forms = de.noun_forms(lemma, row["genitive"] or lemma, lemma if mass else plural, weak)
+    # Only the last word of an English compound has a plural form.
     *first, last = row["english"].split()
     english_plural = row["english_plural"] or en.plural(last)
     return Noun(lemma, row["class"], GENDERS[gender], forms, (*first, last), (*first, english_plural), mass)
@@ -209,6 +210,7 @@ def _place(row: LexiconRow, nouns: dict[str, Noun]) -> Place:
 
 def _adjective(row: LexiconRow) -> Adjective:
     lemma, english = row["lemma"], row["english"]
+    # The comparative of `leise` is `leiser`, but its superlative stem `leisest` keeps the `e`.
     base = lemma.removesuffix("e")
     comparative, superlative = row.given_together("comparative", "superlative") or [base + "er", lemma + "st"]
     english_base = english.removesuffix("e")
@@ -232,6 +234,7 @@ def _adjective(row: LexiconRow) -> Adjective:
 def _verb(row: LexiconRow) -> Verb:
     row.require(*FRAMES[row["frame"]])
     lemma = row["infinitive"].removeprefix("sich ")
+    # Without a slash `rpartition` gives an empty prefix.
     prefix, _, infinitive = lemma.rpartition("/")
     english = [row["english"], *row.given_together("english_past", "english_participle")]
     case = row.words("case", CASES) or ("dat",)
@@ -311,6 +314,7 @@ class Lexicon:
 
         rows = read("nouns")
         nouns = {row["lemma"]: _noun(row) for row in rows}
+        # The rows of subclasses refer to nouns of the main table and add no entries of their own.
         classes = _groups(rows + read("noun_subclasses"), "class", CLASSES)
         self.nouns = {
             kind: zipf_distribution(nouns[row.one_of("lemma", nouns)] for row in group)

@@ -106,6 +106,7 @@ def read_table(path: Path, required: str, optional: str = "", key: str = "") -> 
     for number, line in enumerate(lines, 2):
         cells = line.split("\t")
         padding = [""] * (len(columns) - len(cells))
+        # A line with too many cells is rejected below, where the error can name the line.
         row = LexiconRow(dict(zip(columns, cells + padding, strict=False)), f"{path}:{number}")
         if len(cells) > len(columns):
             raise row.error(f"the line has {len(cells)} cells; the table has {len(columns)} columns")
