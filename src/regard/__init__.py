@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.version import __version__
 
+# Type checkers and editors resolve the public names by these imports, which never run.
 if TYPE_CHECKING:
     from regard import analyze
     from regard.analysis.attention import AttentionAnalysis
@@ -127,6 +128,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use (PEP 562)."""
+    # This public name is a module itself, not an attribute of one.
     if name == "analyze":
         return import_module("regard.analyze")
     if name not in _HOMES:

@@ -63,6 +63,7 @@ def errors(
         linker = Linker.load(_word_aligner(aligner), lowercase, settings.get("num_threads"))
     text = parallel_text(sources, references)
     links = TextLinks.load(linker, reference_links, text)
+    # A string is a sequence, too, so a single path must be recognized by its type.
     single = isinstance(model, Model | Path | str)
     chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
     given = {"the model": chosen}

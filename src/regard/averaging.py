@@ -41,6 +41,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         raise UsageError(f"{output_dir}: the output directory is not empty; choose a new directory")
     files = [file for path in paths for file in _files_to_average(Path(path), last_epochs)]
     model_dirs = [find_model_dir(file) for file in files]
+    # Several files may share a directory, as the epochs of one run do; each one is loaded once.
     texts = [load_text_processing(model_dir) for model_dir in dict.fromkeys(model_dirs)]
     for text, model_dir in zip(texts, dict.fromkeys(model_dirs), strict=True):
         if difference := text.difference(texts[0], str(model_dirs[0])):
@@ -49,6 +50,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
                 "averaged"
             )
     configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
+    # All files are checked before the weights, which may be large, are loaded.
     for file, model_dir in zip(files, model_dirs, strict=True):
         check_model_files(file, model_dir)
     weights = average_weights(files)

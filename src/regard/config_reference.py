@@ -169,6 +169,7 @@ def _tables(
             if len(having) < len(table.labels):
                 inner.only_for = having
             below.append((list(dict.fromkeys(_labeled(tables))), inner))
+    # Labels are shortened only now, because the decision depends on all options of the table.
     _shorten_labels(table)
     yield table
     for inner_members, inner_table in below:
@@ -214,6 +215,8 @@ def _may_be_empty(hint: Any, default_kind: str | None) -> bool:
     for cls in config_classes(hint):
         if _kind(cls) == default_kind:
             try:
+                # The validation itself decides, because a class may also check its options in
+                # `__post_init__`.
                 from_dict(cls, {})
             except ConfigError:
                 return False
@@ -303,6 +306,7 @@ def _default(entry: Any) -> str | None:
     """Return a field's default as TOML; None if it is required, empty if it is None."""
     factory = getattr(entry.default, "default_factory", None)
     value = factory() if factory is not None else getattr(entry.default, "default", entry.default)
+    # pydantic has its own marks of a required field: `...` and `PydanticUndefined`.
     if value is dataclasses.MISSING or value is ... or "PydanticUndefined" in repr(value):
         return None
     return "" if value is None else _dump_value(to_dict(value))

@@ -141,6 +141,8 @@ def render_toml(tables: Iterable[OptionTable]) -> str:
                 lines.append(f"# kind = {json.dumps(kind)}" + (f"  # {mark}" if mark else ""))
         for option in table.options:
             comment(_described(option, table))
+            # A required or unset option has no value to show. Its line is a comment, so `...` need not be
+            # TOML.
             values = {
                 label: "..." if value is None else value or "..." for label, value in option.defaults.items()
             }

@@ -46,6 +46,7 @@ def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
     if not any(variables.get(name) for name in WAIT_POLICY_VARIABLES):
         variables["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
     available = num_available_cpus()
+    # OpenMP respects the affinity of the process, but not the CPU quota of its cgroup.
     if not variables.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
         variables["OMP_NUM_THREADS"] = str(available)
 
@@ -78,12 +79,15 @@ def cpu_quota(cgroup_file: Path | None = None, root: Path | None = None) -> floa
         return None
     quotas: list[float] = []
     for line in lines:
+        # A line has the form NUMBER:CONTROLLERS:PATH. The path may contain colons.
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:  # cgroup v2 has a single hierarchy, whose line lists no controllers
             quotas += _iter_quotas((root, root / "unified"), path, _unified_quota)
         elif "cpu" in controllers.split(","):
+            # The mount point has the name of its controllers, such as `cpu,cpuacct`, or is linked as `cpu`.
             quotas += _iter_quotas((root / "cpu", root / controllers), path, _legacy_quota)
+    # The quota of an ancestor limits its descendants as well, so the lowest one applies.
     return min(quotas, default=None)
 
 
@@ -125,6 +129,7 @@ def _read_fields(path: Path) -> list[str]:
 
 def _ratio(fields: list[str]) -> float | None:
     """Return quota / period if both are positive integers, else None."""
+    # `max` and -1, which mean no limit, do not consist of digits.
     if len(fields) != 2 or not all(field.isdecimal() and int(field) for field in fields):
         return None
     return int(fields[0]) / int(fields[1])

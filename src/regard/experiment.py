@@ -150,8 +150,10 @@ def _prepare_run(
 ) -> PreparedData:
     """Prepare the data and the model directory in the main process, and open the data in the others."""
     if not processes.is_main:
+        # The data exists only when the main process has prepared it.
         processes.barrier()
         return _add_prepared(config, open_data(config.data), losses)
+    # The check comes first, so that a wrong directory fails before a long preparation.
     _check_same_run(config, output_dir)
     with progress_context() as progress:
         prepared = prepare_data(config.data, progress=progress)
@@ -226,6 +228,7 @@ def load_model(
     system = MODELS.part_of(config.model)
     if not (foreign := is_hf_directory(model_dir)) and system.is_neural:
         check_model_files(weights_file(model_dir), model_dir)
+    # The checksums are those of the config as trained, so overrides apply only after the check.
     if overrides := list(overrides):
         data = to_dict(config)
         for setting in overrides:

@@ -56,17 +56,20 @@ def load_plugins(names: Iterable[str]) -> None:
     Raises:
         PluginError: if a plugin is missing or raises an exception when it is imported.
     """
+    # A string is iterable: each of its characters would be the name of a plugin.
     if isinstance(names, str):
         raise PluginError(f"plugins={names!r}: expected a list of names, such as [{names!r}]")
     for name in names:
         short = plugin_name(name)
         if short in _loaded:
             continue
+        # Parts that are registered during the import belong to this plugin.
         with _importing(short):
             if name.endswith(".py"):
                 _import_file(Path(name))
             else:
                 _import_module(name)
+        # A plugin is recorded only after its import, so that a failed one can be loaded again.
         _loaded[short] = str(Path(name).absolute()) if name.endswith(".py") else name
 
 

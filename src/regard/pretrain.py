@@ -172,6 +172,8 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         train, valid = (
             _build_dataset(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
         )
+        # The seed is set just before the initial weights are sampled, so that reading the text has no effect
+        # on them.
         torch.manual_seed(config.seed)
         model = HfLanguageModel(build_language_model(config.model, config.text.max_length, tokenizer))
         digest = hashlib.sha256((train.text.digest + valid.text.digest).encode())
@@ -188,6 +190,7 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         if result.signal is None and processes.is_main:
             copy_weights(model, load_weights(run), str(run / MODEL_FILE))
             _export_model(model, tokenizer, output_dir)
+        # No process returns before the exported directory is complete.
         processes.barrier()
         return result
 
@@ -239,6 +242,7 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         ) from None
     with convert_errors(CheckpointError, f"{run}: cannot be written"):
         tokenizer.save_pretrained(run)
+    # The settings come last: their presence marks a complete directory for a later call.
     write_atomic(run / SETTINGS_FILE, (json.dumps(options, indent=2, sort_keys=True) + "\n").encode())
 
 
@@ -261,6 +265,8 @@ def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> N
                 tokenizer.save_pretrained(made)
                 model.model.save_pretrained(made)
             for file in sorted(made.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
+                # The content must be on disk before the file gets its final name: a crash leaves no empty
+                # file.
                 sync_file(file)
                 os.replace(file, output_dir / file.name)
         sync_directory(output_dir)

@@ -158,6 +158,8 @@ class NamedRegistry(Generic[P]):
         return self._entries.get(name)
 
     def _import_packages(self) -> None:
+        # The list is cleared first, because a module may look up a part while it is imported. A second import
+        # of the packages would then begin inside the first.
         packages, self._packages = self._packages, ()
         for package in packages:
             for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
@@ -284,6 +286,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
             text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
             text += ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
             raise PydanticCustomError("kind", "{text}", {"text": text})
+        # A configuration object was validated when it was created.
         if not isinstance(value, dict):
             if not isinstance(value, entry.config):
                 raise PydanticCustomError("kind", "{text}", {"text": f"expected a {entry.config.__name__}"})
@@ -334,6 +337,7 @@ def _named_registries(hint: Any) -> Iterator[NamedRegistry[Any]]:
 
 def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
     """Return an error of pydantic with the kind in front of its path."""
+    # pydantic accepts only its own error types by name; other errors must be custom ones.
     known = typing.get_args(core_schema.ErrorType)
     custom = problem["type"] not in known
     return InitErrorDetails(

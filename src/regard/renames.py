@@ -311,6 +311,8 @@ def new_key(path: Sequence[str], known: Collection[str]) -> str | None:
     *tables, key = path
     names = ["", *(table for table in tables if not table.isdecimal())]
     found = KEYS.get(names[-1], {}).get(key)
+    # An entry may explain the new key after its first word. The new key must exist in this table, because
+    # tables of the same name may have different keys.
     if found is None or key in known or found.split()[0].rstrip(",").split(".")[0] not in known:
         return None
     return ".".join([*tables, found])

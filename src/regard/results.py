@@ -87,6 +87,7 @@ def finite(value: float) -> float | None:
 
 def rounded_numbers(values: np.ndarray) -> Any:
     """Return the values rounded to `_DIGITS` significant digits, as nested lists."""
+    # Scaling in float32 would add rounding errors to the last digits.
     wide = values.astype(np.float64)
     # `np.where` evaluates both branches, so log10(0) occurs and is discarded.
     with np.errstate(divide="ignore"):
@@ -100,6 +101,8 @@ def exact_numbers(weights: np.ndarray) -> Any:
 
     No nonzero weight becomes 0, so that the support of sparse attention is preserved.
     """
+    # `tolist` alone would convert to float64, whose decimals have many more digits. The text of a float32 is
+    # the shortest one that distinguishes it from its neighbors.
     return weights.astype(str).astype(float).tolist()
 
 

@@ -159,6 +159,7 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
     data, name = read_toml(path), Path(path).stem
     for override in overrides:
         apply_override(data, override)
+    # Plugins are imported before validation, which needs the parts that they register.
     load_plugins(listed_plugins(data))
     config = from_dict(RunConfig, data, origin=str(path))
     prepared = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
@@ -224,6 +225,7 @@ def _written_by(path: Path) -> str:
     Versions up to 0.1 did not write this line.
     """
     with open(path, encoding="utf-8", errors="replace") as file:
+        # The limit avoids reading a large file without line ends into memory.
         first = file.readline(200)
     return (
         first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
@@ -253,6 +255,7 @@ def _hf_run_config(directory: Path) -> RunConfig:
 
 def _data_config(directory: Path) -> DataConfig:
     """Return a data config with the tokenizers of the directory and an empty corpus."""
+    # A data config requires training and validation text, which the directory does not contain.
     empty = CorpusConfig(source=os.devnull, target=os.devnull)
     tokenizer = PretrainedTokenizerConfig(path=str(directory))
     return DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
@@ -309,6 +312,7 @@ def _search_config(directory: Path) -> GenerationConfig:
         "beam_size": found.num_beams or defaults.beam_size,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
         "min_length": min_length or 0,
+        # transformers has an absolute maximum: with the ratio 0, the offset alone is the maximum.
         "max_length_ratio": defaults.max_length_ratio if max_length is None else 0.0,
         "max_length_offset": offset,
         "no_repeat_ngram_size": found.no_repeat_ngram_size or 0,

@@ -42,6 +42,7 @@ def check_attention(config: AttentionConfig, seed: int = 1) -> None:
     """
     for name, law in ATTENTION_LAWS.items():
         torch.manual_seed(seed)
+        # In float64, rounding errors are far below the tolerances, so small true differences are found.
         mechanism = build_attention(config, WIDTH, WIDTH).double()
         # A mechanism that samples in training does not sample in evaluation mode.
         mechanism.eval()
@@ -63,6 +64,7 @@ def example_memory() -> Memory:
     """Return random states of sentences with 5, 3 and 1 positions, and fertilities."""
     states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
+    # The bounds of each sentence sum to 1 or more; otherwise no distribution would satisfy them.
     upper = torch.tensor([[1.2, 0.7, _INF, 2.0, 1.0], [0.5, _INF, 1.0, 1.0, 1.0], [_INF, 1.0, 1.0, 1.0, 1.0]])
     return Memory(states, mask, upper=upper)
 
@@ -144,6 +146,7 @@ def check_read_all(mechanism: Attention) -> None:
             if together
             else read_step_by_step(mechanism, prepared, queries)
         )
+        # Both computations need the same random loss, or their gradients would not be comparable.
         generator = torch.Generator().manual_seed(3)
         loss = torch.zeros((), dtype=torch.float64)
         for tensor in comparable_tensors(step)[:3]:
@@ -176,6 +179,7 @@ def check_select(mechanism: Attention) -> None:
     """Check that selecting rows of a batch, as beam search does, commutes with a step."""
     queries, memory = example_queries(), mechanism.prepare(example_memory())
     state = mechanism.read(queries[:, 0], memory, mechanism.start(memory)).state
+    # The rows move and one is repeated, as hypotheses do in beam search.
     order = torch.tensor([2, 0, 0, 1])
     after = mechanism.read(queries[:, 1], memory, state).select(order)
     before = mechanism.read(queries[order, 1], memory.select(order), state.select(order))

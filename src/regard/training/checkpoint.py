@@ -59,6 +59,7 @@ class TrainingState:
 
     def trained_parameter_names(self) -> list[str]:
         """Return the names of the trained parameters in the optimizer's order."""
+        # `==` of tensors compares their elements, so parameters are compared by identity.
         names = {id(value): name for name, value in self.model.named_parameters()}
         return [names[id(value)] for group in self.optimizer.param_groups for value in group["params"]]
 
@@ -100,6 +101,7 @@ class CheckpointManager:
             "schedule": state.schedule.state_dict(),
         }
         self._make_states_dir()
+        # With leading zeros, the order of the names is that of the steps, as `state_files` requires.
         file = self.states_dir / f"state-{state.progress.step:08d}.safetensors"
         write_tensors(file, tensors, about)
         # Old states are removed last, so that a crash while writing leaves a state to resume from.
@@ -123,6 +125,7 @@ class CheckpointManager:
             try:
                 tensors, about = read_tensors(file)
             except CheckpointError as error:
+                # The damage is only a warning if an older state is intact; otherwise it is part of the error.
                 problems.append(str(error))
                 continue
             for problem in problems:
@@ -160,6 +163,7 @@ class CheckpointManager:
             _log.warning("%s; the best weights are lost and replaced by the weights of step %d", error, step)
             self.save_model(state.model, {"step": step, "restored": True})
             return True
+        # The mark stays until a better model replaces the file, even if the run is interrupted before.
         return "restored" in about
 
     def save_epoch(self, model: nn.Module, epoch: int, keep_last: int, metadata: dict[str, Any]) -> None:
@@ -167,6 +171,7 @@ class CheckpointManager:
         self._make_states_dir()
         path = self.states_dir / f"epoch-{epoch:04d}.safetensors"
         write_tensors(path, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
+        # The caller ensures `keep_last` >= 1. With 0, the slice would be empty and keep every file.
         for old in epoch_files(self.output_dir)[:-keep_last]:
             old.unlink(missing_ok=True)
 
@@ -183,6 +188,7 @@ class CheckpointManager:
             {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
             for part in (MODEL_PREFIX, OPTIMIZER_PREFIX)
         )
+        # The weights come first: wrong names or shapes raise an error before any state has changed.
         copy_weights(state.model, weights, str(file))
         load_optimizer_state(state.optimizer, state.trained_parameter_names(), moments)
         state.schedule.load_state_dict(about["schedule"])

@@ -154,6 +154,7 @@ class TrainingConfig(BatchConfig, StopConfig):
     def __post_init__(self) -> None:
         """Reject options that contradict each other."""
         super().__post_init__()
+        # The schedule compares the perplexities of consecutive epochs, so each epoch must have one.
         if isinstance(self.lr_scheduler, ExponentialConfig) and self.validation.every_steps is not None:
             raise ValueError(
                 "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove "

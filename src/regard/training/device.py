@@ -40,6 +40,7 @@ Precision = Literal["float32", "bfloat16"]
 def _trim() -> Callable[[int], object] | None:
     """Return glibc's `malloc_trim`, or None with another C library."""
     try:
+        # `CDLL(None)` contains the symbols of the loaded libraries. Windows raises TypeError for None.
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
         return None
@@ -136,16 +137,19 @@ class ProcessGroup:
         """Return the sums over all processes, bitwise identical in each."""
         if self.world_size == 1:
             return list(values)
+        # In float64, numbers of tokens are exact up to 2**53.
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return total.tolist()
 
     def broadcast_from_main(self, value: float) -> float:
         """Return the value of the first process."""
+        # A sum with zeros is exact, so all processes receive the same value bit for bit.
         return self.sum([value if self.is_main else 0.0])[0]
 
     def barrier(self) -> None:
         """Wait until every process has called this method."""
+        # The reduction ends only when every process has contributed to it.
         self.sum([0.0])
 
 
@@ -169,6 +173,7 @@ def init_process_group(device: torch.device) -> Iterator[ProcessGroup]:
         yield ProcessGroup(device=device)
         return
     if device.type == "cuda":
+        # Otherwise the first GPU would be the current device of every process.
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:

@@ -104,6 +104,7 @@ class ValidationScore:
 
 def perplexity(loss: float) -> float:
     """Return exp(loss) of a loss in nats per token; infinite if the result exceeds the range of a float."""
+    # `math.exp` raises OverflowError above about 709. NaN fails the comparison and remains NaN.
     return math.exp(loss) if loss < 700 else math.inf if not math.isnan(loss) else math.nan
 
 
@@ -128,14 +129,17 @@ def validate(
     model.eval()
     device = processes.device
     nll, tokens = 0.0, 0
+    # The seed and the epoch are fixed, so that all validations of a run use the same batches.
     for rows in data.batches(batch_config, seed=0, epoch=0)[processes.rank :: processes.world_size]:
         examples = data.batch(rows)
         with add_error_location(data, examples), autocast(device, precision):
             outcome = model(examples.to(device), output_attentions="nothing")
+        # A sum in float32 would lose digits as the number of tokens grows.
         nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
         tokens += examples.target_tokens
     model.train(was_training)
     nll, total = processes.sum([nll, float(tokens)])
+    # An empty split has the loss 0 instead of a division by zero.
     return ValidationScore(nll / max(1.0, total), int(total))
 
 
@@ -165,6 +169,7 @@ class TranslationMetric:
         sources, references = self.prepared.split("valid").raw_lines()
         if self.source_prefix is not None:
             sources = [f"{self.source_prefix} {line}" for line in sources]
+        # The score only ranks the steps of one run; greedy search keeps the validation short.
         search = dataclasses.replace(self.search, beam_size=1, num_return=1)
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):

@@ -111,11 +111,13 @@ def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, finger
     from regard.alignment.fertility import guided_fertilities
     from regard.alignment.word_aligner import DEFAULT_ALIGNER
 
+    # The name contains the aligner and the fingerprint, so another text never uses this table.
     path = prepared.directory / f"guided-{DEFAULT_ALIGNER}-{fingerprint[:16]}.fertilities"
     if not path.exists():
         _log.info("aligning %s to count fertilities", prepared.directory)
         table = guided_fertilities(Corpus.from_prepared(prepared), TrainingSetup(seed=1))
         write_array(path, table.astype(np.float32))
+    # The table is read even when it was just written, so that cached values are always checked.
     table = read_array(path, "float32", len(prepared.text.source.vocabulary))
     check_range(str(path), table, 0, np.inf)
     return Budget(config, table)
@@ -133,6 +135,7 @@ def _add_predicted(
         prepared.directory
         / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
     )
+    # `FertilityPredictor.save` writes this file last: its presence marks a complete predictor.
     if not (directory / "predictor.json").exists():
         _train(prepared, counts, config, directory)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
@@ -147,6 +150,7 @@ def _count_links(prepared: PreparedData, name: str) -> list[np.ndarray]:
     from regard.alignment.fertility import align_fertilities
 
     paths = [prepared.directory / f"{name}.{split}.fertilities" for split in FERTILITY_SPLITS]
+    # One call aligns all splits, so that all counts are made again if one file is missing.
     if not all(path.exists() for path in paths):
         _log.info("aligning %s to count fertilities", prepared.directory)
         corpora = [Corpus.from_prepared(prepared, split) for split in FERTILITY_SPLITS]
@@ -164,6 +168,7 @@ def _train(
 ) -> None:
     """Train a tagger on the training split and write it to `directory`, which exists only when complete."""
     _log.info("training a fertility predictor in %s", directory)
+    # The training has its own directory, in which an interrupted run is resumed.
     training = directory.with_name(f"{directory.name}.training")
     train, valid = (
         _tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True)

@@ -138,6 +138,7 @@ class TaggedExamples:
                 assert batch.target is not None
                 log_probs = model.log_probs(batch.source)[batch.target.mask]
                 true = batch.target.tokens[batch.target.mask]
+                # Class c stands for the fertility c + 1, because no fertility is below 1.
                 guess = log_probs.argmax(-1) + 1
                 # A larger fertility than in training has no class; its loss is that of the largest class.
                 known = true.clamp(max=model.num_classes).unsqueeze(-1) - 1
@@ -147,6 +148,7 @@ class TaggedExamples:
                 others += int((guess != 1).sum()) + int((true != 1).sum())
         model.train(was_training)
         words = int(self._lengths.sum())
+        # If no predicted or true fertility differs from 1, F1 is 0 instead of 0 / 0.
         return PredictorScore(nll / words, right / words, 2 * matches / max(1, others), words)
 
 
@@ -193,6 +195,7 @@ class FertilityPredictor:
         """Return the expected fertility of each word, at least 1; the list of an empty sentence is empty."""
         self.model.eval()
         found: list[list[float]] = [[] for _ in sentences]
+        # Sentences of similar lengths share a batch, which keeps the padding small.
         order = sorted(
             (row for row in range(len(sentences)) if len(sentences[row])), key=lambda row: len(sentences[row])
         )
@@ -244,6 +247,7 @@ class FertilityPredictor:
             directory / MODEL_FILE, directory, _file_checksums(stated, directory / VOCABULARY_FILE)
         )
         make = partial(FertilityTagger, about.tagger, len(vocabulary), about.num_classes)
+        # The sizes come from a file. Wrong ones fail here, before memory is allocated for them.
         check_weight_shapes(make, directory)
         model = make()
         copy_weights(model, load_weights(directory), str(directory))
@@ -314,6 +318,7 @@ def train_predictor(
 
 def _describe(directory: Path, about: _Description) -> None:
     """Write `predictor.json`, or raise an error if the directory contains other files."""
+    # Another process may have written to the directory before this one acquired the lock.
     _check_directory(directory, about)
     if not (directory / PREDICTOR_FILE).is_file():
         write_atomic(directory / PREDICTOR_FILE, _serialize(about))
@@ -347,6 +352,7 @@ def _file_checksums(stated: Mapping[str, Any], vocabulary: Path) -> dict[str, st
         stated: The content of `predictor.json`, without defaults, as in `regard.training.resume`.
         vocabulary: The file of the vocabulary.
     """
+    # `save` omits the checksum of the text and the seed, so that only the sizes are comparable.
     sizes = json.dumps([stated["tagger"], stated["num_classes"]], sort_keys=True)
     return {
         VOCABULARY_FILE: file_digest(vocabulary),
@@ -360,5 +366,6 @@ def _digest(*texts: TaggedSentences) -> str:
     for tagged in texts:
         for words, counts in zip(tagged.sentences, tagged.fertilities, strict=True):
             total.update(f"{' '.join(words)}\t{' '.join(map(str, counts))}\n".encode())
+        # The separator marks the end of a text: a line that moves to the next text changes the sum.
         total.update(b"\0")
     return total.hexdigest()

@@ -130,6 +130,7 @@ class LRScheduler:
 
 class _InverseSqrt(LRScheduler):
     def factor(self, step: int) -> float:
+        # Vaswani et al. (2017), Equation 3, scaled so that its maximum is 1, at the end of the warm-up.
         return min(step / self.warmup_steps, (self.warmup_steps / step) ** 0.5)
 
 
@@ -143,6 +144,7 @@ class _Plateau(LRScheduler):
         self.validations_since_best = 0 if improved else self.validations_since_best + 1
         if self.validations_since_best >= self.config.patience:
             self.scale = max(self.config.min_factor, self.scale * self.config.factor)
+            # After a reduction, the next one needs `patience` further validations without improvement.
             self.validations_since_best = 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -157,10 +159,12 @@ class _Exponential(LRScheduler):
         self.last_perplexity: float | None = None
 
     def on_epoch_end(self, epoch: int, perplexity: float | None) -> None:
+        # An epoch without a validation does not count as an increase.
         rose = (
             perplexity is not None and self.last_perplexity is not None and perplexity > self.last_perplexity
         )
         self.is_decaying = self.is_decaying or epoch >= self.config.start_epoch or rose
+        # The comparison is with the previous epoch, not with the best one.
         self.last_perplexity = perplexity
         if self.is_decaying:
             self.scale *= self.config.factor

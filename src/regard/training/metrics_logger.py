@@ -41,6 +41,7 @@ class MetricsLogger:
         """Remove the lines after `step` and open the file."""
         self.path = output_dir / METRICS_FILE
         self._board = _open_board(output_dir / "tensorboard", step) if tensorboard else None
+        # The steps after the checkpoint are run again, so their old lines would be duplicates.
         kept = [entry for entry in read_metrics(output_dir) if entry.get("step", 0) <= step]
         try:
             write_atomic(self.path, "".join(_line(entry) for entry in kept).encode())
@@ -56,10 +57,12 @@ class MetricsLogger:
         """
         try:
             self._file.write(_line(entry))
+            # A flushed line survives a crash of this process; `sync` protects it from one of the machine.
             self._file.flush()
         except OSError as error:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror}") from None
         if self._board is not None:
+            # In Python, booleans such as `best` are integers: they become 0 or 1.
             numbers = {k: v for k, v in entry.items() if isinstance(v, int | float) and k != "step"}
             for name, value in numbers.items():
                 self._board.add_scalar(f"{entry['kind']}/{name}", value, entry["step"])
@@ -112,4 +115,5 @@ def _open_board(directory: Path, step: int) -> Any:
             "training.logging.tensorboard = true needs the package tensorboard; install it with "
             "pip install 'regard[tensorboard]'"
         ) from None
+    # TensorBoard then hides the old events of the steps that are run again.
     return SummaryWriter(str(directory), purge_step=step + 1)

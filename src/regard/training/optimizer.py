@@ -154,6 +154,7 @@ def build_optimizer(
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float, norm: float) -> None:
     """Scale gradients of the total norm `norm` in place to a norm of at most `max_norm`; 0 means no limit."""
     # `torch.nn.utils.clip_grad_norm_` would compute the norm again.
+    # An infinite norm gives the factor 0, which turns infinite gradients into NaN.
     if max_norm and norm > max_norm and math.isfinite(norm):
         for parameter in parameters:
             if parameter.grad is not None:
@@ -167,6 +168,7 @@ def optimizer_state_tensors(optimizer: torch.optim.Optimizer, names: list[str]) 
         optimizer: An optimizer of parameters in the order of `names`.
         names: The names of the parameters.
     """
+    # Names replace PyTorch's numbers, so that a run with other trained parameters is detected.
     state = optimizer.state_dict()["state"]
     return {
         f"{names[number]}/{kind}": value
@@ -187,12 +189,14 @@ def load_optimizer_state(
     numbers = {name: number for number, name in enumerate(names)}
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():
+        # A kind contains no slash, so the last slash ends the name of the parameter.
         name, _, kind = key.rpartition("/")
         if name not in numbers:
             raise CheckpointError(
                 f"the optimizer's state contains the parameter {name!r}, which this run does not train"
             )
         state.setdefault(numbers[name], {})[kind] = value
+    # The groups are those of this run, because each step computes the learning rates anew.
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
@@ -234,6 +238,7 @@ class UnfreezingSchedule:
     def __init__(self, model: TranslationModel, config: FineTuningConfig | None) -> None:
         """Find the pre-trained layers."""
         self.config, self.layers = config, _layers(model, config)
+        # Layers are only ever unfrozen, so the first step has the largest set of frozen parameters.
         frozen = {id(value) for value in self.frozen_parameters(1)}
         if frozen and all(id(p) in frozen for p in model.parameters() if p.requires_grad):
             raise ConfigError(
@@ -267,6 +272,7 @@ class UnfreezingSchedule:
                 be, as `DistributedDataParallel` waits for the gradients of all parameters.
         """
         frozen = self.frozen_parameters(step)
+        # Parameters of `training.freeze` must not become trainable at the end of the context.
         trained = [value for value in frozen if value.requires_grad]
         if skip_computation:
             for value in trained:
@@ -276,6 +282,7 @@ class UnfreezingSchedule:
         finally:
             for value in trained:
                 value.requires_grad_(True)
+                # The optimizer skips a parameter without a gradient, so its moments do not decay either.
                 value.grad = None
 
 

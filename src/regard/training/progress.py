@@ -99,6 +99,7 @@ class TrainingProgress:
             loss: The validation loss, which breaks ties: accuracy, BLEU and F1 can stay at 0 early in
                 training.
         """
+        # With NaN as the best score, no later score would compare as better.
         if math.isnan(score) or math.isnan(loss):
             better = False
         elif self.best_score is None:
@@ -126,6 +127,7 @@ class TrainingProgress:
         self.flops += statistics.flops
         self.seconds += statistics.seconds
         sums.seconds += statistics.seconds
+        # The losses of skipped steps may be NaN, which would make the means NaN.
         if not statistics.applied:
             self.skipped_steps += 1
             self.consecutive_skipped_steps += 1
@@ -156,6 +158,7 @@ class TrainingProgress:
 
     def limit_reached(self, stop: StopConfig, patience: int | None) -> str | None:
         """Return a description of the limit that the run has reached, or None if training continues."""
+        # `epoch` is the current one: it exceeds the maximum only after the last epoch has ended.
         if stop.max_epochs and self.epoch > stop.max_epochs:
             return f"{stop.max_epochs} epochs"
         if stop.max_steps and self.step >= stop.max_steps:
@@ -175,6 +178,7 @@ class TrainingProgress:
             shares.append(self.step / stop.max_steps)
         if stop.max_minutes:
             shares.append(self.seconds / (60 * stop.max_minutes))
+        # The last step or validation may end after the time limit.
         return min(1.0, max(shares, default=0.0))
 
 
@@ -205,6 +209,7 @@ class ProgressDisplay:
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
+                # A long period averages over validations, during which the bar does not advance.
                 speed_estimate_period=600,
             )
             self.bar.start()

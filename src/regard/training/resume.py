@@ -64,6 +64,7 @@ RESUMABLE_KEYS = (
 
 def _is_resumable(key: str, loss_options: Collection[str]) -> bool:
     """Return whether an option, such as `training.max_epochs`, may change when a run is resumed."""
+    # A text may move to another path: its content is part of the fingerprint of the data.
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
     named = any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in RESUMABLE_KEYS)
     return path or named or key in loss_options
@@ -88,6 +89,7 @@ def fixed_options_checksum(stated: Mapping[str, Any]) -> str:
         stated: The options that the config file states.
     """
     loss_options = resumable_loss_options(stated)
+    # Sorting makes the checksum independent of the order of the keys in the file.
     decisive = [leaf for leaf in sorted(_leaves(stated, "")) if not _is_resumable(leaf[0], loss_options)]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
@@ -136,6 +138,7 @@ def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
     paths = [folder / "text.json"]
     for name in DEPENDENCY_DIRS:
         for place, inner, files in os.walk(folder / name):
+            # The slice assignment excludes unfinished directories of an interrupted write from `os.walk`.
             inner[:] = [one for one in inner if not is_partial(Path(one))]
             paths += [Path(place, file) for file in files]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
@@ -203,6 +206,7 @@ def compare_checksums(recorded: Any, file: Path, folder: Path, checksums: Mappin
             f"{file}: the checksums of the config and the vocabularies are missing; train again in another "
             "directory"
         )
+    # The union also finds files that were added or removed.
     for name in sorted(recorded.keys() | checksums.keys()):
         if recorded.get(name) != checksums.get(name):
             raise CheckpointError(
@@ -236,6 +240,7 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
         now: The new config.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
+    # An option may change only if the old and the new term at its place in the list permit it.
     loss_options = resumable_loss_options(before) & resumable_loss_options(now)
     return [
         f"{key}: {_shown(old, key)} in the existing run, {_shown(new, key)} now"

@@ -114,6 +114,7 @@ class SignalHandler:
 
     def __enter__(self) -> "SignalHandler":
         """Install the signal handlers."""
+        # Python raises ValueError if another thread installs a signal handler.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._handle) for number in HANDLED_SIGNALS}
         return self
@@ -123,6 +124,7 @@ class SignalHandler:
         self._restore()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # The handler only records the signal, because it may run in the middle of a step or a write.
         self.signal_number = number
         self._restore()
 

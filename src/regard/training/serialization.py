@@ -41,7 +41,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         CheckpointError: if the file cannot be written, for example because the disk is full; an existing file
             is unchanged.
     """
+    # safetensors rejects tensors that are not contiguous.
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # The header contains this text as a string, because the checksum covers exactly these bytes.
     text = json.dumps(metadata, sort_keys=True)
     header = json.dumps({"metadata": text, "sha256": _digest(tensors, text)}, sort_keys=True)
     try:
@@ -167,5 +169,7 @@ def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # NumPy has no bfloat16, so the bytes are hashed. `reshape` comes first, because PyTorch does not view
+        # a tensor without dimensions as bytes.
         total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

@@ -46,6 +46,7 @@ def warn_small_text(train: TrainingExamples, config: TrainingConfig, seed: int) 
     """
     order = train.batches(config, seed, 1)
     lengths = np.maximum(*train.lengths)
+    # The size of a batch in tokens includes its padding, as `batch_size` does.
     sizes = [
         len(rows) if config.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
         for rows in order
@@ -102,6 +103,7 @@ class TrainStep:
         self.replica: nn.Module = state.model
         if processes.world_size > 1:
             mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
+            # Without this option, `DistributedDataParallel` fails if the loss does not use a parameter.
             find_unused = not all(part.trains_queries for part in mechanisms)
             self.replica = DistributedDataParallel(
                 state.model, gradient_as_bucket_view=True, find_unused_parameters=find_unused
@@ -133,6 +135,8 @@ class TrainStep:
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
         per_token = self.config.optimizer.loss_normalization == "tokens"
         losses, flops = self._accumulate(batches, tokens if per_token else sum(len(rows) for rows in batches))
+        # The processes have exchanged the gradients, so each one computes the same norm. The norm of the
+        # norms is that of all gradients, without a copy of them in one vector.
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
         # All numbers are copied from the device at once, because each copy waits for the GPU.
@@ -142,8 +146,10 @@ class TrainStep:
         *sums, norm = numbers.double().tolist()
         total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
         own_seconds = clock() if processes.is_main else 0.0
+        # One exchange also carries the requests to stop, so that all processes stop after the same step.
         total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
         learning_rate = self.config.optimizer.learning_rate * self.state.schedule.factor(step)
+        # Both numbers are equal in all processes, so that all of them apply or all of them skip the step.
         applied = math.isfinite(total) and math.isfinite(norm)
         if applied:
             self._update_parameters(learning_rate, norm)
@@ -201,9 +207,11 @@ class TrainStep:
         batch = self.data.batch(share if len(share) else rows[:1])
         seed = noise_seed(self.seed, self.state.progress.step + 1, micro, processes.rank)
         torch.manual_seed(seed)
+        # `no_sync` has no effect on the exchange unless it encloses the forward pass as well.
         with self._gradient_sync(last):
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
+                # Without its lowest bit, the seed fits in a signed 64-bit integer.
                 parts = [term.prepare_batch(model, moved, batch.rows, seed >> 1) for term in self.losses]
                 joint = join_rows(moved, parts)
                 outcome = self.replica(
@@ -218,6 +226,7 @@ class TrainStep:
             total = loss.total
             for term, part in zip(self.losses, parts, strict=True):
                 total = term.add(total, moved, outcome, part)
+            # Without these references, the backward pass can free the activations as it proceeds.
             del outcome, parts
             (total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.

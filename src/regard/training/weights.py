@@ -42,6 +42,7 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     """
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
+    # `keep_vars` gives the parameters themselves, so that tied ones have the same id.
     for name, tensor in model.state_dict(keep_vars=True).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
@@ -101,6 +102,7 @@ def check_weight_shapes(build: Callable[[], nn.Module], folder: Path) -> None:
         CheckpointError: if the weights do not fit the model.
     """
     shapes = read_shapes(weights_file(folder))
+    # Tensors on this device have shapes but no memory.
     with torch.device("meta"):
         described = build()
     check_shapes(described, shapes, str(folder / MODEL_FILE))
@@ -131,6 +133,7 @@ def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> l
     ]
     given = {name: own[name] for name in new}
     for name, tensor in weights.items():
+        # Attention parameters that this model lacks are dropped; `copy_weights` rejects other unknown ones.
         if name in own or not name.startswith(attention_prefixes):
             given.setdefault(name, tensor)
     copy_weights(model, given, source)

@@ -145,6 +145,7 @@ def split_outcome(
         batch: The sentences.
         parts: The parts of the terms.
     """
+    # Without further rows, `join_rows` returned the batch itself, and there is no row to cut off.
     if joint is batch:
         return outcome, [*parts]
     assert joint.target is not None and batch.target is not None
@@ -152,6 +153,7 @@ def split_outcome(
     for part in parts:
         if part.rows is not None:
             rows = slice(start, start + len(part.rows))
+            # The outcome has the width of the whole batch, so the targets need the same width.
             target = PaddedSequences(joint.target.tokens[rows], joint.target.lengths[rows])
             padded = dataclasses.replace(part.rows, target=target)
             part, start = TermBatch(padded, part.values, _slice_outcome(outcome, rows)), rows.stop

@@ -123,7 +123,10 @@ def guided_alignment_loss(
             "training.losses or use another attention mechanism"
         )
     mean = weights.mean(2)  # (B, T, S)
+    # A sparse weight can be exactly 0, where the gradient of the logarithm is infinite. The tangent at
+    # `_LINEAR_BELOW` has a finite gradient there.
     tangent = mean / _LINEAR_BELOW - 1 + math.log(_LINEAR_BELOW)
+    # `clamp_min` keeps the unused branch finite, because 0 times an infinite gradient is NaN.
     log = torch.where(mean < _LINEAR_BELOW, tangent, mean.clamp_min(_LINEAR_BELOW).log())
     return -config.weight * (links * log).sum()
 

@@ -77,6 +77,7 @@ def marginal(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss:
         mass = outcome.log_weights.logsumexp(-1)
         shares = (outcome.log_weights - mass.unsqueeze(-1)).exp()
         average = mass + (shares * outcome.mean_log_probs).sum(-1)
+        # A product with the mask would not remove infinite values at padding: 0 times infinity is NaN.
         total = (1 - label_smoothing) * nll - label_smoothing * average.masked_fill(~outcome.mask, 0.0).sum()
     total = total + outcome.penalty.masked_fill(~outcome.mask, 0.0).sum()
     return Loss(total, nll.detach())
@@ -171,6 +172,7 @@ def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> F
         tokens.device, torch.float32
     )
     last = scores.gather(1, reference.lengths.unsqueeze(1) - 1)
+    # The rewards are gains in BLEU. Their sum from t on is the final BLEU minus that of the prefix before t.
     before = torch.cat([torch.zeros_like(last), scores[:, :-1]], dim=1)
     return (last - before).masked_fill(~reference.mask, 0.0)
 
@@ -187,6 +189,7 @@ def add_advantage(outcome: ForwardOutput, reference: PaddedSequences, reward: Re
     found = compute_returns(outcome.top_tokens, reference)
     penalty = outcome.penalty
     if outcome.baseline is not None:
+        # The squared error alone trains the baseline, not the policy-gradient term.
         baseline = outcome.baseline.detach()
         penalty = penalty + BASELINE_LOSS_WEIGHT * (outcome.baseline - found) ** 2
     elif reward.batch_baseline:

@@ -153,6 +153,7 @@ def sequence_loss(
         own = candidates.tokens.view(num_sentences, config.num_candidates, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
         repeated = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
+        # Q is proportional to p to the power of alpha (Shen et al. 2016).
         logits = (config.alpha * log_p.sum(1)).view(num_sentences, -1)
         weights = logits.masked_fill(repeated, -torch.inf).softmax(-1)
         return -(weights * final.view(num_sentences, -1)).sum()
@@ -164,6 +165,7 @@ def sequence_loss(
     # A terminal reward is also defined after the end of a shorter candidate; a shaped one is not.
     if config.reward == "terminal":
         valid = torch.ones_like(valid)
+    # The baseline of a candidate excludes its own return, so that the gradient stays unbiased.
     baseline = leave_one_out(grouped, valid, dim=1).reshape(returns.shape)
     sampled = mask
     if forced_eos is not None:
