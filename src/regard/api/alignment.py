@@ -71,6 +71,7 @@ class Alignments(Result, Sequence[np.ndarray]):
 
     def fertilities(self) -> list[np.ndarray]:
         """Return the number of links of each source word, one int64 array [S] per pair."""
+        # Without `minlength`, words without links at the end of a sentence would be missing.
         return [
             np.bincount(links[:, 0], minlength=len(words))
             for links, words in zip(self.links, self.sources, strict=True)
@@ -153,6 +154,7 @@ class Aligner:
         """
         if kind not in aligner_kinds():
             raise UsageError(f"kind={kind!r}: expected one of {', '.join(aligner_kinds())}")
+        # The configuration classes and the names are in the same order.
         config = from_dict(list(TRAINERS)[aligner_kinds().index(kind)], options, origin="aligner")
         corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
@@ -193,6 +195,7 @@ class Aligner:
         method = _method(symmetrize)
         pairs, corpus = self._corpus(sources, targets)
         found = self.model.align(corpus, method, self.num_threads)
+        # Links are a set, so they are sorted. `reshape` gives an empty list of links two columns, too.
         links = tuple(np.array(sorted(one), dtype=np.int64).reshape(-1, 2) for one in found)
         return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
 
@@ -214,12 +217,14 @@ class Aligner:
         """
         method = _method(symmetrize)
         _, corpus = self._corpus(sources, targets)
+        # The aligner has one row per target word. The copy has the usual memory order of an [S, T] array.
         return [links.T.copy() for links in self.model.posteriors(corpus, method, self.num_threads)]
 
     def _corpus(
         self, sources: Iterable[str], targets: Iterable[str]
     ) -> tuple[list[tuple[list[str], list[str]]], Corpus]:
         """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
+        # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
         pairs = _split_pairs(sources, targets, lowercase=False)
         words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
         return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
@@ -234,6 +239,7 @@ def align(
     **options: Any,
 ) -> Alignments:
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
+    # The texts are used twice, but an iterator can be read only once.
     sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
@@ -326,6 +332,7 @@ def evaluate_links(
         for side, given in texts.items()
         if given is not None
     }
+    # Different lengths are reported first: the links of unrelated texts would give misleading errors.
     for other, count in ((name, len(found)), *((side, len(own)) for side, own in lengths.items())):
         if count != len(truth):
             raise DataError(
@@ -334,6 +341,7 @@ def evaluate_links(
             )
     for row, (true, own) in enumerate(zip(truth, found, strict=True)):
         words = {side: lengths[side][row] if side in lengths else None for side in texts}
+        # Sure links are possible links as well, so this check covers both.
         check_links(true.possible, words, f"{gold_name}:{row + 1}")
         check_links(own, words, f"{name}:{row + 1}")
     score = alignment_score(found, truth)
@@ -358,6 +366,7 @@ def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> 
     for number, one in enumerate(as_list(given, name), 1):
         if isinstance(one, str):
             one = parse(one, f"{name}:{number}")
+        # The rows of an array have NumPy integers; these sets are equal to those of a file.
         elif not isinstance(one, GoldLinks):
             one = frozenset((int(i), int(j)) for i, j in one)
         found.append(one)

@@ -54,6 +54,7 @@ def check_texts(given: Any, name: str) -> list[str]:
     for text in texts:
         if not isinstance(text, str):
             raise UsageError(f"{name}: expected a string, got {text!r}")
+        # A lone surrogate is possible in a Python string, but no file or response can contain it.
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -69,6 +70,7 @@ def as_texts(given: Iterable[Any], name: str) -> list[str]:
     Raises:
         UsageError: if the argument is a single string, or contains other items.
     """
+    # A string is an iterable of strings, so each character would become a sentence.
     if isinstance(given, str):
         raise UsageError(f"{name}: expected a list of sentences, got a single string")
     return check_texts([getattr(line, "text", line) for line in as_list(given, name)], name)
@@ -119,12 +121,15 @@ def input_lines(
     """
     if fertilities is not None:
         translator.require("fertility", "fertilities")
+    # A string would become a list of terms of one character each.
     if isinstance(terms, str):
         raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
     terms = as_list(terms, "terms")
+    # A dict has words as keys, so it can apply to all sentences. A list has the words of one sentence.
     shared = single or fertilities is None or isinstance(fertilities, Mapping)
     all_fertilities = _broadcast(fertilities, shared, len(texts), "fertilities")
     prefixes = _broadcast(prefix, single or isinstance(prefix, str), len(texts), "prefix")
+    # `all` is true for the default, an empty list, which therefore applies to all sentences.
     all_terms = _broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
     return [
         InputLine(
@@ -182,6 +187,7 @@ def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities 
     Raises:
         UsageError: if they do not match the text or are not valid fertilities.
     """
+    # The translator reports a text with the wrong format as an error of this sentence alone.
     if not fertilities or side.format_error(text):
         return ""
     tokens = side.tokenize(text)
@@ -204,6 +210,7 @@ def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities 
 
 
 def _line(bounds: Sequence[Any]) -> str:
+    # `repr` keeps all digits. An empty maximum stands for the fertility of the model.
     return " ".join(
         f"{minimum!r}:{'' if math.isnan(maximum) else repr(maximum)}" for minimum, maximum in bounds
     )
@@ -214,6 +221,7 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
     minimum, maximum = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
     low = 0.0 if minimum is None else _number(minimum, name)
     high = math.nan if maximum is None else _number(maximum, name)
+    # A missing maximum is NaN, and a comparison with NaN is false.
     if low > high:
         raise UsageError(
             f"{name}: the minimum {low:g} is above the maximum {high:g}; expected (minimum, maximum)"
@@ -222,6 +230,7 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
 
 
 def _number(value: Any, name: str) -> float:
+    # `bool` is a subclass of `int`. The negated comparison also rejects NaN.
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise UsageError(f"{name}: {value!r}; expected a number of at least 0, or (minimum, maximum)")
     return float(value)

@@ -376,6 +376,7 @@ def _references(given: Iterable[Any] | Path | str) -> list[list[str]]:
     if isinstance(given, Path | str):
         return [read_texts(given, "references")]
     found = as_list(given, "references")
+    # Within a list, only a `Path` is a file: a string is a reference.
     if found and all(isinstance(each, list | tuple | Path) for each in found):
         return [read_texts(each, f"reference {number}") for number, each in enumerate(found, 1)]
     return [as_texts(found, "references")]

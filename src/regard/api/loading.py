@@ -55,6 +55,7 @@ def load_translator(
     first = directories[0]
     if engine == "ctranslate2" or (engine is None and is_exported(first)):
         translator = load_exported(first, device, num_threads)
+        # An export has a fixed data type, so another one is an error instead of being ignored.
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")
     elif (system := MODELS.part_of((run := load_config(first)).model)).is_neural:
@@ -64,6 +65,7 @@ def load_translator(
         translator = Translator(*load_models(directories, device, precision, overrides), name=name)
     else:
         translator = system.load_translator(run, first, num_threads or 0)
+    # The user gets an error instead of an ensemble or an override without effect.
     if len(directories) > 1:
         translator.require("ensemble", "an ensemble of several models")
     if overrides:
@@ -86,6 +88,7 @@ def load_models(
     from regard.generation.ensemble import Ensemble
 
     loaded = [load_model(directory, device, precision, settings) for directory in directories]
+    # An ensemble averages distributions, so a token must have the same number in all models.
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
     model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])
@@ -115,6 +118,8 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> "dict[str, M
         UsageError: if there is no model, or the names do not match the models.
     """
     from regard.analysis.inputs import check_names
+
+    # An import at the top of the file would be circular, because that module imports this one.
     from regard.api.model import Model
 
     given = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
@@ -200,12 +205,14 @@ def load_systems(
         if name in files:
             continue
         if isinstance(given, Model):
+            # `num_threads` also applies to the aligner of a report, so it is allowed with a loaded model.
             wrong = loading.keys() - {"num_threads"}
             if wrong:
                 raise UsageError(f"{min(wrong)}: {given!r} is loaded already; give it to regard.load()")
             paths, translator = given.directories, given.translator
         else:
             paths, translator = given, load_translator(given, **loading)
+        # An analysis uses one translation per line, although the model may be set to return more.
         translator = translator.with_search({"num_return": 1, **search})
         # The words of a file have no fertilities.
         tokenizers = tokenizers or TextProcessor(translator.text.source, translator.text.target)

@@ -71,12 +71,14 @@ def load(
     for directory in directories:
         if not isinstance(directory, str | Path):
             raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
+    # The configurations of the models may name parts that plugins register.
     load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, settings)
     return Model(tuple(paths), translator.pretokenized() if tokenized else translator)
 
 
+# With `eq=False`, models are compared and hashed by identity, not by their weights.
 @dataclass(frozen=True, eq=False)
 class Model:
     """A trained model or an ensemble. It may be shared by threads; a lock serializes their calls.

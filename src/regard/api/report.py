@@ -100,6 +100,7 @@ def report(
     options, path = options or ReportOptions(), Path(output)
     named = name_models(models, options.names)
     whole = _config_text(next(iter(named.values()))) if test is None else parallel_text(*test)
+    # The number of gold links is compared with the whole text, before both are cut.
     gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
     pairs = whole.pairs[: options.max_lines]
     # The file is opened first: an error after hours of translation would be a waste.
@@ -110,6 +111,7 @@ def report(
             )
             for system in load_systems(named, settings, len(whole), whole.source_name)
         }
+        # Files of translations come last from `load_systems`; the page keeps the order of the user.
         found = [systems[name] for name in named]
         if gold is not None:
             _check_gold(found, gold, options.gold_links)
@@ -167,6 +169,7 @@ def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], giv
         DataError: if a link points beyond its sentence; the links then belong to another text, or to another
             tokenization.
     """
+    # Links that are given as a list have no file name.
     name = given if isinstance(given, Path | str) else "gold_links"
     for system in systems:
         for one, links, attention in zip(system.sentences, gold, system.attention, strict=False):
@@ -185,6 +188,7 @@ def _add_links(
     """Return the systems with the word links of an aligner."""
     model = aligner.model if isinstance(aligner, Aligner) else aligner
     linker = Linker.load(model, lowercase, num_threads)
+    # All systems share the text, so one warning about its unknown words is enough.
     words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
     for note in linker.unknown_word_notes(words):
         _log.warning("%s", note)

@@ -55,6 +55,7 @@ def train(
         PluginError: if a plugin is missing or cannot be imported.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
+    # A configuration may name parts that plugins register, so plugins are imported first.
     load_plugins(plugins)
     if isinstance(config, str | Path):
         if pairs is not None:
@@ -67,6 +68,7 @@ def train(
     directory = _directory(config, output_dir)
     # The prepared text of a run without a file lies next to its model.
     data["data"] = {"cache_dir": f"{directory}-prepared", **data.get("data", {})}
+    # The directory of the text depends on that of the prepared data, which is set above.
     if pairs is not None:
         data["data"] |= _write_pairs(pairs, Path(f"{data['data']['cache_dir']}-text"))
     load_plugins(listed_plugins(data))
@@ -141,6 +143,7 @@ def _write_pairs(pairs: Mapping[str, Pairs], directory: Path) -> dict[str, Any]:
                     f"pairs[{split!r}], item {number}: expected (source, target), got {pair!r:.60}"
                 )
             for side, sentence in zip(lines, pair, strict=True):
+                # A line break would shift all later pairs, because the files have one sentence per line.
                 if len(sentence.splitlines()) > 1:
                     raise DataError(f"pairs[{split!r}], item {number}: a sentence contains a line break")
                 side.append(sentence.rstrip("\r\n"))

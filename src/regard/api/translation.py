@@ -96,6 +96,7 @@ class Translation(Result):
     @property
     def nbest(self) -> tuple["Translation", ...]:
         """Return all requested translations, best first, including this one; none without a translation."""
+        # An empty translation has the log-probability of its end symbol; a rejected text has none.
         return (self, *self.alternatives) if self.tokens or len(self.token_log_probs) else ()
 
     @property
@@ -134,6 +135,7 @@ class Translation(Result):
 
         It is the sum over all time steps, including that of the end symbol.
         """
+        # `bincount` needs indices from 0. All tokens outside of words share one column after the words.
         words = np.array([len(self.source_words) if i < 0 else i for i in self.source_word_ids], dtype=int)
         if not self.attention:
             return np.zeros(int(words.max(initial=-1)) + 1)
@@ -245,6 +247,7 @@ class Translation(Result):
         """
         if kind == "source":
             first = int(self.alignment_config.shift)
+            # With `shift`, the links of a token come from the next time step.
             steps = slice(first, first + len(self.tokens))
             return self.tokens, self.source_tokens, [layer[steps] for layer in self.posterior_attention]
         layers = self.encoder_attention if kind == "encoder" else self.decoder_attention
@@ -256,6 +259,7 @@ class Translation(Result):
         by_row = [layer.transpose(1, 0, 2) for layer in layers]
         if kind == "encoder":
             return self.source_tokens, self.source_tokens, by_row
+        # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
         return (*self.tokens, _EOS), (_BOS, *self.tokens), by_row
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
@@ -332,6 +336,7 @@ class Translation(Result):
     def _repr_html_(self) -> str:
         """Return the texts, the score and the attention map for notebooks."""
         found = html_table([self.row()])
+        # A map without weights or rows cannot be plotted, and a notebook must still show the texts.
         return found + self.plot(words=True).svg if self.attends and self.tokens else found
 
     def __repr__(self) -> str:

@@ -142,6 +142,7 @@ class Scores(Translations):
         """Return the sums over all pairs."""
         found = ScoreTotals()
         for one in self.sentences:
+            # None marks a pair that was skipped, as an array without tokens could not.
             logs = None if one.error is not None else one.token_log_probs.tolist()
             found = found.add(logs, one.retokenized)
         return found
@@ -173,12 +174,14 @@ def searched_translation(
     facts |= {"missing_terms": found.missing_terms, "error": found.error}
     if text.budget is not None and tokens:
         ids = text.source.vocabulary.to_ids(tokens)
+        # The sink is not a word of the text, so it has no bounds here.
         upper, lower = text.budget.bounds([ids], [found.fertilities], num_sinks=0)
         lower = lower or [np.zeros(len(ids))]
         sums = [_sum_by_word(bounds[0], facts["source_word_ids"]) for bounds in (lower, upper)]
         facts["fertility_bounds"] = tuple(zip(*sums, strict=True))
     if not found.translations:
         return Translation(**facts)
+    # From here on the source includes the sink, which has a column in the attention of each hypothesis.
     facts["source_tokens"] = found.source_tokens
     facts["source_word_ids"] = found.translations[0].source_words
     made: list[Translation] = []
@@ -214,6 +217,7 @@ def scored_translation(
     if found.hypothesis is None:
         return Translation(source, error=found.error)
     facts = _source_facts(text, source, found.source_tokens)
+    # The attention has a column for the sink, which the tokens of the pair do not include.
     facts["source_tokens"] = (*found.source_tokens, *text.sink_tokens)
     facts["source_word_ids"] = (*facts["source_word_ids"], *text.sink_word_ids)
     return Translation(

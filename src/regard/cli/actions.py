@@ -49,7 +49,9 @@ def actions(
         from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, origin="--columns")
         for table in tables
     ]
+    # The new tables are plain text, also those of compressed tables.
     paths = [output_dir / path.name.removesuffix(".gz") for path in tables]
+    # All names are checked before the aligner is trained.
     for path, table in zip(paths, tables, strict=True):
         if paths.count(path) > 1:
             raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")

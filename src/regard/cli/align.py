@@ -76,6 +76,7 @@ class AlignmentText:
         if self.prepared_dir is not None:
             from regard.data.dataset import PreparedData
 
+            # Prepared text has its own token numbers, so `_check` excludes a trained aligner here.
             return Corpus.from_prepared(PreparedData.open(self.prepared_dir))
         words = None if aligner is None else aligner.words
         if self.source is not None and self.target is not None:
@@ -196,6 +197,7 @@ def align_command(
     """
     from regard.alignment import WordAligner
 
+    # Wrong options are reported before the text is read.
     method = links.method()
     _check(text, aligner)
     config = aligner.config()
@@ -203,6 +205,7 @@ def align_command(
     if aligner.save_aligner is not None:
         WordAligner.check_output_dir(aligner.save_aligner)
     for path in (text.source, text.target):
+        # `samefile` fails for a missing file, and a new file cannot overwrite the text.
         if path is not None and links.output is not None and links.output.is_file():
             if links.output.samefile(path):
                 raise UsageError(
@@ -289,6 +292,7 @@ def _setting(text: str) -> tuple[str, Any]:
     try:
         return key, parse_json(value, object)
     except InvalidJsonError:
+        # A word without quotes is not JSON and stands for itself.
         return key, value
 
 
@@ -311,6 +315,7 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
     from regard.training.device import init_process_group
 
     def sum_over_processes(array: "np.ndarray") -> "np.ndarray":
+        # `all_reduce` overwrites its argument; the copy protects the array of the caller.
         tensor = torch.from_numpy(array.copy())
         dist.all_reduce(tensor)
         return tensor.numpy()

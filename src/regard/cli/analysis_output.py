@@ -57,6 +57,7 @@ def show_errors(file: Output, analysis: ErrorAnalysis, num_sentences: int = 0) -
             if console is not None:
                 console.print(line)
             else:
+                # Colors are escape sequences, which a file must not contain.
                 file.write(line.plain + "\n")
         if block is not last:
             file.write("\n")
@@ -124,6 +125,7 @@ def _attention(received: ReceivedAttention, place: int) -> Text:
 
 def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int | None) -> Iterator[Text]:
     """Yield columns side by side, wrapped to the width."""
+    # At least one cell remains for words, even on a very narrow terminal.
     room = None if width is None else max(width - _LABEL, 1)
     names = labels
     for block in _blocks(columns, room, gap):
@@ -142,6 +144,7 @@ def _blocks(columns: Sequence[Column], room: int | None, gap: int) -> Iterator[l
     block: list[Column] = []
     taken = 0
     for column in columns:
+        # A column that is wider than the line would not fit on any line, so it is cut.
         if room is not None and _cells(column) > room:
             column = tuple(Text(clip_label(text.plain, room), text.style) for text in column)
         if block and room is not None and taken + _cells(column) > room:
@@ -149,6 +152,7 @@ def _blocks(columns: Sequence[Column], room: int | None, gap: int) -> Iterator[l
             block, taken = [], 0
         block.append(column)
         taken += _cells(column) + gap
+    # A sentence without words has one empty block, so its label is still printed.
     yield block
 
 
@@ -187,6 +191,7 @@ def _summary(analysis: AttentionAnalysis) -> list[list[str]]:
             chosen = one.selection
             row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
         else:
+            # Empty cells keep the columns of models with and without selections aligned.
             row += [""] * len(sets)
         rows.append(row)
     return rows

@@ -93,6 +93,7 @@ def errors_command(
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
+    # The output is opened before the analysis, so that an unwritable file is reported at once.
     with open_output(files.output) as file:
         result = analyses.errors(
             models,
@@ -160,6 +161,7 @@ def attention_command(
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
+    # A missing package is reported before the analysis, which may take long.
     if options.figures_dir is not None:
         require_matplotlib()
     lines = options.line or (() if options.figures_dir is None else "auto")

@@ -39,6 +39,7 @@ class TranslationEntry(BaseModel):
     Its attention weights are not validated.
     """
 
+    # The weights are extra fields: validating each of them would be slow for a long line.
     model_config = {"extra": "allow"}
 
     line: Annotated[int, Field(ge=0, le=1_000_000_000_000)]
@@ -244,6 +245,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
         try:
             kind = "attention" if inputs.prior else "posterior_attention"
             layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra_field(kind)]
+            # A null in the file becomes NaN in the array.
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
             own = from_dict(
@@ -251,6 +253,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
                 entry.extra_field("alignment_config") or {},
                 origin=f"{path}: alignment_config",
             )
+        # The weights are not validated, so a wrong type or nesting raises one of these errors.
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
         if not target or not layers:
@@ -261,6 +264,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
                 f"{layers[0].shape}"
             )
+        # The file has the settings of the run that wrote it; the flags of this command replace them.
         config = search_settings(GenerationConfig(alignment=own), inputs.link_settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))
     raise DataError(f"{path}: there is no line {inputs.line} in the file")

@@ -59,6 +59,7 @@ def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(command)
     def call(**values: Any) -> R:
         made = {
+            # `pop` leaves the parameters without a group, which are passed on unchanged.
             name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
             for name, group in groups.items()
         }
@@ -80,6 +81,7 @@ def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
         if isinstance(info, OptionInfo):
             info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
         parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
+        # The signature has a placeholder for a default factory, which typer would take as the default.
         if field.default_factory is not dataclasses.MISSING:
             parameter = parameter.replace(default=field.default_factory())
         yield parameter
@@ -149,6 +151,7 @@ def _describe(path: str, note: str, default: object) -> str:
         # A model has its own settings of the search.
         default = "that of the model" if name == "GenerationConfig" else (found.defaults[""] or "").strip('"')
     parts = [
+        # The default stands after the note, so it is removed from the description.
         found.help[""].partition(" Default:")[0],
         note,
         bounds and f"Range: {bounds}.",
@@ -165,6 +168,7 @@ class Command(TyperCommand):
         known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
         for argument in args:
             flag = argument.partition("=")[0]
+            # Arguments after `--` are never flags.
             if flag == "--":
                 break
             new = new_flag(self.name or "", flag) if flag.startswith("--") and flag not in known else None
@@ -183,10 +187,12 @@ class CommandGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move `--plugin` to the front, so that it may stand anywhere before `--`."""
+        # Arguments after `--` belong to the command, even if one of them is `--plugin`.
         end = args.index("--") if "--" in args else len(args)
         plugins, others, remaining = [], [], iter(args[:end])
         for argument in remaining:
             if argument == "--plugin":
+                # Without a value, only the flag is moved, and the parser reports that the value is missing.
                 plugins += [argument, *itertools.islice(remaining, 1)]
             elif argument.startswith("--plugin="):
                 plugins.append(argument)

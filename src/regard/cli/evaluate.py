@@ -80,6 +80,7 @@ class MetricOptions:
         """
         from regard.metrics.base import METRICS
 
+        # A repeated name would only compute the same metric again.
         names = list(dict.fromkeys(name.strip().lower() for name in self.metrics.split(",") if name.strip()))
         if not names or not all(METRICS.get(name) for name in names):
             raise UsageError(
@@ -98,6 +99,7 @@ class MetricOptions:
 
         fields = self.rep_parameters.split(",")
         try:
+            # A wrong number of fields is a ValueError as well.
             n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
         except ValueError:
             raise UsageError(
@@ -275,6 +277,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
             name, separator, value = field.rpartition("|")
             try:
                 log_prob = float(value)
+                # A log-probability is at most 0. The negated comparison also rejects NaN.
                 if not separator or not name or not log_prob <= 0:
                     raise ValueError
                 total += log_prob
@@ -286,6 +289,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
             tokens += 1
     if not tokens:
         raise DataError(f"{path}: the file contains no tokens")
+    # `exp` overflows above 709.
     if total / tokens <= -700:
         raise DataError(
             f"{path}: the perplexity cannot be computed: the mean log-probability is {total / tokens:g}"
@@ -300,6 +304,7 @@ def _show(results: dict[str, Any]) -> None:
     if not console.is_terminal:
         print("\n".join("\t".join(row) for row in (list(rows[0]), *(row.values() for row in rows))))
         return
+    # Signatures are too long for a column, so they are printed below the table.
     columns = [column for column in rows[0] if column != "signature"]
     table = Table(box=None, pad_edge=False)
     for column in columns:

@@ -149,6 +149,7 @@ def fertility(
         write_json(output.json_file, results)
         return
     other = text.target if text.links is None else text.links
+    # `_check` has ensured that one of the two is given.
     assert other is not None
     texts = [(sentences, text.source, other)]
     if tagger.validation is not None:
@@ -199,6 +200,7 @@ def _describe(counts: list[list[int]]) -> dict[str, Any]:
     return {
         "sentences": len(counts),
         "words": total,
+        # The denominator avoids a division by zero for a text without words.
         "mean": sum(count * number for count, number in found.items()) / max(1, total),
         "fertilities": {str(count): found[count] for count in sorted(found)},
     }
@@ -275,6 +277,7 @@ def _count_aligned(
         corpora, TrainingSetup(num_threads=runtime.num_threads or 0, seed=runtime.seed)
     )
     for corpus, counts in zip(corpora, counted, strict=True):
+        # The counts of all sentences are in one array, which the offsets divide.
         offsets = corpus.source.offsets.tolist()
         found.append([counts[i:j].tolist() for i, j in itertools.pairwise(offsets)])
     return found
@@ -309,5 +312,7 @@ def _summarize_words(sentences: list[list[str]], counts: Counts, slack: float) -
     for words, own in zip(sentences, counts, strict=True):
         for word, count in zip(words, own, strict=True):
             found.setdefault(word, []).append(count)
+    # Equally frequent words are sorted, so their order does not depend on that of the text.
     for word, own in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        # A maximum of 0 would forbid all attention to the word, as in the output by sentence.
         yield f"{word}\t{max(1, *own) + slack:g}\t{sum(own) / len(own):.3f}\t{len(own)}"

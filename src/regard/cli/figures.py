@@ -246,6 +246,7 @@ def display_names(files: list[Path]) -> list[str]:
 
     These are the last parts of the paths, or the whole paths if the last parts are not unique.
     """
+    # `resolve` gives the directory "." a name. Only files have an ending to remove.
     short = [path.resolve().name if path.is_dir() else path.stem for path in files]
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
@@ -275,4 +276,5 @@ def read_results(path: Path, command: str, *schemas: type[_T]) -> _T:
 
 def format_value(value: float | None) -> str:
     """Return a number with four decimal places, "0" for an exact zero, or an empty text for None."""
+    # An exact zero of sparse attention must differ from a small weight, which is printed as 0.0000.
     return "" if value is None else f"{value:.4f}" if value else "0"

@@ -82,6 +82,7 @@ class LinkFiles:
         """
         sources = None if self.source is None else _read(self.source, num_sentences)
         files = self.reference_links, self.hypothesis_links, self.baseline_links
+        # `check` has ensured one file for the reference and one for each system.
         paths = [path for path in files if path is not None]
         wanted, *produced = (
             _read_links(path, sources, text, num_sentences)

@@ -98,6 +98,7 @@ def main() -> None:
     try:
         app()
     except RegardError as error:
+        # Results from before the error must appear before its message.
         sys.stdout.flush()
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
@@ -111,6 +112,7 @@ def main() -> None:
         print(f"regard: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
+        # Shells report a process that SIGINT (2) ended with status 128 + 2.
         sys.exit(130)
 
 

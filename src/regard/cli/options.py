@@ -257,6 +257,7 @@ def column_numbers(text: str) -> tuple[int, ...]:
         UsageError: If a field is not a number from 1 up, a number occurs twice, or there are fewer than two.
     """
     fields = text.split(",")
+    # A field that is not a number is left out, so the comparison of the lengths finds it.
     found = tuple(int(field) for field in fields if field.isdecimal())
     if len(found) < max(2, len(fields)) or min(found) < 1 or len(set(found)) < len(found):
         raise UsageError(

@@ -97,6 +97,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
         output.flush()
         return
     with open_atomic(path) as file:
+        # Line ends are the same on all systems, so the files are identical.
         stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
         output = Output(stream, str(path))
         yield output
@@ -229,4 +230,5 @@ def print_message(message: str) -> None:
     """Print a message to stderr."""
     from rich.console import Console
 
+    # A message must not change: rich would wrap it, color its numbers and interpret its brackets.
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)

@@ -77,9 +77,12 @@ def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: Json
     console = Console(stderr=True, highlight=False)
     start = time.monotonic()
     console.rule("1. Corpus: German-English sentence pairs with gold word links", align="left")
+    # The seed is fixed, so a resumed run has the same corpus.
     write_splits(output_dir / "corpus", SIZES, seed=1)
     path = output_dir / "quickstart.toml"
+    # The user may have changed the file, so a second run keeps it.
     if not path.exists():
+        # In TOML, the backslash of a Windows path would be an escape character.
         write_atomic(path, CONFIG.format(folder=output_dir.as_posix(), epochs=EPOCHS).encode())
     console.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
     result = train(read_config(RunConfig, path), output_dir / "model", preparation_progress)
@@ -118,6 +121,7 @@ def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
     from regard.metrics.translation import bleu, chrf
 
     outputs, references = [result.text for result in results], [list(read_lines(reference))]
+    # The words and the punctuation of the corpus are already separated.
     scores = bleu(outputs, references, tokenize="none"), chrf(outputs, references)
     return {
         "bleu": round(scores[0].score, 2),
@@ -148,6 +152,7 @@ def _show(results: "Sequence[LineResult]", reference: Path, summary: dict[str, A
     short = [
         row
         for row, result in enumerate(results)
+        # The map of a very short sentence shows little.
         if 6 <= len(result.source_tokens) <= MAX_MAP_TOKENS and result.text
     ]
     for row in short[:EXAMPLES]:

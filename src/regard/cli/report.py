@@ -108,6 +108,7 @@ def report_command(
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
+    # This check precedes the imports, which take long, so that the error appears at once.
     if (text.test is None) == (not text.config_test):
         raise UsageError(
             "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration "

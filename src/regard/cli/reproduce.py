@@ -60,6 +60,7 @@ class ExperimentData:
         if table.text_kind == "tables":
             return self.data_dir.resolve().name
         parts = [self.data_dir.resolve().name]
+        # Default values are left out, which keeps the name short.
         parts += [] if self.target_language == "en" else [self.target_language]
         parts += [str(self.max_train_pairs)] if self.max_train_pairs else []
         parts += ["raw"] if table.text_kind == "raw" else []
@@ -141,8 +142,10 @@ def reproduce(
 
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
+    # Wrong options are reported before any file is written.
     chosen = _table(table)
     seeds = _seeds(runs.seeds)
+    # The result is not needed yet: the call only checks the option.
     column_numbers(data.columns)
     if chosen.text_kind != "tables" and data.columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
@@ -184,6 +187,7 @@ def _plan_options(
         rows=[] if runs.rows is None else runs.rows.split(","),
         overrides=runs.settings or [],
         device=runs.device,
+        # Parallel jobs share the processors.
         num_threads=threads_per_job(runs.num_jobs),
     )
 
@@ -236,6 +240,7 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
         for metric in table.metrics:
             cell = result.cells.get(metric.name)
             mark = "*" if cell and cell.difference is not None and cell.difference.p_value < 0.05 else " "
+            # The space has the width of the mark, which keeps the digits of a column aligned.
             cells.append("- " if cell is None else f"{cell.estimate.value:.2f}{mark}")
             if metric.name in published:
                 cells.append("" if cell is None or cell.published is None else f"{cell.published:.2f}")

@@ -43,6 +43,7 @@ class _Histogram(BaseModel):
     def _fit(self) -> Self:
         rising = all(one < other for one, other in zip(self.edges, self.edges[1:], strict=False))
         correct = self.counts if self.num_correct is None else self.num_correct
+        # The lengths may differ here; they are compared below.
         fewer = all(own <= of for own, of in zip(correct, self.counts, strict=False))
         if (
             len(self.counts) != len(self.edges) - 1
@@ -300,6 +301,7 @@ def _from_paper_table(found: PaperTableResults) -> "_Lengths":
     from regard.metrics.by_length import BucketScore, LengthScores
 
     labels = list(
+        # A column is named METRIC:BUCKET. The buckets keep their order in the file.
         dict.fromkeys(name.partition(":")[2] for row in found.rows for name in row.metrics if ":" in name)
     )
     systems: dict[str, dict[str, LengthScores]] = {}
@@ -335,6 +337,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
 
     if not inputs.files:
         raise UsageError(f"figure training needs model directories or their {METRICS_FILE} files (--input)")
+    # The file has the same name in all runs, so the label is the name of its directory.
     directories: list[Path] = [path.parent if path.name == METRICS_FILE else path for path in inputs.files]
     runs: dict[str, dict[str, Points]] = {}
     for name, directory in FigureInput(files=directories, names=inputs.names).named_files().items():
@@ -368,6 +371,7 @@ def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
     from regard.plotting.charts import CURVES
 
     logs = {
+        # A damaged record may contain 0, which has no logarithm. A perplexity is at least 1.
         name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
         for name, points in (("training", curves.train), ("validation", curves.valid))
     }

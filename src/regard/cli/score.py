@@ -153,7 +153,9 @@ def _score(
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             file.write(_format_score(result, options.token_scores) + "\n")
+            # None marks a skipped pair, which does not count for the perplexity.
             totals = totals.add(result.hypothesis and result.hypothesis.token_log_probs, result.retokenized)
+            # The JSON form of all pairs needs memory, so it is built only for --json.
             if options.json_file is not None:
                 scored = scored_translation(translator.text, pair, result, translator.search.alignment)
                 sentences.append(scored.to_data("none"))

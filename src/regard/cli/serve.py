@@ -79,6 +79,7 @@ def serve(
 
     Example: regard serve runs/first runs/second --port 8080
     """
+    # Wrong options are reported before the models are loaded.
     _require_packages()
     config = _config(address, settings or [])
 

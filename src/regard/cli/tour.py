@@ -49,6 +49,7 @@ def tour(
     names = known if systems is None else systems.split(",")
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"--systems {unknown[0]!r}: expected one or more of {', '.join(known)}")
+    # The table has the order of SYSTEMS, not that of the option.
     chosen = [system for system in SYSTEMS if system.name in names]
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     runner = Tour(output_dir, {**CORPUS_SIZES, "train": num_train}, tuple(settings or []))

@@ -237,6 +237,7 @@ def config(
     from regard.errors import ConfigError
     from regard.run_config import RunConfig, read_run_config
 
+    # Overrides apply only to a file. With them, a missing file must not pass as the name of a table.
     if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):
         typer.echo(dump_toml(read_run_config(Path(what), overrides or [])), nl=False)
         return

@@ -211,6 +211,7 @@ def translate(
 
     Required terms: regard translate runs/first --required-terms terms.txt < input.txt
     """
+    # Wrong flags are reported before the model is loaded.
     configs = sampling.configs()
     if sampling.sample and text.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
@@ -246,6 +247,7 @@ def translate(
             results = report_unknown_tokens(results)
         with ExitStack() as files:
             writer = TranslationWriter(files, output, search.num_return > 1, translator.text)
+            # A progress bar would be mixed with translations on the same terminal.
             quiet = text.interactive or (output.output is None and sys.stdout.isatty())
             for result in _with_progress(results, quiet):
                 writer.write(result)
@@ -282,6 +284,7 @@ def _results(
     if processes.world_size > 1:
         return translate_distributed(translator, text.lines())
     if text.interactive:
+        # A block would wait for more lines before it shows the first translation.
         return (result for line in text.lines() for result in translator.translate([line]))
     return translator.translate(text.lines())
 
@@ -356,6 +359,7 @@ def _with_progress(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[Li
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("translate", total=None, rate="?")
         for result in results:
+            # A line counts only after its translation has been written.
             yield result
             speed = bar.tasks[0].speed
             bar.update(task, advance=1, rate="?" if speed is None else f"{speed:.0f}")

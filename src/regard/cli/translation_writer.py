@@ -98,6 +98,7 @@ class TranslationWriter:
         for text in self._texts(result):
             self.text.write(text + "\n")
         best = result.translations[0] if result.translations else None
+        # A rejected line gets an empty line, so that the files stay parallel.
         if self.links is not None:
             self.links.write((format_links(best.links) if best else "") + "\n")
         if self.attention is not None or self.tokens is not None:
@@ -130,6 +131,7 @@ class TranslationWriter:
 
         if self.nbest:
             for translation in result.translations:
+                # The n-best lists of Moses also count lines from 0.
                 fields = [str(result.line.number - 1), translation.text, f"{translation.score:.4f}"]
                 fields += [format_links(translation.links)] if self.append else []
                 yield " ||| ".join(fields)

@@ -101,6 +101,7 @@ def _numbers(option: str, text: str) -> list[float]:
     """Return the different values of a list such as `0,0.2`."""
     try:
         found = [float(field) for field in text.split(",")]
+        # `float` accepts NaN and infinity, which this condition rejects.
         if not all(0 <= value < float("inf") for value in found):
             raise ValueError
     except ValueError:
@@ -141,6 +142,7 @@ def _show(result: "PenaltyTuningResult") -> None:
         table = Table(box=None, pad_edge=False, title="BLEU by length penalty (rows) and coverage penalty")
         for name in ("", *(f"{beta:g}" for beta in betas)):
             table.add_column(name, justify="right", no_wrap=True)
+        # The trials of one alpha are consecutive, one for each beta.
         for start in range(0, len(trials), len(betas)):
             row = trials[start : start + len(betas)]
             table.add_row(f"{row[0].length_penalty:g}", *(f"{trial.bleu:.2f}" for trial in row))

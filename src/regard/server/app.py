@@ -90,6 +90,7 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
         title="regard",
         version=__version__,
         summary="Machine translation with attention that you can inspect and constrain",
+        # The documentation pages of FastAPI load scripts from another host, so they are disabled.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -215,6 +216,7 @@ async def _lines(
     request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float
 ) -> AsyncIterator[str]:
     """Yield the lines of a streamed answer."""
+    # A sentence that failed remains empty in the joined text.
     best = ["" for _ in futures]
     async for number, one in stream_answers(request, futures, seconds):
         if isinstance(one, dict):
@@ -325,6 +327,7 @@ def _json(content: Any) -> JSONResponse:
 
 
 def _line(content: Any) -> str:
+    # NaN is not valid JSON: it is an error here instead of in the client.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 

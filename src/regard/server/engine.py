@@ -161,6 +161,7 @@ class ModelServer:
             if isinstance(field, RegardError):
                 yield field
                 continue
+            # The results are those of the sentences without an error, in the same order.
             result = next(results)
             if result.error:
                 yield DataError(result.error)
@@ -217,6 +218,7 @@ def _isolate_failures(
     """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
     try:
         return list(work(jobs))
+    # An error in one sentence must not fail the requests of other clients in the batch.
     except Exception as error:
         if len(jobs) == 1:
             return [error]
