@@ -90,8 +90,7 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
         title="regard",
         version=__version__,
         summary="Machine translation with attention that you can inspect and constrain",
-        # The documentation pages of FastAPI load scripts from another host, so they are disabled.
-        docs_url=None,
+        docs_url=None,  # FastAPI's documentation pages load scripts from another host
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
