@@ -19,7 +19,6 @@ from regard.types import Float
 
 if TYPE_CHECKING:
     from regard.analysis.coverage.model import CoverageModel
-    from regard.generation.base import BaseTranslator
 
 __all__ = [
     "DETECTORS",
@@ -57,14 +56,10 @@ class DetectionInput:
 
     Attributes:
         model: The trained model of good translations, with its word aligner.
-        translator: A translator from the source to the target language that can score.
-        reverse: A translator in the other direction that can score.
         num_threads: Number of threads of the aligner; 0 uses all processors.
     """
 
     model: "CoverageModel | None" = None
-    translator: "BaseTranslator | None" = None
-    reverse: "BaseTranslator | None" = None
     num_threads: int = 0
 
 
@@ -96,9 +91,7 @@ class Detector(ABC):
 
 
 _REMEDIES: Mapping[str, str] = {
-    "model": "parallel text to learn from: --training-text SOURCE TARGET, or --checker DIRECTORY",
-    "translator": "a translation model that can score: --model DIRECTORY",
-    "reverse": "a translation model of the other direction: --reverse-model DIRECTORY",
+    "model": "a model of good translations: see `CoverageModel.train` and `load_coverage_model`",
 }
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry("detector", packages=["regard.analysis.coverage"])
