@@ -151,8 +151,13 @@ class RepairingTranslator(BaseTranslator):
         sampling: SamplingConfig | None = None,
         mbr: MbrConfig | None = None,
         fertilities: Mapping[str, tuple[float, float]] | None = None,
+        judge: CoverageJudge | None = None,
     ) -> "RepairingTranslator":
-        """Return a copy with other search settings; see `BaseTranslator.with_search`."""
+        """Return a copy with other search settings; see `BaseTranslator.with_search`.
+
+        Raises:
+            UsageError: if translations are to be sampled or ranked by expected utility.
+        """
         if sampling is not None or mbr is not None:
             raise UsageError("check (--check) repairs translations of beam search: leave out sample and mbr")
         changed = self.translator.with_search(options, None, None, fertilities)

@@ -1,4 +1,4 @@
-"""Second translations of sentences whose translation omits words: the candidates of `regard.generation.repair`.
+"""Candidates of the repair: second translations of sentences whose translation omits words.
 
 Three strategies find them: a longer n-best list, a higher minimum of attention for the omitted words (bounded
 attention, Malaviya et al. (2018), Section 4), and translations of the omitted words from a lexical table as
