@@ -171,7 +171,7 @@ def searched_translation(
     num_sinks = len(text.sink_tokens) if found.translations else 0
     tokens = found.source_tokens[: len(found.source_tokens) - num_sinks]
     facts = _source_facts(text, found.line.text, tokens)
-    facts |= {"missing_terms": found.missing_terms, "error": found.error}
+    facts |= {"missing_terms": found.missing_terms, "error": found.error, "repair": found.repair}
     if text.budget is not None and tokens:
         ids = text.source.vocabulary.to_ids(tokens)
         # The sink is not a word of the text, so it has no bounds here.

@@ -23,6 +23,7 @@ from regard.generation.config import (
     SamplingConfig,
     search_settings,
 )
+from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
@@ -138,6 +139,7 @@ class BaseTranslator(ABC):
         sampling: SamplingConfig | None = None,
         mbr: MbrConfig | None = None,
         fertilities: Mapping[str, tuple[float, float]] | None = None,
+        judge: CoverageJudge | None = None,
     ) -> "BaseTranslator":
         """Return a copy with other search settings.
 
@@ -147,17 +149,23 @@ class BaseTranslator(ABC):
             sampling: Settings of sampling. Default: translations are searched for, not sampled.
             mbr: Settings of minimum Bayes risk decoding. Default: translations are ranked by search.
             fertilities: Minimum and maximum attention for words.
+            judge: The detector of coverage errors, for the utility `coverage` only.
 
         Raises:
-            UsageError: if the translator does not support one of them.
+            UsageError: if the translator does not support one of them, or the utility `coverage` has no
+                detector.
             ConfigError: if the settings are not consistent; names the setting.
         """
-        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities}
+        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "judge": judge}
         extensions = {name: value for name, value in extensions.items() if value}
         if sampling is not None:
             self.require("sample", "sample (--sample)")
         if mbr is not None:
             self.require("mbr", "mbr (--mbr)")
+            if mbr.utility == "coverage" and judge is None:
+                raise UsageError(
+                    "the utility coverage needs a coverage model: give its directory as checker (--checker)"
+                )
         if fertilities:
             self.require("fertility", "fertilities (--word-fertility)")
         given = {name: value for name, value in options.items() if value is not None}
