@@ -276,7 +276,7 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
     received = sentence.received
     if received is not None:
         found["received_attention"] = [round(x, 3) for x in received.attention]
-        found["neglected"], found["excessive"] = sorted(received.neglected), sorted(received.excessive)
+        found["excessive"] = sorted(received.excessive)
         if received.sink is not None:
             found["sink"] = round(received.sink, 3)
         if received.fertility is not None:

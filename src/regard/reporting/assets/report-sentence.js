@@ -194,7 +194,6 @@ const reportSentence = (() => {
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
     if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
-    if (own.neglected && own.neglected.length) found.push(["little attention (below 0.3)", listed(own.neglected), SENTENCE_TIPS.neglected]);
     if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive), SENTENCE_TIPS.excessive]);
     if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2), SENTENCE_TIPS.sink]);
     return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text, tip]) =>
