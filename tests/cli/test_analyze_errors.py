@@ -131,7 +131,7 @@ def test_terminal_output_has_colors_and_wraps(models, aligner, files, monkeypatc
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
     text = run_analysis(models[1], files, "--aligner", aligner).stdout
-    assert "\x1b[31m" in text and f"/{FERTILITY}" in text
+    assert re.search(r"\x1b\[(\d;)?3\dm", text) and f"/{FERTILITY}" in text
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, lines)) <= 40
     assert "REP " in lines[-2] + lines[-1]
