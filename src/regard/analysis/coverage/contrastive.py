@@ -1,0 +1,230 @@
+"""Contrastive conditioning: Vamvas & Sennrich (2022), "As Little as Possible, as Much as Necessary".
+
+A span of the source is omitted in the translation y if y is more probable without the span:
+
+    gain(span) = log p(y | x without span) - log p(y | x) > 0
+
+A span of the translation is added if, for a model of the other direction, the source is more probable without
+it. Both probabilities are those of the same sequence, so that a normalization by its length, as in the
+paper's code, does not change the decision.
+
+The paper leaves out the constituents of a parse tree. Here, no parser is needed: all single words and the
+text between punctuation marks are left out first, and a span is extended by its neighbors as long as little
+probability is lost. `ContrastiveConfig.margin` limits the cost.
+
+The scores are probabilities, sigmoid(gain) = p(y | x without span) / (p(y | x without span) + p(y | x)): the
+posterior probability of the shorter source, if both sources are equally probable a priori.
+"""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regard.analysis.coverage.base import (
+    ContrastiveConfig,
+    CoverageError,
+    DetectionInput,
+    Detector,
+    PairScores,
+    register_detector,
+)
+from regard.analysis.coverage.text import SideText, WordPair
+from regard.generation.base import BaseTranslator
+from regard.types import Float
+
+__all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
+
+_log = logging.getLogger(__name__)
+_BLOCK = 1_000  # sentence pairs whose spans are scored together
+
+Span = tuple[int, int]
+"""The first word of a span and the word after its last one."""
+
+
+@dataclass
+class SpanGains:
+    """The gains of the spans of one sentence, in nats.
+
+    Attributes:
+        text: The side from which spans are left out.
+        condition: The line of the other side, whose probability is compared.
+        gains: Gain of each scored span.
+    """
+
+    text: SideText
+    condition: str
+    gains: dict[Span, float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The largest gain of a span; minus infinity if no span was scored."""
+        return max(self.gains.values(), default=-math.inf)
+
+    def word_gains(self) -> Float[np.ndarray, "S"]:
+        """Return for each word the largest gain of a span that contains it.
+
+        A span that gains no more than a shorter span within it counts only for the words of the shorter one:
+        the neighbors of an omitted word are in spans with a gain, too. Words without a span, such as most
+        punctuation marks, have a gain of minus infinity.
+        """
+        found = np.full(len(self.text.spans), -math.inf)
+        for span, gain in self.gains.items():
+            if not any(other != span and _contains(span, other) and own >= gain for other, own in self.gains.items()):
+                first, last = span
+                found[first:last] = np.maximum(found[first:last], gain)
+        return found
+
+    def first_spans(self) -> list[Span]:
+        """Return the single units, and the spans between punctuation marks."""
+        units = self.text.units
+        # Without its only unit, the line has nothing left that could be translated.
+        if len(units) < 2:
+            return []
+        spans = dict.fromkeys(units)
+        start = 0
+        for i in range(1, len(units) + 1):
+            # Words between two units that belong to neither are punctuation marks.
+            if i < len(units) and units[i][0] == units[i - 1][1]:
+                continue
+            first, last = units[start][0], units[i - 1][1]
+            # The rest of the line reads better without one of the two marks around the clause.
+            if i < len(units):
+                last = units[i][0]
+            elif start:
+                first = units[start - 1][1]
+            if i - start < len(units):
+                spans[first, last] = None
+            start = i
+        return list(spans)
+
+    def extended_spans(self, size: int, margin: float) -> list[Span]:
+        """Return spans of `size` units that extend promising spans of one unit less.
+
+        A span is promising if it loses at most `margin` nats.
+
+        Args:
+            size: Number of units.
+            margin: The limit, in nats.
+        """
+        units = self.text.units
+        found: dict[Span, None] = {}
+        # The span of all units is excluded, because the rest of the line would be empty.
+        for i in range(len(units) - size + 1) if size < len(units) else ():
+            span = units[i][0], units[i + size - 1][1]
+            shorter = (span[0], units[i + size - 2][1]), (units[i + 1][0], span[1])
+            if span not in self.gains and any(self.gains.get(own, -math.inf) >= -margin for own in shorter):
+                found[span] = None
+        return list(found)
+
+
+def _contains(span: Span, other: Span) -> bool:
+    return span[0] <= other[0] and other[1] <= span[1]
+
+
+def score_spans(
+    translator: BaseTranslator, pairs: Sequence[WordPair], config: ContrastiveConfig
+) -> list[SpanGains]:
+    """Return the gains of the spans of the source of each pair.
+
+    The spans of all pairs are scored together in batches of similar length. Equal inputs are scored once. The
+    results do not depend on the other pairs, up to rounding errors.
+
+    Args:
+        translator: A translator from the first to the second side of the pairs.
+        pairs: The pairs.
+        config: The spans.
+    """
+    texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
+    found = [SpanGains(own, other.line) for own, other in texts]
+    # Empty sides have no probability to compare.
+    active = [row for row, (own, other) in enumerate(texts) if len(own.units) > 1 and other.spans]
+    spans = {row: found[row].first_spans() for row in active}
+    lines = {(found[row].text.line, found[row].condition): None for row in active}
+    lines |= _shortened(found, spans)
+    known = _log_probabilities(translator, lines)
+    whole = {row: known[found[row].text.line, found[row].condition] for row in active}
+    for row in [row for row in active if math.isnan(whole[row])]:
+        _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
+        del spans[row]
+    _add_gains(found, spans, known, whole)
+    for size in range(2, config.max_span + 1):
+        spans = {row: new for row in spans if (new := found[row].extended_spans(size, config.margin))}
+        if not spans:
+            break
+        known = _log_probabilities(translator, _shortened(found, spans))
+        _add_gains(found, spans, known, whole)
+    return found
+
+
+Inputs = dict[tuple[str, str], None]
+
+
+def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[Span]]) -> Inputs:
+    """Return the distinct pairs of a line without a span and the other line."""
+    return {
+        (found[row].text.without(*span), found[row].condition): None for row, own in spans.items() for span in own
+    }
+
+
+def _log_probabilities(translator: BaseTranslator, inputs: Inputs) -> dict[tuple[str, str], float]:
+    """Return the log-probability of the second line of each pair given the first."""
+    return dict(zip(inputs, translator.log_probabilities(inputs), strict=True))
+
+
+def _add_gains(
+    found: Sequence[SpanGains],
+    spans: Mapping[int, Sequence[Span]],
+    known: Mapping[tuple[str, str], float],
+    whole: Mapping[int, float],
+) -> None:
+    """Add the gains of spans whose log-probabilities are known."""
+    for row, own in spans.items():
+        one = found[row]
+        for span in own:
+            gain = known[one.text.without(*span), one.condition] - whole[row]
+            one.gains[span] = -math.inf if math.isnan(gain) else gain
+
+
+def _sigmoid(gains: "float | np.ndarray") -> np.ndarray:
+    """Return 1 / (1 + exp(-gain)) without overflow."""
+    return np.exp(-np.logaddexp(0, -np.asarray(gains, dtype=np.float64)))
+
+
+@register_detector("contrastive")
+class ContrastiveDetector(Detector):
+    """Contrastive conditioning: omissions from `translator`, additions from `reverse_translator`."""
+
+    name = "contrastive"
+    needs_one_of = ("translator", "reverse_translator")
+
+    def __init__(self, inputs: DetectionInput) -> None:
+        """Check that the translators can score translations."""
+        super().__init__(inputs)
+        for translator in inputs.translators.values():
+            translator.require("score", f"the detector {self.name!r}")
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return sigmoid(gain) of the best span of each sentence, and of the best span of each word.
+
+        An empty translation omits everything, and a translation of nothing adds everything. In a line of one
+        word, no span can be left out, so that nothing is found.
+        """
+        sentence: list[dict[CoverageError, float]] = [{} for _ in pairs]
+        words: list[dict[CoverageError, np.ndarray]] = [{} for _ in pairs]
+        for error, translator in self.inputs.translators.items():
+            own = pairs if error == "omission" else [pair.swapped() for pair in pairs]
+            for row, (pair, found) in enumerate(zip(own, self._gains(translator, own), strict=True)):
+                if pair.source and not pair.target:
+                    sentence[row][error], words[row][error] = 1.0, np.ones(len(pair.source))
+                else:
+                    sentence[row][error] = float(_sigmoid(found.best))
+                    words[row][error] = _sigmoid(found.word_gains())
+        return [PairScores(*both) for both in zip(sentence, words, strict=True)]
+
+    def _gains(self, translator: BaseTranslator, pairs: Sequence[WordPair]) -> Iterable[SpanGains]:
+        """Return the gains of a text, in blocks that bound memory."""
+        for start in range(0, len(pairs), _BLOCK):
+            yield from score_spans(translator, pairs[start : start + _BLOCK], self.inputs.contrastive)
