@@ -1,4 +1,4 @@
-"""Contrastive conditioning and attention as detectors of coverage errors: quality on synthetic errors, and cost.
+"""Contrastive conditioning and attention as detectors of coverage errors: quality and cost.
 
     python benchmarks/contrastive_check.py quality DATA --model DIR --reverse DIR --bounded DIR
     python benchmarks/contrastive_check.py cost DATA --model DIR
@@ -10,7 +10,8 @@ which word is affected). The labels come from links of the aligner that `combine
 favors these two.
 
 `cost` compares the time of contrastive conditioning with that of the translation of the same sentences with
-beam 5. Both are measured in turn, and the medians and their ratio are printed.
+beam 5, for all sentences as one text and for each sentence alone. Both are measured in turn, and the medians
+and their ratio are printed.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from regard.analysis.coverage.base import (
     DetectionInput,
     PairScores,
 )
-from regard.analysis.coverage.contrastive import ContrastiveDetector, score_spans
+from regard.analysis.coverage.contrastive import ContrastiveDetector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
 from regard.analysis.coverage.evidence import link_probabilities
 from regard.analysis.coverage.model import CombinedDetector, CoverageModel, best_links
@@ -47,12 +48,13 @@ KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
 }
+SETTINGS = ("max_span", "margin", "candidates")
 Scores = list[PairScores]
 
 
 def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
     """Return the probability that an affected item scores higher than another one; ties count half."""
-    values, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     positive = int(labels.sum())
     total = ranks[labels].sum() - positive * (positive + 1) / 2
@@ -127,11 +129,13 @@ def quality(options: argparse.Namespace) -> None:
     pairs = read_pairs(options.data, options.split)
     links = [best_links(one) for one in link_probabilities(model.aligner, pairs)]
     both = {"translator": load(options.model), "reverse_translator": load(options.reverse)}
-    config = ContrastiveConfig(**{name: getattr(options, name) for name in ("max_span", "margin")})
+    config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detectors: dict[str, Callable[[Sequence[WordPair]], Scores]] = {
         "contrastive": ContrastiveDetector(DetectionInput(**both, contrastive=config)).detect,
         "attention": AttentionDetector(DetectionInput(**both)).detect,
-        "attention, expected links": AttentionDetector(DetectionInput(**both, model=model)).detect,
+        "contrastive, candidates of combined": ContrastiveDetector(
+            DetectionInput(**both, model=model, contrastive=config)
+        ).detect,
         "alignment": lambda given: alignment_scores(model, given),
         "combined": CombinedDetector(DetectionInput(model=model)).detect,
     }
@@ -156,27 +160,30 @@ def cost(options: argparse.Namespace) -> None:
     sources = [pair.lines[0] for pair in near[: options.sentences] if pair.lines is not None]
     translated = [result.text for result in translator.translate(enumerate_lines(sources))]
     pairs = split_pairs(sources, translated)
-    config = ContrastiveConfig(**{name: getattr(options, name) for name in ("max_span", "margin")})
+    config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
+    detector = ContrastiveDetector(DetectionInput(translator=translator, contrastive=config))
     tasks: dict[str, Callable[[], Any]] = {
-        "translation": lambda: list(translator.translate(enumerate_lines(sources))),
-        "contrastive": lambda: score_spans(translator, pairs, config),
+        "text, translation": lambda: list(translator.translate(enumerate_lines(sources))),
+        "text, contrastive": lambda: detector.detect(pairs),
+        "alone, translation": lambda: [list(translator.translate(enumerate_lines([one]))) for one in sources],
+        "alone, contrastive": lambda: [detector.detect([pair]) for pair in pairs],
     }
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(options.rounds + 1):
         for name, task in tasks.items():
             start = time.perf_counter()
             task()
-            times[name].append(time.perf_counter() - start)
-    # The first round compiles kernels.
-    median = {name: statistics.median(own[1:]) for name, own in times.items()}
-    spans = statistics.mean(len(one.gains) for one in score_spans(translator, pairs, config))
-    ratios = [b / a for a, b in zip(times["translation"][1:], times["contrastive"][1:], strict=True)]
-    print(
-        f"{len(pairs)} sentences of {options.length} words: translation with beam "
-        f"{translator.search.beam_size} {median['translation']:.2f} s, contrastive conditioning "
-        f"{median['contrastive']:.2f} s, ratio {statistics.median(ratios):.2f} "
-        f"({min(ratios):.2f} to {max(ratios):.2f}), {spans:.1f} spans per sentence"
-    )
+            times[name].append((time.perf_counter() - start) / len(pairs))
+    print(f"{len(pairs)} sentences of {options.length} words, beam {translator.search.beam_size}, {config}")
+    for kind in ("text", "alone"):
+        # The first round compiles kernels.
+        own, other = (times[f"{kind}, {name}"][1:] for name in ("contrastive", "translation"))
+        ratios = [a / b for a, b in zip(own, other, strict=True)]
+        print(
+            f"{kind}: translation {1000 * statistics.median(other):.1f} ms, contrastive conditioning "
+            f"{1000 * statistics.median(own):.1f} ms per sentence, ratio {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
+        )
 
 
 def load(directory: Path) -> BaseTranslator:
@@ -186,7 +193,9 @@ def load(directory: Path) -> BaseTranslator:
 
 def main() -> None:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("task", choices=("quality", "cost"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", type=Path, required=True, help="German to English.")
@@ -197,6 +206,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-span", type=int, default=ContrastiveConfig().max_span)
     parser.add_argument("--margin", type=float, default=ContrastiveConfig().margin)
+    parser.add_argument("--candidates", type=float, default=ContrastiveConfig().candidates)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--length", type=int, default=20, help="Words of a sentence, with its marks.")
     parser.add_argument("--rounds", type=int, default=7)

@@ -59,8 +59,8 @@ class ContrastiveConfig:
 
     max_span: int = option(
         default=4,
-        help="Maximum number of words in a span that is left out, apart from the text between two punctuation "
-        "marks.",
+        help="Maximum number of words in a span that is left out. The text between two punctuation marks may "
+        "be longer.",
         ge=1,
         le=100,
     )
@@ -70,6 +70,14 @@ class ContrastiveConfig:
         "large margin scores all spans.",
         ge=0,
         le=1e6,
+    )
+    candidates: float = option(
+        default=0.5,
+        help="Share of the words of a sentence that are left out one by one: the most suspicious ones by the "
+        "detector `combined` if there is a model of good translations, otherwise those with the least "
+        "attention. 1 leaves out every word, as do models without attention.",
+        gt=0,
+        le=1,
     )
 
 

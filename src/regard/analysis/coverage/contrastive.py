@@ -8,12 +8,18 @@ A span of the translation is added if, for a model of the other direction, the s
 it. Both probabilities are those of the same sequence, so that a normalization by its length, as in the
 paper's code, does not change the decision.
 
-The paper leaves out the constituents of a parse tree. Here, no parser is needed: all single words and the
-text between punctuation marks are left out first, and a span is extended by its neighbors as long as little
-probability is lost. `ContrastiveConfig.margin` limits the cost.
+The paper leaves out the constituents of a parse tree. Here, no parser is needed: single words and the text
+between punctuation marks are left out first, and a span is extended by its neighbors as long as little
+probability is lost (`ContrastiveConfig.margin`).
 
-The scores are probabilities, sigmoid(gain) = p(y | x without span) / (p(y | x without span) + p(y | x)): the
-posterior probability of the shorter source, if both sources are equally probable a priori.
+Fewer words are left out if there is evidence about them (`ContrastiveConfig.candidates`).
+
+The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
+decision is an error. Without the division, it would be the posterior probability of the shorter source; with
+it, scores of sentences of different length are comparable.
+
+A decoder attends to the source from its first layer on, so hardly anything can be shared between sources
+with the same target. Only duplicates are skipped.
 """
 
 import logging
@@ -23,12 +29,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.analysis.coverage.attention import missing_attention
 from regard.analysis.coverage.base import (
     ContrastiveConfig,
     CoverageError,
     DetectionInput,
     Detector,
     PairScores,
+    build_detector,
     register_detector,
 )
 from regard.analysis.coverage.text import SideText, WordPair
@@ -51,11 +59,13 @@ class SpanGains:
     Attributes:
         text: The side from which spans are left out.
         condition: The line of the other side, whose probability is compared.
+        length: Number of words of the other side, and one for its end.
         gains: Gain of each scored span.
     """
 
     text: SideText
     condition: str
+    length: int
     gains: dict[Span, float] = field(default_factory=dict)
 
     @property
@@ -71,19 +81,28 @@ class SpanGains:
         punctuation marks, have a gain of minus infinity.
         """
         found = np.full(len(self.text.spans), -math.inf)
-        for span, gain in self.gains.items():
-            if not any(other != span and _contains(span, other) and own >= gain for other, own in self.gains.items()):
-                first, last = span
+        by_gain = sorted(self.gains.items(), key=lambda one: -one[1])
+        for (first, last), gain in by_gain:
+            better = (own for own, value in by_gain if value >= gain and own != (first, last))
+            if not any(first <= own[0] and own[1] <= last for own in better):
                 found[first:last] = np.maximum(found[first:last], gain)
         return found
 
-    def first_spans(self) -> list[Span]:
-        """Return the single units, and the spans between punctuation marks."""
+    def first_spans(self, suspicion: Float[np.ndarray, "S"] | None, share: float) -> list[Span]:
+        """Return single units, and the spans between punctuation marks.
+
+        Args:
+            suspicion: Evidence for an error of each word. Default: all units are returned.
+            share: Share of the units, those with the most evidence.
+        """
         units = self.text.units
         # Without its only unit, the line has nothing left that could be translated.
         if len(units) < 2:
             return []
         spans = dict.fromkeys(units)
+        if suspicion is not None:
+            order = np.argsort([-suspicion[first:last].max() for first, last in units], kind="stable")
+            spans = dict.fromkeys(units[i] for i in order[: max(2, math.ceil(share * len(units)))])
         start = 0
         for i in range(1, len(units) + 1):
             # Words between two units that belong to neither are punctuation marks.
@@ -120,12 +139,11 @@ class SpanGains:
         return list(found)
 
 
-def _contains(span: Span, other: Span) -> bool:
-    return span[0] <= other[0] and other[1] <= span[1]
-
-
 def score_spans(
-    translator: BaseTranslator, pairs: Sequence[WordPair], config: ContrastiveConfig
+    translator: BaseTranslator,
+    pairs: Sequence[WordPair],
+    config: ContrastiveConfig,
+    suspicion: Sequence[Float[np.ndarray, "S"]] | None = None,
 ) -> list[SpanGains]:
     """Return the gains of the spans of the source of each pair.
 
@@ -136,12 +154,15 @@ def score_spans(
         translator: A translator from the first to the second side of the pairs.
         pairs: The pairs.
         config: The spans.
+        suspicion: Evidence for an omission of each word, by which the spans of one word are selected.
+            Default: all words are left out.
     """
     texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
-    found = [SpanGains(own, other.line) for own, other in texts]
+    found = [SpanGains(own, other.line, len(other.spans) + 1) for own, other in texts]
     # Empty sides have no probability to compare.
     active = [row for row, (own, other) in enumerate(texts) if len(own.units) > 1 and other.spans]
-    spans = {row: found[row].first_spans() for row in active}
+    evidence = [None] * len(pairs) if suspicion is None else suspicion
+    spans = {row: found[row].first_spans(evidence[row], config.candidates) for row in active}
     lines = {(found[row].text.line, found[row].condition): None for row in active}
     lines |= _shortened(found, spans)
     known = _log_probabilities(translator, lines)
@@ -165,7 +186,9 @@ Inputs = dict[tuple[str, str], None]
 def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[Span]]) -> Inputs:
     """Return the distinct pairs of a line without a span and the other line."""
     return {
-        (found[row].text.without(*span), found[row].condition): None for row, own in spans.items() for span in own
+        (found[row].text.without(*span), found[row].condition): None
+        for row, own in spans.items()
+        for span in own
     }
 
 
@@ -207,7 +230,7 @@ class ContrastiveDetector(Detector):
             translator.require("score", f"the detector {self.name!r}")
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
-        """Return sigmoid(gain) of the best span of each sentence, and of the best span of each word.
+        """Return the score of the best span of each sentence, and of the best span of each word.
 
         An empty translation omits everything, and a translation of nothing adds everything. In a line of one
         word, no span can be left out, so that nothing is found.
@@ -216,15 +239,36 @@ class ContrastiveDetector(Detector):
         words: list[dict[CoverageError, np.ndarray]] = [{} for _ in pairs]
         for error, translator in self.inputs.translators.items():
             own = pairs if error == "omission" else [pair.swapped() for pair in pairs]
-            for row, (pair, found) in enumerate(zip(own, self._gains(translator, own), strict=True)):
+            gains = self._gains(translator, pairs, own, error)
+            for row, (pair, found) in enumerate(zip(own, gains, strict=True)):
                 if pair.source and not pair.target:
                     sentence[row][error], words[row][error] = 1.0, np.ones(len(pair.source))
                 else:
-                    sentence[row][error] = float(_sigmoid(found.best))
-                    words[row][error] = _sigmoid(found.word_gains())
+                    sentence[row][error] = float(_sigmoid(found.best / found.length))
+                    words[row][error] = _sigmoid(found.word_gains() / found.length)
         return [PairScores(*both) for both in zip(sentence, words, strict=True)]
 
-    def _gains(self, translator: BaseTranslator, pairs: Sequence[WordPair]) -> Iterable[SpanGains]:
-        """Return the gains of a text, in blocks that bound memory."""
+    def _gains(
+        self,
+        translator: BaseTranslator,
+        pairs: Sequence[WordPair],
+        directed: Sequence[WordPair],
+        error: CoverageError,
+    ) -> Iterable[SpanGains]:
+        """Return the gains of a text, in blocks that bound memory.
+
+        Args:
+            translator: The translator of one direction.
+            pairs: The pairs.
+            directed: The pairs in the direction of the translator.
+            error: The error that is found.
+        """
+        config, model = self.inputs.contrastive, self.inputs.model
         for start in range(0, len(pairs), _BLOCK):
-            yield from score_spans(translator, pairs[start : start + _BLOCK], self.inputs.contrastive)
+            block, suspicion = directed[start : start + _BLOCK], None
+            if config.candidates < 1 and model is not None:
+                combined = build_detector("combined", self.inputs)
+                suspicion = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
+            elif config.candidates < 1 and "attention" in translator.capabilities:
+                suspicion = missing_attention(translator, block)
+            yield from score_spans(translator, block, config, suspicion)
