@@ -41,7 +41,7 @@ class LexiconTranslator(BaseTranslator):
     supports: frozenset[Capability] = frozenset({"score"})
     attention: dict[str, dict[str, float]] = field(default_factory=dict)
     text: TextProcessor = FileTranslator([]).text
-    search: GenerationConfig = GenerationConfig()
+    search: GenerationConfig = field(default_factory=GenerationConfig)
     name: str = "the lexicon"
     seen: list[tuple[str, str]] = field(default_factory=list)
 

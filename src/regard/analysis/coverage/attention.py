@@ -75,7 +75,7 @@ class AttentionDetector(Detector):
                 counted = [word[0].isalnum() for word in own[row].source]
                 words[row][error] = np.where(counted, scores, 0.0)
                 sentence[row][error] = float(scores[counted].mean()) if any(counted) else 0.0
-        return [PairScores(*both) for both in zip(sentence, words, strict=True)]
+        return [PairScores({**own}, {**each}) for own, each in zip(sentence, words, strict=True)]
 
 
 def missing_attention(

@@ -246,7 +246,7 @@ class ContrastiveDetector(Detector):
                 else:
                     sentence[row][error] = float(_sigmoid(found.best / found.length))
                     words[row][error] = _sigmoid(found.word_gains() / found.length)
-        return [PairScores(*both) for both in zip(sentence, words, strict=True)]
+        return [PairScores({**own}, {**each}) for own, each in zip(sentence, words, strict=True)]
 
     def _gains(
         self,
