@@ -2,8 +2,8 @@
 
 Each time step distributes one unit of attention over the source. Little attention is a weak sign of an
 omission: the target words next to the gap may attend to the omitted word, which then receives more attention
-than a translated one. `docs/coverage.md` states the precision that was measured. The detector shows what a
-model attended to. To find omissions, use `combined` or `contrastive`.
+than a translated one. `docs/coverage.md` states the precision that was measured. The detector shows the
+attention of a model. To find omissions, use `combined` or `contrastive`.
 
 The score of a word is the share of the expected attention that it did not receive:
 
@@ -120,7 +120,7 @@ def _missing(
     budget = _budget(translator, found)
     if budget is None:
         of_target = locate_tokens(translator.text.target, found.tokens, lines[1])
-        # Each target word distributes one unit, whatever the number of its subword tokens.
+        # Each target word distributes one unit, independent of the number of its subword tokens.
         weights = weights / np.bincount(of_target)[of_target][:, None]
         expected = np.ones(num_words)
     else:

@@ -73,9 +73,9 @@ class ContrastiveConfig:
     )
     candidates: float = option(
         default=0.5,
-        help="Share of the words of a sentence that are left out one by one: the most suspicious ones by the "
-        "detector `combined` if there is a model of good translations, otherwise those with the least "
-        "attention. 1 leaves out every word, as do models without attention.",
+        help="Share of the words of a sentence that are left out one by one: those with the highest scores of "
+        "the detector `combined` if there is a model of good translations, otherwise those of the detector "
+        "`attention`. 1 leaves out every word, as do models without attention.",
         gt=0,
         le=1,
     )

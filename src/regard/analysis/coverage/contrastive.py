@@ -1,4 +1,4 @@
-"""Contrastive conditioning: Vamvas & Sennrich (2022), "As Little as Possible, as Much as Necessary".
+"""Contrastive conditioning: detection of omissions and additions by Vamvas & Sennrich (2022).
 
 A span of the source is omitted in the translation y if y is more probable without the span:
 
@@ -93,7 +93,7 @@ class SpanGains:
 
         Args:
             suspicion: Evidence for an error of each word. Default: all units are returned.
-            share: Share of the units, those with the most evidence.
+            share: Share of the units, those with the highest evidence.
         """
         units = self.text.units
         # Without its only unit, the line has nothing left that could be translated.
